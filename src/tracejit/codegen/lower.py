@@ -1,0 +1,112 @@
+"""Kernel source text to an LLVM module: the fast road from the readable kernel to machine code.
+
+Numba's front end needs 110-170 ms for a kernel; the kernel language is small enough to be typed and printed as LLVM text
+in about a millisecond. The module holds the kernel's body, the `scalar_math` functions it uses (`alwaysinline`), and one
+exported function with the entry ABI `i32 NAME(i64* args, i64 lo, i64 hi, i64 worker)`, which unpacks the argument block.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from tracejit import scalar_math
+from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
+from tracejit.codegen.lower_module import LIBRARY
+from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Scalar, Type, fail
+
+__all__ = ["LoweringError", "lower"]
+
+_RANGE = ("lo", "hi", "worker")
+
+
+def lower(source: str, entry: str, *, noalias: bool = True, vector_bits: int = 0) -> str:
+    """The LLVM module text of kernel `entry` in `source`.
+
+    `noalias` promises LLVM that no two pointer parameters overlap. `vector_bits` (0 for LLVM's own choice) is the
+    preferred vector width; it is a function attribute, so other LLVM users in the process are not touched. Raises
+    `LoweringError`, naming the line of `source`, for text outside the kernel language.
+
+    >>> text = lower('''
+    ... def fill(out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(lo, hi):
+    ...         out[i] = float32(1.5)
+    ...     return 0
+    ... ''', "fill")
+    >>> "define i32 @fill(ptr %args, i64 %lo, i64 %hi, i64 %worker)" in text
+    True
+    """
+    node = kernel_definition(source, entry)
+    lowering = FunctionLowering(node, LIBRARY)
+    width = f'"prefer-vector-width"="{vector_bits}" ' if vector_bits else ""
+    body = lowering.lower(f"{entry}.body", f"noinline nounwind {width}", noalias)
+    _check_signature(node, body)
+    functions = LIBRARY.closure(body.calls)
+    parts = [body, *functions.values()]
+    declarations = dict.fromkeys(line for part in parts for line in part.declarations)
+    tables = dict.fromkeys(name for part in parts for name in part.tables)
+    names = [argument.arg for argument in node.args.args]
+    return "\n".join(
+        [
+            *declarations,
+            *(_table(name, scalar_math.TABLES[name]) for name in tables),
+            *(function.text for function in functions.values()),
+            body.text,
+            _entry(entry, names, body.parameters),
+        ]
+    )
+
+
+def kernel_definition(source: str, entry: str) -> ast.FunctionDef:
+    """The definition of `entry` in `source`."""
+    try:
+        module = ast.parse(source)
+    except SyntaxError as error:
+        raise LoweringError(f"kernel source line {error.lineno}: {error.msg}") from error
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry:
+            return node
+    raise LoweringError(f"the kernel source defines no function {entry!r}")
+
+
+def _check_signature(node: ast.FunctionDef, body: LoweredFunction) -> None:
+    names = tuple(argument.arg for argument in node.args.args[-3:])
+    if names != _RANGE or body.parameters[-3:] != (I64, I64, I64):
+        fail(node, 'a kernel ends with parameters lo: "i64", hi: "i64", worker: "i64"')
+    if body.result is not I32:
+        fail(node, 'a kernel returns "i32"')
+
+
+def _table(name: str, words: Iterable[int]) -> str:
+    values = [f"i64 {word - (1 << 64) if word >= 1 << 63 else word}" for word in words]
+    return f"@{name} = internal constant [{len(values)} x i64] [{', '.join(values)}], align 64"
+
+
+def _entry(entry: str, names: Sequence[str], types: Sequence[Type]) -> str:
+    lines, operands = [], []
+    for position, (name, type_) in enumerate(zip(names[:-3], types[:-3], strict=True)):
+        lines.append(f"  %{name}.at = getelementptr inbounds i64, ptr %args, i64 {position}")
+        lines.extend(_unpack(name, type_))
+        operands.append(f"{type_.llvm} %{name}")
+    operands += [f"i64 %{name}" for name in _RANGE]
+    return "\n".join(
+        [
+            f"define i32 @{entry}(ptr %args, i64 %lo, i64 %hi, i64 %worker) nounwind {{",
+            *lines,
+            f"  %code = tail call i32 @{entry}.body({', '.join(operands)})",
+            "  ret i32 %code",
+            "}\n",
+        ]
+    )
+
+
+def _unpack(name: str, type_: Type) -> list[str]:
+    """Instructions that read one argument word; scalars sit in the low bits of the word."""
+    if isinstance(type_, Pointer) or type_.llvm in ("i64", "double"):
+        return [f"  %{name} = load {type_.llvm}, ptr %{name}.at"]
+    word = f"  %{name}.word = load i64, ptr %{name}.at"
+    integer = f"i{type_.bits}"
+    if not isinstance(type_, Scalar) or type_.is_float:
+        bits = f"  %{name}.bits = trunc i64 %{name}.word to {integer}"
+        return [word, bits, f"  %{name} = bitcast {integer} %{name}.bits to {type_.llvm}"]
+    return [word, f"  %{name} = trunc i64 %{name}.word to {integer}"]

@@ -1,0 +1,320 @@
+"""Statements and whole functions of the kernel language to LLVM text.
+
+A name assigned once (or any name of a straight-line function) is an SSA value. Names assigned several times live in
+stack slots, which LLVM's SROA pass turns back into SSA. Loops are printed in the form the loop vectoriser expects: one
+signed i64 counter, `nsw` increment, one latch. Only `name += value` (and `*=`) may be re-associated: that is the one
+licence a reduction needs to become vector code.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracejit.codegen.lower_expr import ExpressionLowering
+from tracejit.codegen.lower_primitives import REDUCTIONS, expect
+from tracejit.codegen.lower_types import (
+    I64,
+    Pointer,
+    Scalar,
+    Type,
+    Value,
+    constant,
+    fail,
+    literal_number,
+    parse_type,
+    scalar_type,
+)
+
+if TYPE_CHECKING:
+    from tracejit.codegen.lower_module import Library
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredFunction:
+    """LLVM text of one function and everything the module must add for it."""
+
+    name: str
+    parameters: tuple[Type, ...]
+    result: Scalar
+    text: str
+    declarations: tuple[str, ...]
+    calls: tuple[str, ...]
+    tables: tuple[str, ...]
+
+
+class FunctionLowering(ExpressionLowering):
+    """Lowers one function definition."""
+
+    def __init__(self, node: ast.FunctionDef, library: Library) -> None:
+        super().__init__(library)
+        self.node = node
+        self.result = self._result_type()
+        self.slot_lines: list[str] = []
+        self.all_slots: dict[str, Value] = {}
+        self.terminated = False
+        self.in_slots = _names_needing_slots(node)
+        self.straight_line = not _has_control_flow(node)
+
+    def lower(self, symbol: str, attributes: str, noalias: bool) -> LoweredFunction:
+        """Lower the body; `symbol` is the LLVM name, `attributes` what follows the parameter list."""
+        parameters = self._parameters()
+        self.statements(self.node.body)
+        if not self.terminated:
+            fail(self.node, "every path must end in a return statement")
+        spelled = ", ".join(
+            f"{type_.llvm}{' noalias' if noalias and isinstance(type_, Pointer) else ''} %{name}"
+            for name, type_ in parameters.items()
+        )
+        head = f"define internal {self.result.llvm} @{symbol}({spelled}) {attributes} {{"
+        text = "\n".join([head, "entry:", *self.slot_lines, *self.lines, "}\n"])
+        return LoweredFunction(
+            self.node.name,
+            tuple(parameters.values()),
+            self.result,
+            text,
+            tuple(self.declarations),
+            tuple(self.calls),
+            tuple(self.tables),
+        )
+
+    def statements(self, body: Sequence[ast.stmt]) -> None:
+        """Lower a block; what follows a `return` in it is unreachable and dropped."""
+        for statement in body:
+            if self.terminated:
+                return
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        """Lower one statement."""
+        match node:
+            case ast.Assign():
+                self._assign(node)
+            case ast.AugAssign():
+                self._accumulate(node)
+            case ast.For():
+                self._for(node)
+            case ast.If():
+                self._if(node)
+            case ast.While():
+                self._while(node)
+            case ast.Return():
+                self._return(node)
+            case ast.Pass():
+                pass
+            case ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case _:
+                fail(node, f"{type(node).__name__} is not part of the kernel language")
+
+    def _result_type(self) -> Scalar:
+        type_ = parse_type(self.node.returns, self.node)
+        if isinstance(type_, Pointer):
+            fail(self.node, "a function cannot return a pointer")
+        return type_
+
+    def _parameters(self) -> dict[str, Type]:
+        args = self.node.args
+        if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
+            fail(self.node, "parameters are plain names without defaults")
+        parameters = {arg.arg: parse_type(arg.annotation, self.node) for arg in args.args}
+        for name, type_ in parameters.items():
+            if name in self.in_slots:
+                if isinstance(type_, Pointer):
+                    fail(self.node, f"pointer {name!r} is assigned to")
+                self._store_name(name, Value(f"%{name}", type_), self.node)
+            else:
+                self.values[name] = Value(f"%{name}", type_, index=type_ is I64)
+        return parameters
+
+    def _assign(self, node: ast.Assign) -> None:
+        if len(node.targets) != 1:
+            fail(node, "one assignment target at a time")
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            self._store_name(target.id, self._assigned_value(node, target.id), node)
+        elif isinstance(target, ast.Subscript):
+            value = self.expression(node.value)
+            address, element = self.address(target)
+            if value.type is not element:
+                fail(node, f"a {value.type.name} is stored through {element.name}*; cast it")
+            self.lines.append(f"  store {element.llvm} {value.ref}, ptr {address}")
+        else:
+            fail(node, "assignment to a name or to ptr[index] only")
+
+    def _assigned_value(self, node: ast.Assign, name: str) -> Value:
+        call = node.value
+        match call:
+            case ast.Call(func=ast.Name(id=function), args=[ast.Name(id=first), _]) if (
+                function in REDUCTIONS and first == name and name in self.slots
+            ):
+                values = [self.expression(argument) for argument in call.args]
+                return REDUCTIONS[function](self, values, call)
+        return self.expression(call)
+
+    def _store_name(self, name: str, value: Value, node: ast.AST) -> None:
+        if name not in self.in_slots or self.straight_line:
+            known = self.values.get(name)
+            if known is not None and known.type is not value.type:
+                fail(node, f"{name!r} is {known.type.name} and cannot become {value.type.name}")
+            self.values[name] = value
+            return
+        scalar = scalar_type(value, node)
+        slot = self.all_slots.get(name)
+        if slot is None:
+            slot = self.all_slots[name] = Value(f"%{name}.slot", scalar)
+            self.slot_lines.append(f"  {slot.ref} = alloca {scalar.llvm}")
+        elif slot.type is not scalar:
+            fail(node, f"{name!r} is {slot.type.name} and cannot become {scalar.name}")
+        self.slots[name] = slot
+        self.lines.append(f"  store {scalar.llvm} {value.ref}, ptr {slot.ref}")
+
+    def _accumulate(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            old = self.expression(node.target)
+            address = None
+        elif isinstance(node.target, ast.Subscript):
+            address, element = self.address(node.target)
+            old = Value(self.emit(f"load {element.llvm}, ptr {address}"), element)
+        else:
+            fail(node, "accumulation into a name or ptr[index] only")
+        value = self.expression(node.value)
+        new = self._accumulated(node, old, value, free=address is None)
+        if isinstance(node.target, ast.Name):
+            self._store_name(node.target.id, new, node)
+        else:
+            self.lines.append(f"  store {new.type.llvm} {new.ref}, ptr {address}")
+
+    def _accumulated(self, node: ast.AugAssign, old: Value, value: Value, free: bool) -> Value:
+        scalar = scalar_type(old, node)
+        opcodes: dict[type[ast.operator], str] = {ast.Add: "fadd", ast.Mult: "fmul"}
+        opcode = opcodes.get(type(node.op))
+        if not (free and scalar.is_float and opcode):
+            return self.binary(node.op, old, value, node)
+        expect(node, "accumulation", [value], [scalar])
+        return Value(self.emit(f"{opcode} reassoc {scalar.llvm} {old.ref}, {value.ref}"), scalar)
+
+    def _return(self, node: ast.Return) -> None:
+        if node.value is None:
+            fail(node, "a return statement needs a value")
+        number = literal_number(node.value)
+        if isinstance(number, int) and self.result.is_int:
+            value = constant(number, self.result, node)
+        else:
+            value = self.expression(node.value)
+        expect(node, "return", [value], [self.result])
+        self.lines.append(f"  ret {self.result.llvm} {value.ref}")
+        self.terminated = True
+
+    def _block(self, label: str, body: Sequence[ast.stmt], then: str) -> dict[str, Value] | None:
+        """Lower a nested block that continues at `then`.
+
+        Returns the slots in scope at its end, or None when the end cannot be reached. Names the block assigned first
+        go out of scope, because on another path they would be unset.
+        """
+        self.label(label)
+        outer_values, outer_slots = dict(self.values), dict(self.slots)
+        self.terminated = False
+        self.statements(body)
+        inner_slots = None if self.terminated else self.slots
+        if inner_slots is not None:
+            self.lines.append(f"  br label %{then}")
+        self.terminated = False
+        self.values, self.slots = outer_values, outer_slots
+        return inner_slots
+
+    def _if(self, node: ast.If) -> None:
+        condition = self.condition(node.test)
+        then, other, done = self.fresh("then"), self.fresh("else"), self.fresh("endif")
+        otherwise = other if node.orelse else done
+        self.lines.append(f"  br i1 {condition.ref}, label %{then}, label %{otherwise}")
+        ends = [self._block(then, node.body, done)]
+        ends.append(self._block(other, node.orelse, done) if node.orelse else dict(self.slots))
+        reached = [slots for slots in ends if slots is not None]
+        self.terminated = not reached
+        if reached:
+            self.slots = {n: s for n, s in reached[0].items() if all(n in end for end in reached)}
+            self.label(done)
+
+    def _while(self, node: ast.While) -> None:
+        if node.orelse:
+            fail(node, "while/else is not part of the kernel language")
+        head, body, done = self.fresh("while"), self.fresh("do"), self.fresh("endwhile")
+        self.lines.append(f"  br label %{head}")
+        self.label(head)
+        condition = self.condition(node.test)
+        self.lines.append(f"  br i1 {condition.ref}, label %{body}, label %{done}")
+        self._block(body, node.body, head)
+        self.label(done)
+
+    def _for(self, node: ast.For) -> None:
+        name, start, stop, step = self._range(node)
+        head, body, latch, done = (self.fresh(stem) for stem in ("for", "body", "next", "endfor"))
+        counter, following = f"%{self.fresh(name)}", f"%{self.fresh(name)}"
+        before = self.block
+        self.lines.append(f"  br label %{head}")
+        self.label(head)
+        phi_at = len(self.lines)
+        compare = "sgt" if step.ref.startswith("-") else "slt"
+        more = self.emit(f"icmp {compare} i64 {counter}, {stop.ref}")
+        self.lines.append(f"  br i1 {more}, label %{body}, label %{done}")
+        saved = self.values.get(name)
+        self._loop_body(name, Value(counter, I64, index=True), node, body, latch)
+        self.label(latch)
+        self.lines.append(f"  {following} = add nsw i64 {counter}, {step.ref}")
+        self.lines.append(f"  br label %{head}")
+        phi = f"[ {start.ref}, %{before} ], [ {following}, %{latch} ]"
+        self.lines.insert(phi_at, f"  {counter} = phi i64 {phi}")
+        if saved is not None:
+            self.values[name] = saved
+        self.label(done)
+
+    def _loop_body(self, name: str, counter: Value, node: ast.For, body: str, latch: str) -> None:
+        outer = self.values
+        self.values = {**outer, name: counter} if name not in self.in_slots else dict(outer)
+        if name in self.in_slots:
+            self.label(body)
+            self._store_name(name, counter, node)
+            inner = self.fresh("body")
+            self.lines.append(f"  br label %{inner}")
+            body = inner
+        self._block(body, node.body, latch)
+        self.values = outer
+
+    def _range(self, node: ast.For) -> tuple[str, Value, Value, Value]:
+        call = node.iter
+        if node.orelse or not isinstance(node.target, ast.Name):
+            fail(node, "a loop is `for name in range(...)` without else")
+        is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        if not is_range or call.func.id != "range" or not 1 <= len(call.args) <= 3:  # type: ignore[attr-defined]
+            fail(node, "a loop is `for name in range(...)`")
+        values = [self.expression(argument) for argument in call.args]  # type: ignore[attr-defined]
+        expect(node, "range", values, [I64] * len(values))
+        zero, one = Value("0", I64, index=True), Value("1", I64, index=True)
+        if len(values) == 1:
+            return node.target.id, zero, values[0], one
+        step = values[2] if len(values) == 3 else one
+        if step.ref == "0":
+            fail(node, "the step of a range cannot be zero")
+        return node.target.id, values[0], values[1], step
+
+
+def _has_control_flow(node: ast.FunctionDef) -> bool:
+    return any(isinstance(statement, (ast.For, ast.While, ast.If)) for statement in node.body)
+
+
+def _names_needing_slots(node: ast.FunctionDef) -> set[str]:
+    """Names assigned more than once, or assigned and also used as a parameter or a loop counter."""
+    counts: Counter[str] = Counter()
+    counters: set[str] = {arg.arg for arg in node.args.args}
+    for child in ast.walk(node):
+        if isinstance(child, ast.For) and isinstance(child.target, ast.Name):
+            counters.add(child.target.id)
+        elif isinstance(child, ast.Assign):
+            counts.update(target.id for target in child.targets if isinstance(target, ast.Name))
+        elif isinstance(child, ast.AugAssign) and isinstance(child.target, ast.Name):
+            counts[child.target.id] += 2
+    return {name for name, count in counts.items() if count > 1 or name in counters}

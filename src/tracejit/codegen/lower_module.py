@@ -1,0 +1,47 @@
+"""The functions of `scalar_math` as LLVM text, lowered once per process and shared by every kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from tracejit import scalar_math
+from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
+from tracejit.codegen.lower_types import fail
+
+_ATTRIBUTES = "alwaysinline nounwind"
+
+
+class Library:
+    """Lowered `scalar_math` functions by name."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, LoweredFunction] = {}
+
+    def function(self, name: str, node: ast.AST) -> LoweredFunction:
+        """The lowered function called `name`; `node` is the call, for the error when there is none."""
+        found = self._functions.get(name)
+        if found is None:
+            source = scalar_math.source_of(name)
+            if source is None:
+                fail(node, f"{name!r} is not a function of tracejit.scalar_math")
+            definition = ast.parse(source).body[0]
+            assert isinstance(definition, ast.FunctionDef)
+            lowering = FunctionLowering(definition, self)
+            found = lowering.lower(f"tj.{name}", _ATTRIBUTES, noalias=False)
+            self._functions[name] = found
+        return found
+
+    def closure(self, names: Iterable[str]) -> dict[str, LoweredFunction]:
+        """The named functions and all they call, each once."""
+        found: dict[str, LoweredFunction] = {}
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found[name] = self._functions[name]
+                pending.extend(found[name].calls)
+        return found
+
+
+LIBRARY = Library()

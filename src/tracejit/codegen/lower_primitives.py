@@ -1,0 +1,124 @@
+"""The few `scalar_math` names that are instructions rather than functions of the kernel language.
+
+Each entry of `PRIMITIVES` turns typed operands into one or a few LLVM instructions. The NumPy meaning of the same names
+is in `scalar_math.primitives`; tests compare the two bit for bit.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tracejit.codegen.lower_types import B1, F32, F64, I64, U16, U32, U64, Scalar, Type, Value, fail
+
+
+class Emitter(Protocol):
+    """What a primitive needs of the function being lowered."""
+
+    def emit(self, instruction: str) -> str: ...
+
+    def declare(self, declaration: str) -> None: ...
+
+    def need_table(self, name: str) -> None: ...
+
+
+Primitive = Callable[[Emitter, Sequence[Value], ast.AST], Value]
+
+
+def expect(node: ast.AST, name: str, values: Sequence[Value], types: Sequence[Type]) -> None:
+    """Check the operand types of a call."""
+    found = [value.type.name for value in values]
+    wanted = [type_.name for type_ in types]
+    if found != wanted:
+        fail(node, f"{name} takes ({', '.join(wanted)}) and was given ({', '.join(found)})")
+
+
+def _intrinsic(name: str, intrinsic: str, scalar: Scalar, arity: int) -> Primitive:
+    llvm = scalar.llvm
+    symbol = f"@llvm.{intrinsic}.{scalar.name}"
+    declaration = f"declare {llvm} {symbol}({', '.join([llvm] * arity)})"
+
+    def emit(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+        expect(node, name, values, [scalar] * arity)
+        out.declare(declaration)
+        operands = ", ".join(f"{llvm} {value.ref}" for value in values)
+        return Value(out.emit(f"call {llvm} {symbol}({operands})"), scalar)
+
+    return emit
+
+
+def _cast(name: str, op: str, source: Scalar, target: Scalar) -> Primitive:
+    def emit(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+        expect(node, name, values, [source])
+        return Value(out.emit(f"{op} {source.llvm} {values[0].ref} to {target.llvm}"), target)
+
+    return emit
+
+
+def _select(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+    if len(values) != 3 or values[0].type is not B1 or values[1].type is not values[2].type:
+        fail(node, "select takes (b1, T, T)")
+    condition, yes, no = values
+    llvm = yes.type.llvm
+    ref = out.emit(f"select i1 {condition.ref}, {llvm} {yes.ref}, {llvm} {no.ref}")
+    return Value(ref, yes.type, yes.index and no.index)
+
+
+def _f32_from_f16(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+    expect(node, "f32_from_f16", values, [U16])
+    half = out.emit(f"bitcast i16 {values[0].ref} to half")
+    return Value(out.emit(f"fpext half {half} to float"), F32)
+
+
+def _f16_from_f32(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+    expect(node, "f16_from_f32", values, [F32])
+    half = out.emit(f"fptrunc float {values[0].ref} to half")
+    return Value(out.emit(f"bitcast half {half} to i16"), U16)
+
+
+def _two_over_pi_word(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+    expect(node, "two_over_pi_word", values, [I64])
+    out.need_table("two_over_pi")
+    address = out.emit(f"getelementptr inbounds i64, ptr @two_over_pi, i64 {values[0].ref}")
+    return Value(out.emit(f"load i64, ptr {address}"), U64)
+
+
+def _fmod(name: str, scalar: Scalar) -> Primitive:
+    def emit(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+        expect(node, name, values, [scalar, scalar])
+        x, y = values
+        return Value(out.emit(f"frem {scalar.llvm} {x.ref}, {y.ref}"), scalar)
+
+    return emit
+
+
+def _float_primitives(scalar: Scalar, integer: Scalar) -> dict[str, Primitive]:
+    names = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc"}
+    names |= {"round": "roundeven", "fabs": "fabs"}
+    suffix = scalar.name
+    table = {f"{n}_{suffix}": _intrinsic(f"{n}_{suffix}", i, scalar, 1) for n, i in names.items()}
+    table[f"copysign_{suffix}"] = _intrinsic(f"copysign_{suffix}", "copysign", scalar, 2)
+    table[f"bits_{suffix}"] = _cast(f"bits_{suffix}", "bitcast", scalar, integer)
+    table[f"fmod_{suffix}"] = _fmod(f"fmod_{suffix}", scalar)
+    return table
+
+
+PRIMITIVES: dict[str, Primitive] = {
+    "select": _select,
+    **_float_primitives(F32, U32),
+    **_float_primitives(F64, U64),
+    "f32_from_bits": _cast("f32_from_bits", "bitcast", U32, F32),
+    "f64_from_bits": _cast("f64_from_bits", "bitcast", U64, F64),
+    "f32_from_f16": _f32_from_f16,
+    "f16_from_f32": _f16_from_f32,
+    "two_over_pi_word": _two_over_pi_word,
+}
+
+# `m = maximum_f32(m, v)` is a running maximum. LLVM vectorises it only as its own intrinsic; the two agree but for
+# which of two equal zeros is kept, and the order of a reduction is free anyway.
+REDUCTIONS: dict[str, Primitive] = {
+    f"{name}_{scalar.name}": _intrinsic(f"{name}_{scalar.name}", name, scalar, 2)
+    for name in ("maximum", "minimum")
+    for scalar in (F32, F64)
+}

@@ -1,0 +1,26 @@
+"""Settings from the environment, read once: the complete list of environment variables.
+
+=========================  ==================================================================================
+``TRACEJIT_CACHE_DIR``     directory of the kernel store; ``off`` keeps kernels in memory only
+``TRACEJIT_CACHE_SIZE``    upper bound of the store in MiB (512)
+``TRACEJIT_NUM_THREADS``   threads that run kernels (number of usable CPUs)
+``TRACEJIT_DUMP``          directory that receives every stage of every compilation as text
+``TRACEJIT_LOWERING``      ``direct`` (kernel source straight to LLVM, the default) or ``numba`` (through numba.njit)
+``TRACEJIT_DISABLE``       ``1`` turns every ``compile`` into the plain function
+=========================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+
+dump_directory: str | None = os.environ.get("TRACEJIT_DUMP") or None
+lowering: str = os.environ.get("TRACEJIT_LOWERING", "direct")
+disabled: bool = os.environ.get("TRACEJIT_DISABLE", "0") == "1"
+
+#: Elements a kernel must touch per thread before a second thread joins.
+grain_elements: int = 16384
+#: Recorded paths per signature before a function runs eagerly from an unseen branch on.
+max_paths: int = 64
+#: Signatures per function before the oldest is dropped.
+max_signatures: int = 256

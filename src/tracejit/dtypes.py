@@ -1,0 +1,175 @@
+"""Element types and PyTorch's promotion rules.
+
+A :class:`DType` names an element type once for every layer: ``name`` for people, ``short`` for the IR,
+``np`` for storage. Promotion follows PyTorch's documented lattice, in which operands rank as tensors with
+dimensions, then 0-d tensors, then Python numbers: a lower rank changes the result only by its *category*
+(bool < int < float), never by its width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+CATEGORIES = ("bool", "int", "float")
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    """An element type, such as ``tracejit.float32``.
+
+    >>> import tracejit as tj
+    >>> tj.float32, tj.float32.itemsize, tj.int8.is_floating_point
+    (tracejit.float32, 4, False)
+    """
+
+    name: str
+    short: str
+    np: np.dtype[Any]
+    category: str
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.np.itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        """True for float16, bfloat16, float32 and float64."""
+        return self.category == "float"
+
+    @property
+    def is_signed(self) -> bool:
+        """True unless bool or unsigned."""
+        return self.short not in ("bool", "u8")
+
+    @property
+    def rank(self) -> int:
+        """Position of the category in bool < int < float."""
+        return CATEGORIES.index(self.category)
+
+    def __repr__(self) -> str:
+        return f"tracejit.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (by_name, (self.name,))
+
+
+bool_ = DType("bool", "bool", np.dtype(np.bool_), "bool")
+uint8 = DType("uint8", "u8", np.dtype(np.uint8), "int")
+int8 = DType("int8", "i8", np.dtype(np.int8), "int")
+int16 = DType("int16", "i16", np.dtype(np.int16), "int")
+int32 = DType("int32", "i32", np.dtype(np.int32), "int")
+int64 = DType("int64", "i64", np.dtype(np.int64), "int")
+float16 = DType("float16", "f16", np.dtype(np.float16), "float")
+bfloat16 = DType("bfloat16", "bf16", np.dtype(ml_dtypes.bfloat16), "float")
+float32 = DType("float32", "f32", np.dtype(np.float32), "float")
+float64 = DType("float64", "f64", np.dtype(np.float64), "float")
+
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+INTEGERS = (uint8, int8, int16, int32, int64)
+FLOATS = (float16, bfloat16, float32, float64)
+
+_BY_NAME = {d.name: d for d in ALL} | {d.short: d for d in ALL}
+_BY_NUMPY = {d.np: d for d in ALL}
+_PYTHON = {bool: bool_, int: int64, float: float32}
+
+_default = float32
+
+
+def by_name(name: str) -> DType:
+    """The dtype called ``name`` (``"float32"`` or ``"f32"``)."""
+    return _BY_NAME[name]
+
+
+def from_numpy(dtype: Any) -> DType:
+    """The DType of a NumPy dtype; ``TypeError`` when tensors cannot hold it (object, complex, str, ...)."""
+    found = _BY_NUMPY.get(np.dtype(dtype))
+    if found is None:
+        supported = ", ".join(d.name for d in ALL)
+        raise TypeError(
+            f"can't convert np.ndarray of type {np.dtype(dtype)}. The only supported types are: {supported}."
+        )
+    return found
+
+
+def as_dtype(dtype: Any) -> DType:
+    """A DType from a DType, a Python type, or anything NumPy understands as a dtype."""
+    if isinstance(dtype, DType):
+        return dtype
+    if dtype is float:
+        return get_default_dtype()
+    if dtype in _PYTHON:
+        return _PYTHON[dtype]
+    return from_numpy(dtype)
+
+
+def get_default_dtype() -> DType:
+    """The dtype Python floats turn into (float32 unless changed).
+
+    >>> import tracejit as tj
+    >>> tj.get_default_dtype()
+    tracejit.float32
+    """
+    return _default
+
+
+def set_default_dtype(dtype: DType) -> None:
+    """Set the dtype Python floats turn into; ``TypeError`` unless it is a floating point dtype.
+
+    >>> import tracejit as tj
+    >>> tj.set_default_dtype(tj.float32)
+    """
+    global _default
+    if not isinstance(dtype, DType) or not dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _default = dtype
+
+
+def of_scalar(value: Any) -> DType:
+    """The dtype a Python number has when it becomes a tensor."""
+    if isinstance(value, bool):
+        return bool_
+    return int64 if isinstance(value, int) else _default
+
+
+def promote_types(a: DType, b: DType) -> DType:
+    """The smallest dtype that holds both, as PyTorch defines it.
+
+    >>> import tracejit as tj
+    >>> tj.promote_types(tj.uint8, tj.int8), tj.promote_types(tj.float16, tj.bfloat16)
+    (tracejit.int16, tracejit.float32)
+    """
+    if a is b:
+        return a
+    if a.rank != b.rank:
+        return a if a.rank > b.rank else b
+    if a.itemsize == b.itemsize:  # uint8 with int8, float16 with bfloat16
+        return int16 if a.category == "int" else float32
+    return a if a.itemsize > b.itemsize else b
+
+
+def _combine(higher: DType | None, lower: DType | None) -> DType | None:
+    """Fold a lower-ranked operand class into a higher one: only a larger category may widen it."""
+    if higher is None or lower is None:
+        return higher or lower
+    if higher.is_floating_point:
+        return higher
+    if higher is bool_ or lower.is_floating_point:
+        return promote_types(higher, lower)
+    return higher
+
+
+def result_type_of(operands: Iterable[tuple[DType, int]]) -> DType:
+    """Promote operands given as ``(dtype, rank)``: rank 2 has dimensions, 1 is a 0-d tensor, 0 a Python number."""
+    best: list[DType | None] = [None, None, None]
+    for dtype, rank in operands:
+        known = best[rank]
+        best[rank] = dtype if known is None else promote_types(known, dtype)
+    result = _combine(best[2], _combine(best[1], best[0]))
+    assert result is not None
+    return result

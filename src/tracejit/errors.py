@@ -1,0 +1,86 @@
+"""Errors and warnings: what happened, where in the user's code, what to do.
+
+Each class derives from the built-in that PyTorch raises for the same mistake, so ``except RuntimeError`` written
+for PyTorch keeps working.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from pathlib import Path
+from types import FrameType
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that does not belong to this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def user_line() -> str:
+    """``file.py:31   h = x @ w1`` for the user's current line, or an empty string at no user frame."""
+    frame = user_frame()
+    if frame is None:
+        return ""
+    return describe_line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def describe_line(filename: str, lineno: int) -> str:
+    """``file.py:31   source text`` for one line of a file."""
+    text = linecache.getline(filename, lineno).strip()
+    return f"{Path(filename).name}:{lineno}" + (f"   {text}" if text else "")
+
+
+class TracejitError(Exception):
+    """Base of every error tracejit raises itself; the message ends with the user's line and a hint."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        where = user_line()
+        parts = [message, *([f"    {where}"] if where else []), *([hint] if hint else [])]
+        super().__init__("\n".join(parts))
+        self.summary = message
+
+
+class ShapeError(TracejitError, RuntimeError):
+    """Shapes that do not fit an operation."""
+
+
+class DtypeError(TracejitError, RuntimeError):
+    """Element types that do not fit an operation."""
+
+
+class ArgumentError(TracejitError, TypeError):
+    """An argument of the wrong Python type."""
+
+
+class ArgumentValueError(TracejitError, ValueError):
+    """An argument of the right type with an impossible value."""
+
+
+class DimensionError(TracejitError, IndexError):
+    """A dimension or an index out of range."""
+
+
+class DeviceError(TracejitError, RuntimeError):
+    """A device that is unknown or not present."""
+
+
+class AutogradError(TracejitError, RuntimeError):
+    """A gradient that cannot be computed as asked."""
+
+
+class CaptureError(TracejitError, RuntimeError):
+    """With ``compile(strict=True)``: the function could not be captured or compiled."""
+
+
+class VerificationError(TracejitError, AssertionError):
+    """With ``compile(verify=True)``: compiled and eager results differ."""
+
+
+class CompileWarning(UserWarning):
+    """A function runs eagerly because a part of it could not be captured or compiled."""

@@ -1,0 +1,101 @@
+"""Building graphs: type inference and value numbering on every statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..modes import MODES
+from ..ops.table import Op
+from ..types import Scalar, TensorType
+from .graph import Graph, Guard, Statement, Value
+
+
+class Builder:
+    """Collects statements; equal computations become one value.
+
+    >>> from tracejit import float32
+    >>> from tracejit.ops.elementwise import add
+    >>> b = Builder("f")
+    >>> x = b.input("x", TensorType((2,), float32))
+    >>> with b.writing():
+    ...     y = add(x, x)
+    >>> print(b.finish([y]))
+    graph f(x: f32[2]) {
+        %0: f32[2] = add(x, x)
+        return %0
+    }
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.body: list[Statement] = []
+        self.line: tuple[str, int] | None = None
+        self._known: dict[Any, Value] = {}
+
+    def input(self, name: str, type: TensorType) -> Value:
+        """Add a graph input."""
+        value = Value(type, name=name)
+        self.inputs.append(value)
+        return value
+
+    def emit(
+        self,
+        op: Op,
+        operands: Sequence[Value | Scalar],
+        attributes: Mapping[str, Any],
+        line: tuple[str, int] | None = None,
+    ) -> Value:
+        """The value of ``op`` on ``operands``, written down unless an equal one is already there."""
+        key = (op.name, *map(_operand_key, operands), *map(_attribute_key, sorted(attributes.items())))
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        types = [x.type if isinstance(x, Value) else x for x in operands]
+        value = Value(
+            op.infer(types, attributes), op, tuple(operands), dict(attributes), line=line or self.line
+        )
+        self._known[key] = value
+        self.body.append(value)
+        return value
+
+    def guard(self, value: Value, expected: Scalar, line: tuple[str, int] | None = None) -> None:
+        """Add a guard, once."""
+        key = ("guard", value, _operand_key(expected))
+        if key not in self._known:
+            self._known[key] = value
+            self.body.append(Guard(value, expected, line or self.line))
+
+    def copy(self, value: Value, mapping: Mapping[Value, Value]) -> Value:
+        """``value`` again, on the mapped operands."""
+        assert value.op is not None
+        operands = [mapping[x] if isinstance(x, Value) else x for x in value.operands]
+        return self.emit(value.op, operands, value.attributes, value.line)
+
+    @contextmanager
+    def writing(self) -> Iterator[Builder]:
+        """While active, op calls on values (and sources) are written into this builder instead of run."""
+        before, MODES.builder = MODES.builder, self
+        try:
+            yield self
+        finally:
+            MODES.builder = before
+
+    def finish(self, outputs: Sequence[Value]) -> Graph:
+        """The graph with these outputs."""
+        return Graph(self.name, tuple(self.inputs), tuple(self.body), tuple(outputs))
+
+
+def _operand_key(operand: Any) -> Any:
+    """Value identity; numbers by type and bits, so that 1, 1.0, True and -0.0 stay apart and NaN equals NaN."""
+    return operand if isinstance(operand, Value) else _attribute_key(operand)
+
+
+def _attribute_key(value: Any) -> Any:
+    if isinstance(value, float):
+        return ("float", value.hex())
+    if isinstance(value, tuple):
+        return tuple(map(_attribute_key, value))
+    return (type(value).__name__, value)

@@ -1,0 +1,109 @@
+"""The program as data: values, guards and graphs.
+
+A graph is a straight line of statements over named inputs. Every statement makes one value by one op of the table, or
+guards the truth of a value. Values are immutable and compared by identity; passes build new graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ops import OperatorMixin
+from ..ops.table import Op
+from ..types import Scalar, TensorType
+
+Operand = "Value | Scalar"
+
+
+class Value(OperatorMixin):
+    """The result of one statement, or a graph input (then ``op`` is None).
+
+    ``name`` is set for inputs only; results are numbered when the graph is printed. ``line`` is the user's
+    ``(file, line)``.
+    """
+
+    __slots__ = ("attributes", "line", "name", "op", "operands", "type")
+
+    def __init__(
+        self,
+        type: TensorType,
+        op: Op | None = None,
+        operands: tuple[Value | Scalar, ...] = (),
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        name: str = "",
+        line: tuple[str, int] | None = None,
+    ) -> None:
+        self.type = type
+        self.op = op
+        self.operands = operands
+        self.attributes = attributes or {}
+        self.name = name
+        self.line = line
+
+    @property
+    def value_operands(self) -> tuple[Value, ...]:
+        """The operands that are values (not Python numbers)."""
+        return tuple(x for x in self.operands if isinstance(x, Value))
+
+    def __bool__(self) -> bool:
+        raise TypeError("an IR value has no truth: branch on tensors while recording, not inside a rule or a pass")
+
+    def __repr__(self) -> str:
+        return f"<{self.name or (self.op.name if self.op else 'value')}: {self.type}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """``guard value is expected``: the recorded run is valid only while this holds."""
+
+    value: Value
+    expected: Scalar
+    line: tuple[str, int] | None = None
+
+
+Statement = Value | Guard
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Inputs, statements in order of execution, outputs."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    body: tuple[Statement, ...]
+    outputs: tuple[Value, ...]
+    _text: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def values(self) -> Iterator[Value]:
+        """The values made by the body."""
+        return (s for s in self.body if isinstance(s, Value))
+
+    @property
+    def guards(self) -> Iterator[Guard]:
+        """The guards of the body."""
+        return (s for s in self.body if isinstance(s, Guard))
+
+    def users(self) -> dict[Value, list[Value]]:
+        """The values computed from each value."""
+        found: dict[Value, list[Value]] = {}
+        for value in self.values:
+            for operand in value.value_operands:
+                found.setdefault(operand, []).append(value)
+        return found
+
+    def __str__(self) -> str:
+        if not self._text:
+            from .text import print_graph
+
+            self._text.append(print_graph(self))
+        return self._text[0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))

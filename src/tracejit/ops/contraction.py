@@ -1,0 +1,72 @@
+"""Contractions: matrix products, the library calls that bound fusion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import DtypeError, ShapeError
+from ..types import TensorType
+from . import shapes
+from .movement import permute
+from .namespace import xp
+from .table import Array, Sample, contraction
+
+
+def _matmul_type(x: TensorType, y: TensorType) -> TensorType:
+    if x.dtype is not y.dtype:
+        raise DtypeError(
+            f"expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name} (matmul: {x} @ {y})"
+        )
+    if x.ndim < 2 or y.ndim < 2:
+        raise ShapeError(f"matmul: both operands need two dimensions here, got {x} @ {y}")
+    if x.shape[-1] != y.shape[-2]:
+        raise ShapeError(
+            f"matmul: {x} @ {y}: inner sizes differ ({x.shape[-1]} and {y.shape[-2]}); mat1 and mat2 shapes "
+            f"cannot be multiplied ({_flat(x)} and {_flat(y)})",
+            _hint(x, y),
+        )
+    batch = shapes.broadcast("matmul", [x.shape[:-2], y.shape[:-2]], (x, y))
+    return TensorType((*batch, x.shape[-2], y.shape[-1]), x.dtype)
+
+
+def _flat(t: TensorType) -> str:
+    return f"{shapes.numel(t.shape[:-1])}x{t.shape[-1]}"
+
+
+def _hint(x: TensorType, y: TensorType) -> str:
+    if x.shape[-1] == y.shape[-1]:
+        return f"The right operand should have {x.shape[-1]} rows; did you mean to transpose it (.mT)?"
+    if x.shape[-2] == y.shape[-2]:
+        return "Did you mean to transpose the left operand (.mT)?"
+    return f"The right operand should have {x.shape[-1]} rows."
+
+
+def transposed(x: Any) -> Any:
+    """x with its last two dimensions exchanged."""
+    ndim = len(x.shape)
+    return permute(x, dims=(*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+@contraction(
+    _matmul_type,
+    grad={
+        "x": lambda g, y: matmul(g, transposed(y)),
+        "y": lambda g, x: matmul(transposed(x), g),
+    },
+    samples=(
+        Sample(((3, 4), (4, 5))),
+        Sample(((2, 3, 4), (2, 4, 5))),
+        Sample(((2, 1, 3, 4), (5, 4, 2))),
+        Sample(((1, 4), (4, 1))),
+        Sample(((3, 0), (0, 2))),
+        Sample(((3, 4), (5, 6)), {}, RuntimeError, "inner sizes differ"),
+    ),
+)
+def matmul(x: Array, y: Array) -> Array:
+    """The matrix product over the last two dimensions, batched over the others."""
+    if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
+        wide = xp(x).matmul(x.astype(np.float32), y.astype(np.float32))
+        return wide.astype(x.dtype)
+    return xp(x, y).matmul(x, y)

@@ -1,0 +1,130 @@
+"""Operators and methods shared by eager tensors and IR values: what gradient rules and composites may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..dtypes import DType
+from ..types import TensorType
+from . import elementwise as e
+from .table import FUNCTIONS
+
+_OPERANDS = (bool, int, float)
+
+
+def _binary(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """A dunder method that calls the published function ``name``."""
+
+    def operator(self: Any, other: Any) -> Any:
+        if not isinstance(other, (OperatorMixin, *_OPERANDS)) and not _is_numpy_scalar(other):
+            return NotImplemented
+        function = FUNCTIONS[name]
+        return function(other, self) if reflected else function(self, other)
+
+    operator.__name__ = name
+    return operator
+
+
+def _is_numpy_scalar(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
+
+
+class OperatorMixin:
+    """Arithmetic operators; methods are added from the registry of published functions."""
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    if TYPE_CHECKING:
+        type: TensorType
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def shape(self) -> Any:
+        """The extents, as a tuple of ints that also answers ``numel()``."""
+        return Size(self.type.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.type.shape)
+
+    __add__ = _binary("add")
+    __radd__ = _binary("add", reflected=True)
+    __sub__ = _binary("sub")
+    __rsub__ = _binary("sub", reflected=True)
+    __mul__ = _binary("mul")
+    __rmul__ = _binary("mul", reflected=True)
+    __truediv__ = _binary("div")
+    __rtruediv__ = _binary("div", reflected=True)
+    __floordiv__ = _binary("floor_divide")
+    __rfloordiv__ = _binary("floor_divide", reflected=True)
+    __mod__ = _binary("remainder")
+    __rmod__ = _binary("remainder", reflected=True)
+    __pow__ = _binary("pow")
+    __rpow__ = _binary("pow", reflected=True)
+    __matmul__ = _binary("matmul")
+    __rmatmul__ = _binary("matmul", reflected=True)
+    __and__ = _binary("bitwise_and")
+    __rand__ = _binary("bitwise_and", reflected=True)
+    __or__ = _binary("bitwise_or")
+    __ror__ = _binary("bitwise_or", reflected=True)
+    __xor__ = _binary("bitwise_xor")
+    __rxor__ = _binary("bitwise_xor", reflected=True)
+    __eq__ = _binary("eq")  # type: ignore[assignment]
+    __ne__ = _binary("ne")  # type: ignore[assignment]
+    __lt__ = _binary("lt")
+    __le__ = _binary("le")
+    __gt__ = _binary("gt")
+    __ge__ = _binary("ge")
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> Any:
+        return e.neg(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return e.abs(self)
+
+    def __invert__(self) -> Any:
+        return e.bitwise_not(self)
+
+
+class Size(tuple[int, ...]):
+    """A shape: a tuple of ints with ``numel()``.
+
+    >>> Size((2, 3)).numel(), Size((2, 3))
+    (6, tracejit.Size([2, 3]))
+    """
+
+    def numel(self) -> int:
+        """The product of the extents."""
+        count = 1
+        for extent in self:
+            count *= extent
+        return count
+
+    def __repr__(self) -> str:
+        return f"tracejit.Size([{', '.join(map(str, self))}])"
+
+
+def as_method(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
+    """``target`` as a method: the tensor is its first argument."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return target(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    method.__doc__ = target.__doc__
+    method.__wrapped__ = target  # type: ignore[attr-defined]
+    return method

@@ -1,0 +1,164 @@
+"""Reductions: sums, products, extremes and truth along dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import DType
+from ..errors import DimensionError
+from ..types import Shape, TensorType
+from .elementwise import cast, isnan, where
+from .movement import expand, unsqueeze
+from .namespace import xp
+from .table import Array, Sample, reduction
+
+SHAPES = (
+    Sample(((3, 4),), {"dims": (0, 1), "keepdim": False}),
+    Sample(((3, 4),), {"dims": (0,), "keepdim": False}),
+    Sample(((3, 4),), {"dims": (1,), "keepdim": True}),
+    Sample(((2, 3, 4),), {"dims": (1,), "keepdim": False}),
+    Sample(((2, 3, 4),), {"dims": (0, 2), "keepdim": True}),
+    Sample(((),), {"dims": (), "keepdim": False}),
+    Sample(((1, 1),), {"dims": (0,), "keepdim": False}),
+)
+EMPTY = (Sample(((0, 3),), {"dims": (0,), "keepdim": False}), Sample(((3, 0),), {"dims": (0, 1), "keepdim": False}))
+
+
+def accumulated(dtype: DType) -> DType:
+    """Sums and products of bools and integers are int64."""
+    return dtype if dtype.is_floating_point else dtypes.int64
+
+
+def unchanged(dtype: DType) -> DType:
+    """The operand's dtype."""
+    return dtype
+
+
+def truth(dtype: DType) -> DType:
+    """bool."""
+    return dtypes.bool_
+
+
+def index(dtype: DType) -> DType:
+    """int64 positions."""
+    return dtypes.int64
+
+
+def nonempty(x: TensorType, attributes: Mapping[str, Any]) -> None:
+    """Extremes need at least one element along every reduced dimension."""
+    for dim in attributes["dims"]:
+        if x.shape[dim] == 0:
+            raise DimensionError(
+                f"Expected reduction dim {dim} to have non-zero size, got {x} (an empty set has no extreme)"
+            )
+
+
+def expand_like(g: Any, x_type: TensorType, dims: Shape, keepdim: bool) -> Any:
+    """Undo a reduction's shape: put the reduced dimensions back and broadcast along them."""
+    return expand(kept(g, x_type, dims, keepdim), shape=x_type.shape)
+
+
+def kept(value: Any, x_type: TensorType, dims: Shape, keepdim: bool) -> Any:
+    """``value`` of the reduced shape with the reduced dimensions back as extents of one."""
+    if keepdim or not dims:
+        return value
+    return unsqueeze(value, dims=dims)
+
+
+def _wide(x: Array) -> Array:
+    """Half precision accumulates in float32."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+
+
+@reduction(
+    "sum",
+    result_dtype=accumulated,
+    grad=lambda g, x_type, dims, keepdim: expand_like(g, x_type, dims, keepdim),
+    samples=SHAPES + EMPTY,
+)
+def sum(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """The sum of x along ``dims``."""
+    return xp(x).sum(_wide(x), axis=dims, keepdims=keepdim)
+
+
+@reduction(
+    "prod",
+    result_dtype=accumulated,
+    grad=lambda g, x, dims, keepdim: _prod_grad(g, x, dims, keepdim),
+    samples=SHAPES + EMPTY,
+)
+def prod(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """The product of x along ``dims``."""
+    return xp(x).prod(_wide(x), axis=dims, keepdims=keepdim)
+
+
+def _prod_grad(g: Any, x: Any, dims: Shape, keepdim: bool) -> Any:
+    """The product of all other elements, exact also where elements are zero."""
+    zero = x == 0
+    filled = where(zero, 1.0, x)
+    others = prod(filled, dims=dims, keepdim=True)
+    zeros = sum(zero, dims=dims, keepdim=True)
+    nonzero = where(zero, 0.0, others / filled)
+    alone = where(zero, others, 0.0)
+    slope = where(zeros == 0, nonzero, where(zeros == 1, alone, 0.0))
+    return kept(g, _type(x), dims, keepdim) * slope
+
+
+def _type(x: Any) -> TensorType:
+    return TensorType(tuple(x.shape), x.dtype)
+
+
+def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool) -> Any:
+    """Spread the gradient evenly over the elements equal to the extreme."""
+    x_type = _type(x)
+    best = kept(out, x_type, dims, keepdim)
+    chosen = cast((x == best) | (isnan(x) & isnan(best)), dtype=x.dtype)
+    return kept(g, x_type, dims, keepdim) * chosen / sum(chosen, dims=dims, keepdim=True)
+
+
+@reduction("max", result_dtype=unchanged, check=nonempty, grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim), samples=SHAPES)
+def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """The largest element along ``dims``; NaN if one is there."""
+    return xp(x).max(x, axis=dims, keepdims=keepdim)
+
+
+@reduction("min", result_dtype=unchanged, check=nonempty, grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim), samples=SHAPES)
+def amin(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """The smallest element along ``dims``; NaN if one is there."""
+    return xp(x).min(x, axis=dims, keepdims=keepdim)
+
+
+@reduction("any", result_dtype=truth, samples=SHAPES + EMPTY)
+def any_true(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """True where some element along ``dims`` is non-zero."""
+    return xp(x).any(x, axis=dims, keepdims=keepdim)
+
+
+@reduction("all", result_dtype=truth, samples=SHAPES + EMPTY)
+def all_true(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """True where every element along ``dims`` is non-zero."""
+    return xp(x).all(x, axis=dims, keepdims=keepdim)
+
+
+ONE_DIM = (
+    Sample(((3, 4),), {"dims": (1,), "keepdim": False}),
+    Sample(((3, 4),), {"dims": (0,), "keepdim": True}),
+    Sample(((2, 3, 4),), {"dims": (1,), "keepdim": False}),
+    Sample(((5,),), {"dims": (0,), "keepdim": False}),
+)
+
+
+@reduction(None, result_dtype=index, check=nonempty, samples=ONE_DIM)
+def argmax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """The first position of the largest element along the one dimension in ``dims``."""
+    return xp(x).argmax(x, axis=dims[0], keepdims=keepdim) if dims else xp(x).zeros(x.shape, np.int64)
+
+
+@reduction(None, result_dtype=index, check=nonempty, samples=ONE_DIM)
+def argmin(x: Array, *, dims: Shape, keepdim: bool) -> Array:
+    """The first position of the smallest element along the one dimension in ``dims``."""
+    return xp(x).argmin(x, axis=dims[0], keepdims=keepdim) if dims else xp(x).zeros(x.shape, np.int64)

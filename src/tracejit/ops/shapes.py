@@ -1,0 +1,107 @@
+"""Arithmetic on shapes: broadcasting, dimensions, sizes; every error here is PyTorch's in class and wording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ArgumentError, DimensionError, ShapeError
+from ..types import Shape
+
+
+def broadcast(name: str, shapes: Sequence[Shape], operands: Sequence[Any] = ()) -> Shape:
+    """The common shape of ``shapes``; :class:`ShapeError` naming the operands when there is none."""
+    ndim = max(map(len, shapes), default=0)
+    result = [1] * ndim
+    for shape in shapes:
+        for position in range(1, len(shape) + 1):
+            extent = shape[-position]
+            known = result[-position]
+            if known == 1:
+                result[-position] = extent
+            elif extent not in (1, known):
+                listing = " and ".join(str(o) for o in operands) or " and ".join(map(str, shapes))
+                raise ShapeError(
+                    f"The size of tensor a ({known}) must match the size of tensor b ({extent}) at "
+                    f"non-singleton dimension {ndim - position} ({name}: {listing})",
+                    "Sizes must be equal, or one of them 1, counted from the last dimension.",
+                )
+    return tuple(result)
+
+
+def normalize_dim(dim: int, ndim: int, *, extra: int = 0) -> int:
+    """A non-negative dimension; ``extra=1`` also allows the position after the last (unsqueeze)."""
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        if hasattr(dim, "__index__"):
+            dim = dim.__index__()
+        else:
+            raise ArgumentError(f"dimension must be an int, not {type(dim).__name__}")
+    count = max(ndim + extra, 1)
+    if not -count <= dim < count:
+        raise DimensionError(
+            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+        )
+    return dim % count
+
+
+def normalize_dims(dims: int | Sequence[int] | None, ndim: int) -> Shape:
+    """Sorted non-negative dimensions; ``None`` or an empty sequence means all of them."""
+    if dims is None:
+        return tuple(range(ndim))
+    if isinstance(dims, int) or hasattr(dims, "__index__"):
+        dims = (dims,)  # type: ignore[assignment]
+    found = [normalize_dim(d, ndim) for d in dims]  # type: ignore[union-attr]
+    for dim in found:
+        if found.count(dim) > 1:
+            raise ShapeError(f"dim {dim} appears multiple times in the list of dims")
+    if not found:
+        return tuple(range(ndim))
+    return tuple(sorted(found)) if ndim else ()
+
+
+def reduced(shape: Shape, dims: Shape, keepdim: bool) -> Shape:
+    """Shape after a reduction along ``dims``."""
+    if keepdim:
+        return tuple(1 if d in dims else extent for d, extent in enumerate(shape))
+    return tuple(extent for d, extent in enumerate(shape) if d not in dims)
+
+
+def numel(shape: Sequence[int]) -> int:
+    """Number of elements of a shape."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def resolve_size(shape: Sequence[int], count: int) -> Shape:
+    """Replace a single -1 in ``shape`` so that it holds ``count`` elements."""
+    sizes = [int(extent) for extent in shape]
+    if any(extent < -1 for extent in sizes):
+        raise ShapeError(f"invalid shape dimension {min(sizes)}")
+    unknown = [d for d, extent in enumerate(sizes) if extent == -1]
+    if len(unknown) > 1:
+        raise ShapeError("only one dimension can be inferred")
+    known = numel([extent for extent in sizes if extent != -1])
+    if unknown:
+        if known == 0:
+            raise ShapeError(
+                f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified "
+                "dimension size -1 can be any value and is ambiguous"
+            )
+        if count % known == 0:
+            sizes[unknown[0]] = count // known
+    if numel(sizes) != count or -1 in sizes:
+        raise ShapeError(f"shape '{list(shape)}' is invalid for input of size {count}")
+    return tuple(sizes)
+
+
+def size_arguments(sizes: tuple[Any, ...]) -> Shape:
+    """``f(2, 3)`` and ``f((2, 3))`` alike; every extent as an int."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = tuple(sizes[0])
+    try:
+        return tuple(extent.__index__() for extent in sizes)
+    except (AttributeError, TypeError):
+        bad = next(s for s in sizes if not hasattr(s, "__index__"))
+        raise ArgumentError(f"sizes must be ints, not {type(bad).__name__}") from None

@@ -1,0 +1,275 @@
+"""A caching allocator for tensor memory.
+
+Fresh memory is dear: the kernel zeroes each page at its first touch, which for megabytes costs more
+than the arithmetic. So memory that comes back is kept in free lists, one per size class (at most
+12.5 % larger than asked, 64 bytes at least), and handed out again. Memory goes back to its list
+when its `Block` dies, unless somebody still looks at it: views keep the block's array alive, and a
+referenced array waits aside until they are gone.
+
+What is kept unused is bounded (see `set_cache_limit`); above the bound memory goes back to the
+system, large pieces first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracejit.runtime.pages import aligned_array, map_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Block",
+    "MemoryStats",
+    "allocate",
+    "empty_cache",
+    "memory_stats",
+    "set_cache_limit",
+]
+
+_SMALL = 64 << 10  # classes up to this size are looked up in a table
+_HUGE = 2 << 20  # from here on memory is mapped directly, on huge pages where there are any
+_SMALL_CACHED = 2 << 20  # bytes kept per small class
+_WAITING = 32  # arrays per class that may wait for their last view to die
+
+#: An array of the class's size, the address of its first byte.
+_Cell = tuple[np.ndarray, int]
+
+
+class _Bucket:
+    """One size class: the free memory in it, and memory that dead blocks left to views."""
+
+    __slots__ = ("capacity", "free", "size", "waiting")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.free: list[_Cell] = []
+        self.waiting: list[_Cell] = []
+        self.capacity = max(2, _SMALL_CACHED // size) if size <= _SMALL else sys.maxsize
+
+
+class _State:
+    """Counters. Small classes count in blocks only, so that their fast path stays fast."""
+
+    __slots__ = ("allocations", "cached", "fresh", "limit", "live", "peak")
+
+    def __init__(self) -> None:
+        self.allocations = 0
+        self.fresh = 0
+        self.live = 0
+        self.peak = 0
+        self.cached = 0
+        self.limit = _default_limit()
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes in blocks, bytes kept for reuse, the most bytes ever in blocks; and how often memory
+    was asked for, and how often a kept piece served."""
+
+    allocated: int
+    cached: int
+    peak: int
+    allocations: int
+    reuses: int
+
+
+def _default_limit() -> int:
+    """A gigabyte, or a quarter of the machine's memory where that is less."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 30
+    return min(1 << 30, total // 4) if total > 0 else 1 << 30
+
+
+_state = _State()
+_buckets: dict[int, _Bucket] = {}
+
+
+def _size_class(nbytes: int) -> int:
+    """The smallest class that holds `nbytes`: multiples of 64, then eight steps per doubling."""
+    if nbytes <= 1024:
+        return (nbytes + 63) & ~63 if nbytes > 0 else 64
+    shift = (nbytes - 1).bit_length() - 4
+    return (((nbytes - 1) >> shift) + 1) << shift
+
+
+def _bucket(nbytes: int) -> _Bucket:
+    size = _size_class(nbytes)
+    bucket = _buckets.get(size)
+    if bucket is None:
+        bucket = _buckets.setdefault(size, _Bucket(size))
+    return bucket
+
+
+#: The bucket of every size up to `_SMALL`, by (nbytes + 63) // 64.
+_small = [_bucket(index * 64) for index in range(_SMALL // 64 + 1)]
+
+
+class Block:
+    """Memory of a tensor: `array` (uint8, one-dimensional, 64-byte aligned) at address `ptr`.
+
+    It may be longer than asked for, and holds whatever was in it before. When the block dies its
+    memory is handed out again, once nothing refers to `array` any more.
+    """
+
+    __slots__ = ("array", "bucket", "ptr")
+
+    array: np.ndarray
+    ptr: int
+    bucket: _Bucket
+
+    def __init__(self, cell: _Cell, bucket: _Bucket) -> None:
+        self.array, self.ptr = cell
+        self.bucket = bucket
+
+    # The globals are bound as defaults because at interpreter exit they may be gone.
+    def __del__(
+        self,
+        _references: Callable[[object], int] = sys.getrefcount,
+        _state: _State = _state,
+        _large: int = _SMALL,
+    ) -> None:
+        bucket = self.bucket
+        size = bucket.size
+        _state.live -= size
+        # Two references: the slot of this block and the argument of the call. More: a view.
+        if _references(self.array) > 2:
+            if len(bucket.waiting) < _WAITING:
+                bucket.waiting.append((self.array, self.ptr))
+        elif size > _large:
+            bucket.free.append((self.array, self.ptr))
+            _state.cached += size
+            if _state.cached > _state.limit:
+                _trim(_state.limit)
+        elif len(bucket.free) < bucket.capacity:
+            bucket.free.append((self.array, self.ptr))
+
+
+def allocate(nbytes: int) -> Block:
+    """A block of at least `nbytes` bytes of undefined content.
+
+    Raises ValueError for a negative size, MemoryError when the system has no more.
+
+    >>> block = allocate(100)
+    >>> block.array.nbytes, block.ptr % 64
+    (128, 0)
+    """
+    if 0 <= nbytes <= _SMALL:
+        bucket = _small[(nbytes + 63) >> 6]
+        try:
+            block = Block(bucket.free.pop(), bucket)
+        except IndexError:
+            block = Block(_fresh(bucket), bucket)
+    else:
+        block = _allocate_large(nbytes)
+    state = _state
+    state.allocations += 1
+    state.live = live = state.live + block.bucket.size
+    if live > state.peak:
+        state.peak = live
+    return block
+
+
+def _allocate_large(nbytes: int) -> Block:
+    if nbytes < 0:
+        raise ValueError(f"cannot allocate {nbytes} bytes")
+    bucket = _bucket(nbytes)
+    try:
+        cell = bucket.free.pop()
+    except IndexError:
+        cell = _fresh(bucket)
+    else:
+        _state.cached -= bucket.size
+    return Block(cell, bucket)
+
+
+def _fresh(bucket: _Bucket) -> _Cell:
+    """Memory the free list does not have: what views gave up meanwhile, else new."""
+    cell = _reclaim(bucket)
+    if cell is not None:
+        return cell
+    try:
+        array = _new(bucket.size)
+    except MemoryError:
+        empty_cache()
+        try:
+            array = _new(bucket.size)
+        except MemoryError:
+            raise MemoryError(
+                f"cannot allocate {bucket.size:,} bytes for a tensor "
+                f"({_state.live:,} bytes are in use)"
+            ) from None
+    _state.fresh += 1
+    return array, array.ctypes.data
+
+
+def _new(size: int) -> np.ndarray:
+    return map_pages(size) if size >= _HUGE else aligned_array(size)
+
+
+def _reclaim(bucket: _Bucket) -> _Cell | None:
+    """A waiting piece of memory that nothing refers to any more."""
+    for _ in range(len(bucket.waiting)):
+        try:
+            cell = bucket.waiting.pop(0)
+        except IndexError:
+            return None
+        # Two references: the pair and the argument of the call.
+        if sys.getrefcount(cell[0]) <= 2:
+            return cell
+        bucket.waiting.append(cell)
+    return None
+
+
+def _trim(limit: int) -> None:
+    """Give kept memory of the large classes back, largest class first, until `limit` is met."""
+    for size in sorted(_buckets, reverse=True):
+        free = _buckets[size].free
+        while _state.cached > limit and size > _SMALL and free:
+            try:
+                del free[0]  # the one unused for longest
+            except IndexError:
+                break
+            _state.cached -= size
+
+
+def empty_cache() -> None:
+    """Give all memory that is kept for reuse back to the system."""
+    for bucket in list(_buckets.values()):
+        bucket.waiting.clear()
+        if bucket.size <= _SMALL:
+            bucket.free.clear()
+    _trim(0)
+
+
+def set_cache_limit(nbytes: int) -> None:
+    """Keep at most `nbytes` bytes for reuse (classes above 64 KiB; each small class keeps up to
+    2 MiB). Raises ValueError for a negative bound."""
+    if nbytes < 0:
+        raise ValueError(f"the bound of the cache cannot be negative: {nbytes}")
+    _state.limit = nbytes
+    _trim(nbytes)
+
+
+def memory_stats() -> MemoryStats:
+    """Counters of the allocator.
+
+    >>> memory_stats().allocated >= 0
+    True
+    """
+    cached = sum(bucket.size * len(bucket.free) for bucket in list(_buckets.values()))
+    return MemoryStats(
+        allocated=_state.live,
+        cached=cached,
+        peak=_state.peak,
+        allocations=_state.allocations,
+        reuses=_state.allocations - _state.fresh,
+    )

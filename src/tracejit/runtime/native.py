@@ -1,0 +1,186 @@
+"""The native functions of the runtime, ready to call, and the memory they share with Python.
+
+`native()` loads the launcher's object code from the kernel store (or compiles it, once per
+machine), resolves the C library and CPython functions it needs by address, and wraps the entry
+points. It happens at the first launch, never at import.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracejit.runtime.loader import LoadError, load_object
+from tracejit.runtime.native_ir import CONTEXT, module_text
+from tracejit.runtime.store import kernel_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Native", "context", "context_address", "native", "set_context"]
+
+# Shared by all tables; never freed, because native code reads it at any time.
+context = (ctypes.c_int64 * 16)()
+context_address = ctypes.addressof(context)
+context[CONTEXT["threads"]] = 1
+context[CONTEXT["type_error"]] = id(TypeError)
+context[CONTEXT["value_error"]] = id(ValueError)
+
+_PYTHON = (
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyLong_AsVoidPtr",
+    "PyLong_AsLongLong",
+    "PyLong_FromLongLong",
+    "PyBytes_AsStringAndSize",
+    "PyErr_Occurred",
+    "PyErr_SetString",
+    "PyObject_CallNoArgs",
+    "Py_DecRef",
+)
+_POSIX = (
+    "pthread_mutex_lock",
+    "pthread_mutex_unlock",
+    "pthread_cond_wait",
+    "pthread_cond_broadcast",
+    "sched_yield",
+)
+_METH_FASTCALL = 0x80
+
+
+def set_context(word: str, value: int) -> None:
+    """Set one word of the context that native code reads."""
+    context[CONTEXT[word]] = value
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+@dataclass(frozen=True)
+class Native:
+    """Entry points of the native module.
+
+    `launch` is a ctypes function that releases the GIL; `worker`, `wake` and `spin` belong to the
+    pool. `can_block` says whether threads can sleep (pthreads were found): without it there is no
+    pool.
+    """
+
+    launch: Callable[[int, int, int, bytes], int]
+    worker: Callable[[int, int], None]
+    wake: Callable[[int], None]
+    spin: Callable[[int], None]
+    can_block: bool
+    run_bytes: _MethodDef
+    run_ints: _MethodDef
+
+    def bind(self, definition: _MethodDef, table_address: int) -> Callable[..., int]:
+        """A Python built-in whose `self` is a table."""
+        return _new_builtin(ctypes.byref(definition), table_address, None)  # type: ignore[no-any-return]
+
+
+_lock = threading.Lock()
+_native: Native | None = None
+
+
+def native() -> Native:
+    """The loaded module; the first call loads it. Raises `LoadError` where it cannot run."""
+    global _native
+    if _native is None:
+        with _lock:
+            if _native is None:
+                _native = _load()
+    return _native
+
+
+def _load() -> Native:
+    can_block = _register_symbols()
+    code = _object_code()
+    addresses = {
+        name: load_object(code, f"tracejit_{name}")
+        for name in ("launch", "worker", "wake", "spin", "run_bytes", "run_ints")
+    }
+    word, pointer = ctypes.c_int64, ctypes.c_void_p
+
+    def function(name: str, result: Any, *arguments: Any) -> Any:
+        return ctypes.CFUNCTYPE(result, *arguments)(addresses[name])
+
+    return Native(
+        launch=function("launch", word, pointer, word, word, ctypes.c_char_p),
+        worker=function("worker", None, pointer, word),
+        wake=function("wake", None, pointer),
+        spin=function("spin", None, word),
+        can_block=can_block,
+        run_bytes=_MethodDef(b"run", addresses["run_bytes"], _METH_FASTCALL, None),
+        run_ints=_MethodDef(b"run_slots", addresses["run_ints"], _METH_FASTCALL, None),
+    )
+
+
+def _object_code() -> bytes:
+    """Object code of the module: from the store, else from LLVM."""
+    import llvmlite.binding as llvm
+
+    triple = llvm.get_process_triple()
+    text = module_text(triple)
+    version = ".".join(map(str, llvm.llvm_version_info))
+    key = hashlib.sha256(f"native {version}\n{text}".encode()).hexdigest()
+    code = kernel_store().get(key)
+    if code is None:
+        code = _compile(text, triple)
+        kernel_store().put(key, code)
+    return code
+
+
+def _compile(text: str, triple: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    # For the generic CPU of the architecture: the object is shared through the store and gains
+    # nothing from vector instructions.
+    target = llvm.Target.from_triple(triple)
+    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
+    module = llvm.parse_assembly(text)
+    module.verify()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+def _register_symbols() -> bool:
+    """Tell LLVM the addresses of the external functions; whether the POSIX ones exist."""
+    import llvmlite.binding as llvm
+
+    can_block = True
+    for name in _PYTHON:
+        llvm.add_symbol(f"tracejit_x_{name}", _address(name))
+    for name in _POSIX:
+        try:
+            address = _address(name)
+        except LoadError:
+            can_block, address = False, _address("PyErr_Occurred")  # linked, never called
+        llvm.add_symbol(f"tracejit_x_{name}", address)
+    return can_block
+
+
+def _address(name: str) -> int:
+    for library in (ctypes.pythonapi, ctypes.CDLL(None)):
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    raise LoadError(f"this Python lacks the C function {name}")
+
+
+_new_builtin = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+)(("PyCFunction_NewEx", ctypes.pythonapi))

@@ -1,0 +1,93 @@
+"""The native launcher and thread pool, written in LLVM's assembly language.
+
+There is no C compiler where the package is installed, and atomics, blocking and calls through
+pointers are outside the kernel language, so these few functions are given to LLVM as text. Each
+says in C-like comments what it does. `native.py` compiles them once per machine and keeps the
+object in the kernel store. All shared memory is arrays of 64-bit words; the word numbers below are
+the single description that Python and native code share.
+"""
+
+from __future__ import annotations
+
+from tracejit.runtime.native_pool_ir import POOL_IR
+from tracejit.runtime.native_python_ir import PYTHON_IR
+from tracejit.runtime.native_run_ir import BLAS_IR, RUN_IR
+
+__all__ = ["CONTEXT", "HEADER_WORDS", "POOL", "POOL_CELLS", "STEP_WORDS", "module_text"]
+
+# A program table: header, then one row per step, then (slot, value) pairs.
+HEADER_WORDS = 4  # n_steps, max_args, context address, slots needed
+STEP_WORDS = 8  # fn, first_arg, n_args, extent_slot, extent_value, grain, flags, unused
+
+# The words of the process-wide context. `blas_*` are used by steps that call BLAS.
+CONTEXT = {
+    "pool": 0,
+    "threads": 1,
+    "start_pool": 2,  # a Python callable: called when a step wants the pool and there is none
+    "type_error": 3,
+    "value_error": 4,
+    "blas_get_threads": 5,
+    "blas_set_threads": 6,
+    "blas_lock": 7,
+    "blas_depth": 8,
+    "blas_saved": 9,
+}
+
+# The words of a pool. Words written by different threads are 64 bytes apart.
+POOL = {
+    "state": 0,  # generation << 16 | threads inside the job << 1 | job is open
+    "stop": 8,
+    "threads": 9,
+    "spins": 10,
+    "mutex": 11,
+    "condition": 12,
+    "sleepers": 16,
+    "busy": 24,
+    "job_function": 32,
+    "job_args": 33,
+    "job_extent": 34,
+    "job_chunk": 35,
+    "error": 40,
+}
+POOL_CELLS = 48  # from here 8 words per thread: next chunk, end of its chunks
+
+_PAUSE = {
+    "x86": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "arm": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+    "other": ("", ""),
+}
+
+
+def _architecture(triple: str) -> str:
+    name = triple.split("-")[0]
+    if name in ("x86_64", "amd64", "i686"):
+        return "x86"
+    return "arm" if name in ("aarch64", "arm64") else "other"
+
+
+def module_text(triple: str) -> str:
+    """The whole module for a target triple."""
+    declaration, pause = _PAUSE[_architecture(triple)]
+    text = _EXTERNAL + POOL_IR + RUN_IR + BLAS_IR + PYTHON_IR
+    return f'target triple = "{triple}"\n{declaration}\n' + text.replace("PAUSE", pause)
+
+
+# Every external function carries a prefix and is registered by address before loading, so nothing
+# depends on what the dynamic linker happens to export.
+_EXTERNAL = """
+declare i32 @tracejit_x_pthread_mutex_lock(ptr)
+declare i32 @tracejit_x_pthread_mutex_unlock(ptr)
+declare i32 @tracejit_x_pthread_cond_wait(ptr, ptr)
+declare i32 @tracejit_x_pthread_cond_broadcast(ptr)
+declare i32 @tracejit_x_sched_yield()
+declare ptr @tracejit_x_PyEval_SaveThread()
+declare void @tracejit_x_PyEval_RestoreThread(ptr)
+declare ptr @tracejit_x_PyLong_AsVoidPtr(ptr)
+declare i64 @tracejit_x_PyLong_AsLongLong(ptr)
+declare ptr @tracejit_x_PyLong_FromLongLong(i64)
+declare i32 @tracejit_x_PyBytes_AsStringAndSize(ptr, ptr, ptr)
+declare ptr @tracejit_x_PyErr_Occurred()
+declare void @tracejit_x_PyErr_SetString(ptr, ptr)
+declare ptr @tracejit_x_PyObject_CallNoArgs(ptr)
+declare void @tracejit_x_Py_DecRef(ptr)
+"""

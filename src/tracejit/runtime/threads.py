@@ -1,0 +1,194 @@
+"""One thread pool for every kernel of the process.
+
+Workers are daemon threads that enter native code and stay there: between jobs they spin for some
+tens of microseconds and then sleep, so a job that follows another starts within a microsecond or
+two and an idle process uses no CPU. The thread that launches a program takes part as worker 0.
+The pool starts with the first step that wants it, is rebuilt after a fork and after
+`set_num_threads`, and where the platform has no pthreads kernels run on one thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import logging
+import os
+import threading
+import time
+from typing import Any
+
+from tracejit.runtime.native import context, native, set_context
+from tracejit.runtime.native_ir import CONTEXT, POOL, POOL_CELLS
+
+__all__ = ["get_num_threads", "set_num_threads"]
+
+_log = logging.getLogger("tracejit.threads")
+
+_MAX_THREADS = 256
+_SPIN_SECONDS = 40e-6
+_PTHREAD_OBJECT_BYTES = 256  # more than any platform's pthread_mutex_t or pthread_cond_t
+
+_lock = threading.Lock()
+_configured = 0  # as asked for; 0: not decided yet
+
+
+class _Pool:
+    """The native memory of one pool and its threads. The memory is never given back."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        words = POOL_CELLS + 8 * threads
+        self._memory = (ctypes.c_int64 * (words + 8))()
+        # Aligned to a cache line: the words are laid out by lines.
+        self.address = (ctypes.addressof(self._memory) + 63) & ~63
+        self._words = (ctypes.c_int64 * words).from_address(self.address)
+        self._mutex = ctypes.create_string_buffer(_PTHREAD_OBJECT_BYTES)
+        self._condition = ctypes.create_string_buffer(_PTHREAD_OBJECT_BYTES)
+        process = ctypes.CDLL(None)
+        process.pthread_mutex_init(self._mutex, None)
+        process.pthread_cond_init(self._condition, None)
+        self._set("threads", threads)
+        self._set("spins", _spins_of(_SPIN_SECONDS))
+        self._set("mutex", ctypes.addressof(self._mutex))
+        self._set("condition", ctypes.addressof(self._condition))
+        self.workers: list[threading.Thread] = []
+
+    def _set(self, word: str, value: int) -> None:
+        self._words[POOL[word]] = value
+
+    def start(self) -> None:
+        worker = native().worker
+        for index in range(1, self.threads):
+            thread = threading.Thread(
+                target=worker,
+                args=(self.address, index),
+                name=f"tracejit-worker-{index}",
+                daemon=True,
+            )
+            thread.start()
+            self.workers.append(thread)
+
+    def stop(self, timeout: float = 1.0) -> None:
+        self._set("stop", 1)
+        native().wake(self.address)
+        deadline = time.monotonic() + timeout
+        for thread in self.workers:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+_pool: _Pool | None = None
+_kept: list[Any] = []  # pools of the past: a launch of another thread may still use their memory
+
+
+def get_num_threads() -> int:
+    """How many threads run kernels, the calling one included.
+
+    By default `TRACEJIT_NUM_THREADS`, else the number of CPUs this process may use.
+
+    >>> get_num_threads() >= 1
+    True
+    """
+    if _configured == 0:
+        _configure(_default_threads())
+    return int(context[CONTEXT["threads"]])
+
+
+def set_num_threads(threads: int) -> None:
+    """Run kernels on `threads` threads from now on, the calling one included.
+
+    Raises ValueError unless `threads` is a positive integer. More than 256 count as 256.
+
+    >>> before = get_num_threads()
+    >>> set_num_threads(1)
+    >>> get_num_threads()
+    1
+    >>> set_num_threads(before)
+    """
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"the number of threads is a positive integer, not {threads!r}")
+    _configure(threads)
+
+
+def _configure(threads: int) -> None:
+    global _configured
+    with _lock:
+        _configured = min(threads, _MAX_THREADS)
+        if _pool is not None and _pool.threads != _configured:
+            _retire()
+        set_context("threads", _configured if _blocking_possible() else 1)
+
+
+def _blocking_possible() -> bool:
+    return os.name == "posix"
+
+
+def _default_threads() -> int:
+    text = os.environ.get("TRACEJIT_NUM_THREADS", "").strip()
+    if text:
+        if text.isdecimal() and int(text) > 0:
+            return int(text)
+        _log.warning("TRACEJIT_NUM_THREADS=%s is not a positive integer: ignored", text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def _start_pool() -> None:
+    """Called by native code, with the GIL, when a step wants threads and there are none yet."""
+    global _pool
+    with _lock:
+        if context[CONTEXT["pool"]] or _configured <= 1:
+            return
+        try:
+            if not native().can_block:
+                raise RuntimeError("no pthreads")
+            pool = _Pool(_configured)
+            _kept.append(pool)
+            pool.start()
+        except RuntimeError as error:
+            set_context("threads", 1)
+            _log.warning("kernels run on one thread: the thread pool cannot start (%s)", error)
+            return
+        _pool = pool
+        set_context("pool", pool.address)
+
+
+def _retire() -> None:
+    """Stop the pool's threads; a job in progress is finished by those inside it."""
+    global _pool
+    pool, _pool = _pool, None
+    set_context("pool", 0)
+    if pool is not None:
+        pool.stop()
+
+
+def _spins_of(seconds: float) -> int:
+    """How many pauses last `seconds`."""
+    spin = native().spin
+    count, best = 2000, float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        spin(count)
+        best = min(best, time.perf_counter() - start)
+    return max(100, min(200_000, int(count * seconds / best)))
+
+
+def _after_fork() -> None:
+    # Only the forking thread lives on in the child: no workers, and locks in any state.
+    global _lock, _pool
+    _lock = threading.Lock()
+    _pool = None
+    for word in ("pool", "blas_lock", "blas_depth"):
+        set_context(word, 0)
+
+
+def _at_exit() -> None:
+    with _lock:
+        set_context("threads", 1)
+        _retire()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
+set_context("start_pool", id(_start_pool))

@@ -1,0 +1,53 @@
+"""The type of a tensor as the IR, errors and logs spell it: ``f32[32, 8]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .dtypes import DType
+
+Shape = tuple[int, ...]
+Scalar = bool | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type and shape.
+
+    >>> from tracejit import float32
+    >>> str(TensorType((32, 8), float32))
+    'f32[32, 8]'
+    """
+
+    shape: Shape
+    dtype: DType
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the contiguous tensor."""
+        return self.numel * self.dtype.itemsize
+
+    def contiguous_strides(self) -> Shape:
+        """Row-major strides in elements; every extent counts as at least one."""
+        strides = []
+        step = 1
+        for extent in reversed(self.shape):
+            strides.append(step)
+            step *= max(extent, 1)
+        return tuple(reversed(strides))
+
+    def __str__(self) -> str:
+        return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
