@@ -5,3 +5,9 @@ from .dtypes import bool_ as bool
 from . import dispatch as _dispatch
 from .tensor import Tensor, install_methods as _install
 _install()
+from . import autograd
+from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .device import device
+from .interop import from_dlpack, from_numpy
+from .printing import get_printoptions, set_printoptions
+from .tensor_make import as_tensor, asarray, tensor

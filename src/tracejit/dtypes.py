@@ -52,6 +52,16 @@ class DType:
         """Position of the category in bool < int < float."""
         return CATEGORIES.index(self.category)
 
+    @property
+    def title(self) -> str:
+        """The name in errors about result types, such as ``Float`` or ``Long``."""
+        return _TITLES[self.name]
+
+    @property
+    def tensor_name(self) -> str:
+        """The name of a tensor type in errors, such as ``tracejit.FloatTensor``."""
+        return f"tracejit.{self.title}Tensor"
+
     def __repr__(self) -> str:
         return f"tracejit.{self.name}"
 
@@ -74,6 +84,18 @@ ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, floa
 INTEGERS = (uint8, int8, int16, int32, int64)
 FLOATS = (float16, bfloat16, float32, float64)
 
+_TITLES = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+}
 _BY_NAME = {d.name: d for d in ALL} | {d.short: d for d in ALL}
 _BY_NUMPY = {d.np: d for d in ALL}
 _PYTHON = {bool: bool_, int: int64, float: float32}

@@ -10,13 +10,16 @@ class Modes(threading.local):
     """What the current thread does with an op call besides running it.
 
     ``grad`` records the autograd tape, ``inference`` marks results as inference tensors, ``builder`` writes ops into a
-    graph instead of running them, ``recorder`` is told of every op that ran.
+    graph instead of running them, ``recorder`` is told of every op that ran, ``saved_hooks`` is a stack of
+    (pack, unpack) pairs for tensors kept for backward, ``anomaly`` watches nodes while anomalies are looked for.
     """
 
     grad: bool = True
     inference: bool = False
     builder: Any = None
     recorder: Any = None
+    saved_hooks: tuple[Any, ...] = ()
+    anomaly: Any = None
 
 
 MODES = Modes()

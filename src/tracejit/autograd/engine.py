@@ -1,16 +1,26 @@
-"""The backward walk: iterative, in reverse order of recording, freeing what it has used."""
+"""The backward walk: iterative, in reverse order of recording, freeing what it has used.
+
+Numbers of nodes fall along every path, so running the highest-numbered node that has a gradient is always right:
+whatever could still add to its gradient has a higher number and ran before. One pass, no counting; and where the
+graph is a chain, no queue either.
+"""
 
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import AutogradError
 from ..modes import MODES
+from ..ops.elementwise import add, clone
 from .node import AccumulateGrad, Edge, Node
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+Gradients = list["Tensor | None"]
 
 
 def run(
@@ -19,15 +29,19 @@ def run(
     retain_graph: bool,
     create_graph: bool,
     capture: Sequence[Edge] | None = None,
+    accumulate: bool = False,
 ) -> dict[Edge, Tensor]:
-    """Walk back from ``roots``; accumulate into leaves, or (with ``capture``) return the gradients at those edges."""
-    walk = _Walk(capture, retain_graph, create_graph)
-    walk.start(roots)
-    grad_mode, MODES.grad = MODES.grad, create_graph
+    """Walk back from ``roots``; accumulate into leaves, or (with ``capture``) return the gradients at those edges.
+
+    ``accumulate`` with ``capture``: leaves among the captured edges also accumulate, as ``backward(inputs=)`` asks.
+    """
     recorder = MODES.recorder
     if recorder is not None:
         recorder.backward_inside()
+    walk = _Walk(capture, retain_graph, create_graph, accumulate)
+    grad_mode, MODES.grad = MODES.grad, create_graph
     try:
+        walk.start(roots)
         walk.finish()
     finally:
         MODES.grad = grad_mode
@@ -37,140 +51,215 @@ def run(
 class _Walk:
     """State of one backward pass."""
 
-    def __init__(self, capture: Sequence[Edge] | None, retain_graph: bool, create_graph: bool) -> None:
+    def __init__(
+        self,
+        capture: Sequence[Edge] | None,
+        retain_graph: bool,
+        create_graph: bool,
+        accumulate: bool,
+    ) -> None:
         self.capture = None if capture is None else set(capture)
         self.retain_graph = retain_graph
         self.create_graph = create_graph
+        self.accumulates = capture is None or accumulate
         self.captured: dict[Edge, Tensor] = {}
-        self.waiting: dict[Node, int] = {}
-        self.buffers: dict[Node, list[Tensor | None]] = {}
-        self.ready: list[tuple[int, int, Node]] = []
-        self.assigned: set[int] = set()
+        self.buffers: dict[Node, Gradients] = {}
+        self.ready: list[tuple[int, Node]] = []
+        self.useful: set[Node] | None = None
 
     def start(self, roots: Sequence[tuple[Edge, Tensor]]) -> None:
-        """Count how many gradients every node waits for, then queue the roots."""
-        nodes = [edge[0] for edge, _ in roots]
-        order = _reachable(nodes)
-        useful = None if self.capture is None else _leads_to(order, {e[0] for e in self.capture})
-        self.useful = useful
-        for node in order:
-            self.waiting.setdefault(node, 0)
-            if useful is not None and node not in useful:
-                continue
-            for edge in node.edges:
-                if edge is not None and (useful is None or edge[0] in useful):
-                    self.waiting[edge[0]] = self.waiting.get(edge[0], 0) + 1
-        for edge, gradient in roots:
-            self.assigned.add(id(gradient.array))
-            self.add(edge, gradient)
-        for node in dict.fromkeys(nodes):
-            if self.waiting[node] == 0 and (useful is None or node in useful):
-                self.queue(node)
+        """Queue the roots; with ``capture``, find out which nodes lead to a captured one."""
+        if self.capture is not None:
+            self.useful = _leading_to([e[0] for e, _ in roots], {e[0] for e in self.capture})
+        for (node, number), gradient in roots:
+            if self.useful is None or node in self.useful:
+                self.add(node, number, gradient)
 
-    def queue(self, node: Node) -> None:
-        heapq.heappush(self.ready, (-node.sequence, id(node), node))
-
-    def add(self, edge: Edge, gradient: Tensor) -> None:
-        """Add a gradient to what has arrived at an edge."""
-        node, number = edge
+    def add(self, node: Node, number: int, gradient: Tensor) -> None:
+        """Add a gradient to what has arrived at an output of ``node``, and queue the node at its first."""
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = [None] * node.n_outputs
+            heapq.heappush(self.ready, (-node.sequence, node))
         present = buffer[number]
-        buffer[number] = gradient if present is None else present + gradient
+        buffer[number] = gradient if present is None else add(present, gradient)
 
     def finish(self) -> None:
-        """Run every node whose gradients are complete, until none is left."""
-        while self.ready:
-            node = heapq.heappop(self.ready)[2]
-            grads = self.buffers.pop(node, None)
-            if grads is None:
-                grads = [None] * node.n_outputs
-            self.run_hooks(node, grads)
-            if self.capture is not None:
-                self.take(node, grads)
-            if isinstance(node, AccumulateGrad):
-                if self.capture is None and grads[0] is not None:
-                    self.accumulate(node, grads[0])
-                continue
-            self.visit(node, grads)
+        """Run every node that has gradients, the last recorded first."""
+        ready, buffers = self.ready, self.buffers
+        while ready:
+            node = heapq.heappop(ready)[1]
+            grads = buffers.pop(node)
+            while True:  # along a chain, as long as nothing else waits
+                results = self.visit(node, grads)
+                if ready or len(node.edges) != 1 or results[0] is None:
+                    break
+                edge = node.edges[0]
+                assert edge is not None
+                if edge[0].n_outputs != 1 or (self.useful is not None and edge[0] not in self.useful):
+                    break
+                node, grads, results = edge[0], [results[0]], ()
+            del grads
+            self.pass_on(node, results)
+            del results
 
-    def visit(self, node: Node, grads: list[Tensor | None]) -> None:
-        """Run one node and pass its gradients on."""
-        if any(g is not None for g in grads):
-            for hook in (node.prehooks or {}).values():
-                changed = hook(tuple(grads))
-                grads = grads if changed is None else list(changed)
-            results = node.apply(grads)
-            for hook in (node.hooks or {}).values():
-                changed = hook(tuple(results), tuple(grads))
-                results = results if changed is None else changed
-            if not self.retain_graph:
-                node.release()
-        else:
-            results = [None] * len(node.edges)
-        for edge, gradient in zip(node.edges, results, strict=True):
-            if edge is None or (self.useful is not None and edge[0] not in self.useful):
+    def pass_on(self, node: Node, results: Sequence[Tensor | None]) -> None:
+        """Hand the gradients of a node's inputs to the nodes that made them."""
+        useful = self.useful
+        for edge, gradient in zip(node.edges, results, strict=False):
+            if edge is None or gradient is None or (useful is not None and edge[0] not in useful):
                 continue
-            if gradient is not None:
-                self.add(edge, gradient)
-            self.waiting[edge[0]] -= 1
-            if self.waiting[edge[0]] == 0:
-                self.queue(edge[0])
+            self.add(edge[0], edge[1], gradient)
 
-    def run_hooks(self, node: Node, grads: list[Tensor | None]) -> None:
-        """Tensor hooks see, and may replace, the gradient of the tensor they are on."""
+    def visit(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
+        """Run one node; the gradients of its inputs."""
+        if node.hooked:
+            grads = self.run_prehooks(node, grads)
+        if type(node) is AccumulateGrad:
+            self.end(node, grads)
+            return ()
+        if self.capture is not None:
+            self.take(node, grads)
+        anomaly = MODES.anomaly
+        results = node.apply(grads) if anomaly is None else anomaly.apply(node, grads)
+        if len(results) != len(node.edges):
+            raise AutogradError(
+                f"{node.name()} returned an incorrect number of gradients "
+                f"(expected {len(node.edges)}, got {len(results)})"
+            )
+        if node.hooks:
+            results = _run_posthooks(node, results, grads)
+        if not self.retain_graph:
+            node.release()
+        return results
+
+    def run_prehooks(self, node: Node, grads: Gradients) -> Gradients:
+        """Hooks see, and may replace, the gradients of a node's outputs; ``retain_grad`` sees the final ones."""
         for number, hooks in (node.tensor_hooks or {}).items():
             for hook in tuple(hooks.values()):
-                if grads[number] is not None:
-                    changed = hook(grads[number])
-                    grads[number] = grads[number] if changed is None else changed
+                present = grads[number]
+                if present is not None:
+                    grads[number] = _replaced(present, hook(present), hook)
+        for hook in tuple((node.prehooks or {}).values()):
+            changed = hook(tuple(grads))
+            if changed is not None:
+                grads = [changed] if hasattr(changed, "_edge") else list(changed)
+        for number, reference in (node.retained or {}).items():
+            tensor, present = reference(), grads[number]
+            if tensor is not None and present is not None:
+                tensor._grad = present if self.create_graph or not present._requires_grad else present.detach()
+        return grads
 
-    def take(self, node: Node, grads: list[Tensor | None]) -> None:
+    def take(self, node: Node, grads: Gradients) -> None:
         """Remember the gradients asked for by ``capture``."""
         assert self.capture is not None
         for number, gradient in enumerate(grads):
             if gradient is not None and (node, number) in self.capture:
                 self.captured[(node, number)] = gradient
 
-    def accumulate(self, node: AccumulateGrad, gradient: Tensor) -> None:
-        """Add to ``leaf.grad``; a gradient that something else may hold is copied first."""
+    def end(self, node: AccumulateGrad, grads: Gradients) -> None:
+        """At a leaf: hooks, then capture or accumulate."""
         leaf = node.variable
-        if leaf._grad is None:
-            shared = gradient._base is not None or id(gradient.array) in self.assigned
-            leaf._grad = gradient.clone() if shared else gradient
-            self.assigned.add(id(leaf._grad.array))
-            if not self.create_graph:
-                leaf._grad = leaf._grad.detach()
+        for hook in tuple((leaf._hooks or {}).values()):
+            present = grads[0]
+            if present is not None:
+                grads[0] = _replaced(present, hook(present), hook)
+        if grads[0] is None:
+            return
+        if self.capture is not None:
+            self.take(node, grads)
+        if self.accumulates and (self.capture is None or (node, 0) in self.capture):
+            gradient = grads.pop()
+            assert gradient is not None
+            self.accumulate(leaf, gradient)
+        if node.hooks:
+            for hook in tuple(node.hooks.values()):
+                hook((), (leaf._grad,))
+
+    def accumulate(self, leaf: Tensor, gradient: Tensor) -> None:
+        """Add to ``leaf.grad``: in place, so that whoever holds it sees it, unless the sum is to have a history."""
+        present = leaf._grad
+        if gradient._type is not leaf._type and gradient.type.shape != leaf.type.shape:
+            raise AutogradError(
+                f"the gradient of a leaf of type {leaf.type} has type {gradient.type}: "
+                "shapes must agree"
+            )
+        if present is not None:
+            if self.create_graph:
+                leaf._grad = add(present, gradient)
+            else:
+                present._assign(add(present, gradient))
         elif self.create_graph:
-            leaf._grad = leaf._grad + gradient
+            leaf._grad = gradient if gradient._requires_grad or _is_sole(gradient) else clone(gradient)
         else:
-            leaf._grad.add_(gradient)
-        for hook in (leaf._post_accumulate_hooks or {}).values():
+            kept = gradient if _is_sole(gradient) else clone(gradient)
+            leaf._grad = kept.detach() if kept._requires_grad else kept
+        for hook in tuple((leaf._post_accumulate_hooks or {}).values()):
             hook(leaf)
 
 
-def _reachable(roots: Sequence[Node]) -> list[Node]:
-    """Every node on the way to the leaves, each once."""
-    seen: dict[Node, None] = dict.fromkeys(roots)
+def _is_sole(gradient: Tensor) -> bool:
+    """Nobody but the walk holds this tensor and its memory: a leaf may keep it as it is.
+
+    The references expected are the walk's two variables, this one's and the call's argument; for memory, the
+    tensor's own and the call's argument.
+    """
+    if gradient._base is not None or gradient._inference or sys.getrefcount(gradient) > 4:
+        return False
+    array = gradient._array
+    if array is None:
+        return sys.getrefcount(gradient._block) <= 2
+    flags = array.flags
+    return bool(
+        sys.getrefcount(array) <= 3
+        and flags.c_contiguous
+        and flags.writeable
+        and (flags.owndata or gradient._block is not None)
+    )
+
+
+def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
+    """What a tensor hook makes of a gradient, checked."""
+    if changed is None:
+        return present
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not hasattr(changed, "_edge"):
+        raise AutogradError(f"hook '{name}' has returned a {type(changed).__name__} instead of a Tensor")
+    if changed.type.shape != present.type.shape:
+        raise AutogradError(f"hook '{name}' has changed the size of value")
+    if changed.dtype is not present.dtype:
+        raise AutogradError(f"hook '{name}' has changed the type of value")
+    result: Tensor = changed
+    return result
+
+
+def _run_posthooks(
+    node: Node, results: Sequence[Tensor | None], grads: Gradients
+) -> Sequence[Tensor | None]:
+    for hook in tuple((node.hooks or {}).values()):
+        changed = hook(tuple(results), tuple(grads))
+        if changed is not None:
+            results = (changed,) if hasattr(changed, "_edge") else tuple(changed)
+    return results
+
+
+def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
+    """The nodes from which a target can be reached, targets included: found from the leaves upwards."""
+    lowest = min((t.sequence for t in targets), default=0)
+    seen: set[Node] = set(roots)
     stack = list(seen)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge is not None and edge[0] not in seen:
-                seen[edge[0]] = None
-                stack.append(edge[0])
-    return list(seen)
-
-
-def _leads_to(order: Sequence[Node], targets: set[Node]) -> set[Node]:
-    """The nodes from which a target can be reached, targets included."""
     parents: dict[Node, list[Node]] = {}
-    for node in order:
+    while stack:
+        node = stack.pop()
         for edge in node.edges:
-            if edge is not None:
-                parents.setdefault(edge[0], []).append(node)
-    found = {t for t in targets if t in set(order)}
-    stack: list[Any] = list(found)
+            if edge is None or edge[0].sequence < lowest:
+                continue
+            parents.setdefault(edge[0], []).append(node)
+            if edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    found = targets & seen
+    stack = list(found)
     while stack:
         for parent in parents.get(stack.pop(), ()):
             if parent not in found:

@@ -1,4 +1,8 @@
-"""Nodes of the autograd graph: one per recorded op, one per leaf, edges between them."""
+"""Nodes of the autograd graph: one per recorded op, one per leaf, edges between them.
+
+Every node is numbered when it is made, after the nodes its edges lead to: numbers fall along every path,
+which is what lets the backward walk run in one pass (see ``engine``).
+"""
 
 from __future__ import annotations
 
@@ -7,43 +11,72 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ops.movement import sum_to
-from ..ops.elementwise import cast
-from ..ops.table import Elementwise, Op
-from ..types import TensorType
+from ..errors import AutogradError
+from ..modes import MODES
+from ..ops.table import Op
+from .handle import RemovableHandle
+from .rules import differentiate_operands, fit
+from .saved import SavedTensor
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-Edge = tuple["Node", int]
+__all__ = [
+    "FREED",
+    "AccumulateGrad",
+    "Edge",
+    "Node",
+    "OpNode",
+    "Overwritten",
+    "SavedTensor",
+    "differentiate_operands",
+    "fit",
+]
 
-_sequence = itertools.count()
+Edge = tuple["Node", int]
+Hook = Callable[..., Any]
+
+_next_number = itertools.count().__next__
 
 FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-    "Specify retain_graph=True if you need to backward through the graph a second time."
+    "Trying to backward through the graph a second time (or directly access saved tensors after they "
+    "have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
 )
 
 
 class Node:
     """A step of the backward pass: gradients of its outputs in, gradients of its inputs out."""
 
-    __slots__ = ("__weakref__", "edges", "hooks", "metadata", "n_outputs", "prehooks", "sequence", "tensor_hooks")
+    # Rarely set attributes are class defaults: a recorded op pays for none of them.
+    n_outputs = 1
+    hooked = False  # True once any kind of hook was registered
+    hooks: dict[int, Hook] | None = None
+    prehooks: dict[int, Hook] | None = None
+    tensor_hooks: dict[int, dict[int, Hook]] | None = None
+    retained: dict[int, weakref.ref[Tensor]] | None = None  # output number -> tensor that keeps .grad
+    _metadata: dict[str, Any] | None = None
 
     def __init__(self, edges: Sequence[Edge | None], n_outputs: int = 1) -> None:
-        self.edges = tuple(edges)
-        self.n_outputs = n_outputs
-        self.sequence = next(_sequence)
-        self.hooks: dict[int, Callable[..., Any]] | None = None
-        self.prehooks: dict[int, Callable[..., Any]] | None = None
-        self.tensor_hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
-        self.metadata: dict[str, Any] | None = None
+        self.edges: tuple[Edge | None, ...] = tuple(edges)
+        self.sequence = _next_number()
+        if n_outputs != 1:
+            self.n_outputs = n_outputs
+        if MODES.anomaly is not None:
+            MODES.anomaly.remember(self)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes this one passes gradients to, with the output number each edge stands for."""
         return tuple((None, 0) if e is None else e for e in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dictionary for whatever should be remembered with this node."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
 
     def name(self) -> str:
         """The name printed for this node, such as ``MulBackward0``."""
@@ -56,14 +89,40 @@ class Node:
     def release(self) -> None:
         """Drop what was saved for backward."""
 
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node ran; it may return other ``grad_inputs``."""
+        if self.hooks is None:
+            self.hooks = {}
+        self.hooked = True
+        return RemovableHandle(self.hooks, hook)
+
+    def register_prehook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before this node runs; it may return other ``grad_outputs``."""
+        if self.prehooks is None:
+            self.prehooks = {}
+        self.hooked = True
+        return RemovableHandle(self.prehooks, hook)
+
+    def register_tensor_hook(self, number: int, hook: Hook) -> RemovableHandle:
+        """Call ``hook(grad)`` on the gradient of output ``number``."""
+        if self.tensor_hooks is None:
+            self.tensor_hooks = {}
+        self.hooked = True
+        return RemovableHandle(self.tensor_hooks.setdefault(number, {}), hook)
+
+    def retain(self, number: int, tensor: Tensor) -> None:
+        """Store the gradient of output ``number`` in ``tensor.grad``, after all hooks."""
+        if self.retained is None:
+            self.retained = {}
+        self.hooked = True
+        self.retained[number] = weakref.ref(tensor)
+
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
 class AccumulateGrad(Node):
-    """The end of a path: adds what arrives to ``leaf.grad``."""
-
-    __slots__ = ("variable",)
+    """The end of a path: adds what arrives to ``variable.grad``."""
 
     def __init__(self, leaf: Tensor) -> None:
         super().__init__(())
@@ -80,75 +139,53 @@ class AccumulateGrad(Node):
         return node
 
 
-class SavedTensor:
-    """A tensor kept for backward, with the version it had.
-
-    An output is kept without its history, which would tie node and tensor into a cycle; the history is put back on
-    access.
-    """
-
-    __slots__ = ("is_output", "tensor", "version")
-
-    def __init__(self, tensor: Tensor, is_output: bool = False) -> None:
-        self.tensor = tensor._alias() if is_output else tensor
-        self.version = tensor._version.value
-        self.is_output = is_output
-
-    def unpack(self, node: Node, op_name: str) -> Tensor:
-        """The saved tensor; an error when it was changed in place since."""
-        tensor = self.tensor
-        if tensor._version.value != self.version:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[{tensor.dtype!r} {list(tensor.shape)}], which "
-                + (f"is output 0 of {node.name()}, " if self.is_output else f"was saved by {node.name()}, ")
-                + f"is at version {tensor._version.value}; expected version {self.version} instead. "
-                "Hint: clone() the tensor before changing it, or use the out-of-place operation."
-            )
-        if not self.is_output:
-            return tensor
-        result = tensor._alias()
-        result._requires_grad = True
-        result._grad_fn = node
-        return result
-
-
 class OpNode(Node):
     """The backward step of one table op; its gradients are the op's own rules."""
 
-    __slots__ = ("attributes", "op", "operands", "out_type", "saved")
-
-    def __init__(self, op: Op, edges: Sequence[Edge | None], attributes: dict[str, Any]) -> None:
-        super().__init__(edges)
-        self.op = op
-        self.attributes = attributes
+    op: Op
+    attributes: dict[str, Any]
+    operands: tuple[Any, ...]  # types of tensors, values of numbers
+    out_type: Any
+    saved: dict[str, Any] | None
 
     @classmethod
     def record(
         cls, op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], out: Tensor
     ) -> None:
         """Make ``out`` the result of ``op`` in the graph."""
-        edges = [getattr(x, "_edge", _no_edge)() for x in operands]
-        needed: set[str] = set()
-        for position, edge in enumerate(edges):
+        edges: list[Edge | None] = []
+        types: list[Any] = []
+        needed: tuple[str, ...] = ()
+        found = False
+        for position, x in enumerate(operands):
+            edge = None
+            if hasattr(x, "_edge"):
+                types.append(x.type)
+                edge = x._edge()
+            else:
+                types.append(x)
             if edge is not None:
                 rule = op.gradient_rule(position)
                 if rule is None:
-                    edges[position] = None
+                    edge = None
                 else:
-                    needed.update(rule.needs)
-        if not any(edges):
+                    found = True
+                    needed += rule.needs
+            edges.append(edge)
+        if not found:
             return
-        node = cls(op, edges, attributes)
-        node.operands = tuple(x.type if hasattr(x, "_edge") else x for x in operands)
+        node = cls(edges)
+        node.op = op
+        node.attributes = attributes
+        node.operands = tuple(types)
         node.out_type = out.type
         node.saved = node._save(needed, operands, out)
         out._requires_grad = True
         out._grad_fn = node
 
     def _save(
-        self, needed: set[str], operands: tuple[Any, ...], out: Tensor
-    ) -> dict[str, Any] | None:
+        self, needed: tuple[str, ...], operands: tuple[Any, ...], out: Tensor
+    ) -> dict[str, Any]:
         saved: dict[str, Any] = {}
         for name, x in zip(self.op.operands, operands, strict=False):
             if name in needed:
@@ -158,15 +195,27 @@ class OpNode(Node):
         return saved
 
     def name(self) -> str:
-        return "".join(part.title() for part in self.op.name.split("_")) + "Backward0"
+        """PyTorch's name of the node where it has this op."""
+        name = self.__dict__.get("label") or _TORCH_NAMES.get(self.op.name)
+        if name is None:
+            name = "".join(part.title() for part in self.op.name.split("_"))
+        return f"{name}Backward{self._variant()}"
+
+    def _variant(self) -> int:
+        """PyTorch numbers overloads: a sum along dimensions is ``SumBackward1``."""
+        dims = self.attributes.get("dims")
+        partial = dims is not None and (
+            self.attributes.get("keepdim") or len(dims) < len(self.operands[0].shape)
+        )
+        return int(bool(partial) and self.op.name in ("sum", "prod"))
 
     @property
     def saved_tensors(self) -> dict[str, Any]:
         """What was saved for backward, by operand name."""
         if self.saved is None:
-            raise RuntimeError(FREED)
+            raise AutogradError(FREED)
         return {
-            name: s.unpack(self, self.op.name) if isinstance(s, SavedTensor) else s
+            name: s.unpack(self) if isinstance(s, SavedTensor) else s
             for name, s in self.saved.items()
         }
 
@@ -178,49 +227,38 @@ class OpNode(Node):
         raise AttributeError(f"{self.name()} has no attribute {name!r}")
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        g = grads[0]
-        known = {"g": g, "out_type": self.out_type, "types": self.operands, **self.saved_tensors}
-        return differentiate_operands(
-            self.op, self.operands, self.attributes, known, [e is not None for e in self.edges]
-        )
+        """Run the op's gradient rules."""
+        known = self.saved_tensors
+        known["g"] = grads[0]
+        known["out_type"] = self.out_type
+        known["types"] = self.operands
+        wanted = [e is not None for e in self.edges]
+        return differentiate_operands(self.op, self.operands, self.attributes, known, wanted)
 
     def release(self) -> None:
-        self.saved = None
+        """Drop the saved tensors. A node that saved none can run again, as in PyTorch."""
+        if self.saved:
+            self.saved = None
 
 
-def _no_edge() -> None:
-    return None
+class Overwritten(Node):
+    """The step of a tensor that was overwritten with constants: nothing flows back, but it still requires grad."""
+
+    def name(self) -> str:
+        """PyTorch's name for it."""
+        return "CopyBackwards"
+
+    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Zeros."""
+        (g,) = grads
+        return [None if g is None else g.new_zeros(tuple(g.shape))]
 
 
-def differentiate_operands(
-    op: Op,
-    operand_types: Sequence[Any],
-    attributes: dict[str, Any],
-    known: dict[str, Any],
-    wanted: Sequence[bool],
-) -> list[Any]:
-    """Run the gradient rules of ``op``: the one function behind the tape and IR differentiation.
-
-    ``known`` maps ``g``, ``out``, operand names, ``out_type`` and ``types`` to tensors or IR values.
-    """
-    for name, kind in zip(op.operands, operand_types, strict=False):
-        known[name + "_type"] = kind
-    result: list[Any] = []
-    for position, want in enumerate(wanted):
-        rule = op.gradient_rule(position) if want else None
-        if rule is None:
-            result.append(None)
-            continue
-        known["position"] = position
-        gradient = rule.function(*(known[n] if n in known else attributes[n] for n in rule.needs))
-        result.append(fit(gradient, operand_types[position], isinstance(op, Elementwise)))
-    return result
-
-
-def fit(gradient: Any, operand: TensorType, broadcast: bool) -> Any:
-    """A gradient in its operand's own shape and dtype."""
-    if broadcast:
-        gradient = sum_to(gradient, operand.shape)
-    if gradient.dtype is not operand.dtype:
-        gradient = cast(gradient, dtype=operand.dtype)
-    return gradient
+#: Where the table's name and PyTorch's node name differ by more than capitals.
+_TORCH_NAMES = {
+    "cast": "ToCopy",
+    "reshape": "View",
+    "matmul": "Mm",
+    "logical_not": "LogicalNot",
+    "log_softmax": "LogSoftmax",
+}

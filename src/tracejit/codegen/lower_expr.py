@@ -165,7 +165,9 @@ class ExpressionLowering:
         """`left op right` on two values of one type."""
         scalar = scalar_type(left, node)
         if scalar is not scalar_type(right, node):
-            fail(node, f"operands of different types: {scalar.name} and {right.type.name}; cast one")
+            fail(
+                node, f"operands of different types: {scalar.name} and {right.type.name}; cast one"
+            )
         index = left.index and right.index
         opcode = self._opcode(type(op), scalar, index, node)
         ref = self.emit(f"{opcode} {scalar.llvm} {left.ref}, {right.ref}")
@@ -205,7 +207,7 @@ class ExpressionLowering:
                 return Value(ref, scalar, value.index)
             case ast.Invert() if scalar.is_int:
                 return Value(self.emit(f"xor {scalar.llvm} {value.ref}, -1"), scalar)
-            case (ast.Invert() | ast.Not()) if scalar is B1:
+            case ast.Invert() | ast.Not() if scalar is B1:
                 return Value(self.emit(f"xor i1 {value.ref}, true"), scalar)
         fail(node, f"operator {type(node.op).__name__} is not defined on {scalar.name}")
 
@@ -271,5 +273,3 @@ class ExpressionLowering:
             return Value(value.ref, target, index=target is I64)
         value = self.expression(node.args[0])
         return convert(self.emit, value, scalar_type(value, node), target)
-
-

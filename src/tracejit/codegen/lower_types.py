@@ -110,7 +110,9 @@ def parse_type(annotation: ast.expr | None, where: ast.AST) -> Type:
     pointer = name.endswith("*")
     scalar = SCALARS.get(name[:-1] if pointer else name)
     if scalar is None:
-        fail(where, f"unknown type {name!r}; the types are {', '.join(SCALARS)} and pointers to them")
+        fail(
+            where, f"unknown type {name!r}; the types are {', '.join(SCALARS)} and pointers to them"
+        )
     return Pointer(scalar) if pointer else scalar
 
 

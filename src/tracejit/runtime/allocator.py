@@ -3,8 +3,7 @@
 Fresh memory is dear: the kernel zeroes each page at its first touch, which for megabytes costs more
 than the arithmetic. So memory that comes back is kept in free lists, one per size class (at most
 12.5 % larger than asked, 64 bytes at least), and handed out again. Memory goes back to its list
-when its `Block` dies, unless somebody still looks at it: views keep the block's array alive, and a
-referenced array waits aside until they are gone.
+when its `Block` dies, or, where views of the block's array outlive it, with the last of them.
 
 What is kept unused is bounded (see `set_cache_limit`); above the bound memory goes back to the
 system, large pieces first.
@@ -14,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,21 +36,19 @@ __all__ = [
 _SMALL = 64 << 10  # classes up to this size are looked up in a table
 _HUGE = 2 << 20  # from here on memory is mapped directly, on huge pages where there are any
 _SMALL_CACHED = 2 << 20  # bytes kept per small class
-_WAITING = 32  # arrays per class that may wait for their last view to die
 
 #: An array of the class's size, the address of its first byte.
 _Cell = tuple[np.ndarray, int]
 
 
 class _Bucket:
-    """One size class: the free memory in it, and memory that dead blocks left to views."""
+    """One size class and the memory that is free in it."""
 
-    __slots__ = ("capacity", "free", "size", "waiting")
+    __slots__ = ("capacity", "free", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.free: list[_Cell] = []
-        self.waiting: list[_Cell] = []
         self.capacity = max(2, _SMALL_CACHED // size) if size <= _SMALL else sys.maxsize
 
 
@@ -95,6 +93,8 @@ _buckets: dict[int, _Bucket] = {}
 
 def _size_class(nbytes: int) -> int:
     """The smallest class that holds `nbytes`: multiples of 64, then eight steps per doubling."""
+    if nbytes < 0:
+        raise ValueError(f"cannot allocate {nbytes} bytes")
     if nbytes <= 1024:
         return (nbytes + 63) & ~63 if nbytes > 0 else 64
     shift = (nbytes - 1).bit_length() - 4
@@ -120,15 +120,12 @@ class Block:
     memory is handed out again, once nothing refers to `array` any more.
     """
 
-    __slots__ = ("array", "bucket", "ptr")
+    __slots__ = ("_cell", "array", "bucket", "ptr")
 
     array: np.ndarray
     ptr: int
     bucket: _Bucket
-
-    def __init__(self, cell: _Cell, bucket: _Bucket) -> None:
-        self.array, self.ptr = cell
-        self.bucket = bucket
+    _cell: _Cell
 
     # The globals are bound as defaults because at interpreter exit they may be gone.
     def __del__(
@@ -140,17 +137,46 @@ class Block:
         bucket = self.bucket
         size = bucket.size
         _state.live -= size
-        # Two references: the slot of this block and the argument of the call. More: a view.
-        if _references(self.array) > 2:
-            if len(bucket.waiting) < _WAITING:
-                bucket.waiting.append((self.array, self.ptr))
-        elif size > _large:
-            bucket.free.append((self.array, self.ptr))
-            _state.cached += size
-            if _state.cached > _state.limit:
-                _trim(_state.limit)
-        elif len(bucket.free) < bucket.capacity:
-            bucket.free.append((self.array, self.ptr))
+        # Three references: this block's slot, its cell, and the argument of the call. More: a view.
+        if _references(self.array) > 3:
+            _leave_to_views(bucket, self.array)
+        elif size <= _large:
+            if len(bucket.free) < bucket.capacity:
+                bucket.free.append(self._cell)
+        else:
+            _keep(bucket, self._cell)
+
+
+def _keep(bucket: _Bucket, cell: _Cell) -> None:
+    """Put memory nobody refers to into its free list, within the bounds."""
+    if len(bucket.free) >= bucket.capacity:
+        return
+    bucket.free.append(cell)
+    if bucket.size > _SMALL:
+        _state.cached += bucket.size
+        if _state.cached > _state.limit:
+            _trim(_state.limit)
+
+
+_watched: dict[int, weakref.ref[np.ndarray]] = {}
+
+
+def _leave_to_views(bucket: _Bucket, array: np.ndarray) -> None:
+    """Have the memory come back when the array, and with it its last view, dies."""
+    memory = array.base
+    if memory is None or isinstance(memory, np.ndarray):
+        return  # not laid out by `pages`: it dies with its views
+    number = id(memory)
+
+    def revive(_: object) -> None:
+        _watched.pop(number, None)
+        fresh = np.frombuffer(memory, dtype=np.uint8)
+        _keep(bucket, (fresh, fresh.ctypes.data))
+
+    _watched[number] = weakref.ref(array, revive)
+
+
+_new_block = Block.__new__  # an __init__ would double the cost of making one
 
 
 def allocate(nbytes: int) -> Block:
@@ -165,37 +191,34 @@ def allocate(nbytes: int) -> Block:
     if 0 <= nbytes <= _SMALL:
         bucket = _small[(nbytes + 63) >> 6]
         try:
-            block = Block(bucket.free.pop(), bucket)
+            cell = bucket.free.pop()
         except IndexError:
-            block = Block(_fresh(bucket), bucket)
+            cell = _fresh(bucket)
     else:
-        block = _allocate_large(nbytes)
+        bucket = _bucket(nbytes)
+        cell = _take_large(bucket)
+    block = _new_block(Block)
+    block.array, block.ptr = block._cell = cell
+    block.bucket = bucket
     state = _state
     state.allocations += 1
-    state.live = live = state.live + block.bucket.size
+    state.live = live = state.live + bucket.size
     if live > state.peak:
         state.peak = live
     return block
 
 
-def _allocate_large(nbytes: int) -> Block:
-    if nbytes < 0:
-        raise ValueError(f"cannot allocate {nbytes} bytes")
-    bucket = _bucket(nbytes)
+def _take_large(bucket: _Bucket) -> _Cell:
     try:
         cell = bucket.free.pop()
     except IndexError:
-        cell = _fresh(bucket)
-    else:
-        _state.cached -= bucket.size
-    return Block(cell, bucket)
+        return _fresh(bucket)
+    _state.cached -= bucket.size
+    return cell
 
 
 def _fresh(bucket: _Bucket) -> _Cell:
-    """Memory the free list does not have: what views gave up meanwhile, else new."""
-    cell = _reclaim(bucket)
-    if cell is not None:
-        return cell
+    """New memory from the system."""
     try:
         array = _new(bucket.size)
     except MemoryError:
@@ -215,20 +238,6 @@ def _new(size: int) -> np.ndarray:
     return map_pages(size) if size >= _HUGE else aligned_array(size)
 
 
-def _reclaim(bucket: _Bucket) -> _Cell | None:
-    """A waiting piece of memory that nothing refers to any more."""
-    for _ in range(len(bucket.waiting)):
-        try:
-            cell = bucket.waiting.pop(0)
-        except IndexError:
-            return None
-        # Two references: the pair and the argument of the call.
-        if sys.getrefcount(cell[0]) <= 2:
-            return cell
-        bucket.waiting.append(cell)
-    return None
-
-
 def _trim(limit: int) -> None:
     """Give kept memory of the large classes back, largest class first, until `limit` is met."""
     for size in sorted(_buckets, reverse=True):
@@ -244,7 +253,6 @@ def _trim(limit: int) -> None:
 def empty_cache() -> None:
     """Give all memory that is kept for reuse back to the system."""
     for bucket in list(_buckets.values()):
-        bucket.waiting.clear()
         if bucket.size <= _SMALL:
             bucket.free.clear()
     _trim(0)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import struct
 import sys
 
-__all__ = ["MalformedObject", "is_elf", "undefined_symbols"]
+__all__ = ["MalformedObject", "is_elf", "symbols"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATABLE = 1
-_SYMTAB, _NOBITS, _RELA = 2, 8, 4
+_SYMTAB, _RELA, _NOBITS = 2, 4, 8
+_ABSENT, _RESERVED = 0, 0xFF00  # section numbers
+_LOCAL = 0  # binding
 
 
 class MalformedObject(ValueError):
@@ -31,13 +33,14 @@ def is_elf(data: bytes) -> bool:
     return data[:6] == b"\x7fELF\x02\x01" and sys.byteorder == "little"
 
 
-def undefined_symbols(data: bytes) -> set[str]:
-    """Names a relocatable object expects somebody else to define.
+def symbols(data: bytes) -> tuple[set[str], set[str]]:
+    """Names a relocatable object defines for others, and names it expects others to define.
 
     Raises `MalformedObject` when a table or section reaches outside the file.
     """
     sections = _sections(data)
-    names: set[str] = set()
+    defined: set[str] = set()
+    needed: set[str] = set()
     for kind, offset, size, link in sections:
         if kind != _SYMTAB:
             continue
@@ -45,14 +48,15 @@ def undefined_symbols(data: bytes) -> set[str]:
             raise MalformedObject("symbol table without names")
         _, names_at, names_size, _ = sections[link]
         strings = data[names_at : names_at + names_size]
-        for name_at, _, _, section, _, _ in _SYMBOL.iter_unpack(
-            data[offset : offset + size - size % _SYMBOL.size]
-        ):
-            if section == 0 and name_at:
-                names.add(_string(strings, name_at))
-            elif section < 0xFF00 and section >= len(sections):
+        table = data[offset : offset + size - size % _SYMBOL.size]
+        for name_at, info, _, section, _, _ in _SYMBOL.iter_unpack(table):
+            if _ABSENT < section < _RESERVED and section >= len(sections):
                 raise MalformedObject("symbol in a section that does not exist")
-    return names
+            if name_at and section == _ABSENT:
+                needed.add(_string(strings, name_at))
+            elif name_at and info >> 4 != _LOCAL:
+                defined.add(_string(strings, name_at))
+    return defined, needed
 
 
 def _sections(data: bytes) -> list[tuple[int, int, int, int]]:

@@ -22,7 +22,17 @@ from tracejit.runtime.threads import _start_pool, get_num_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["BLAS", "COARSE", "RELEASE_GIL", "SERIAL", "Step", "Table", "build_table", "failure", "pack_slots"]
+__all__ = [
+    "BLAS",
+    "COARSE",
+    "RELEASE_GIL",
+    "SERIAL",
+    "Step",
+    "Table",
+    "build_table",
+    "failure",
+    "pack_slots",
+]
 
 #: Step flag: let other Python threads run although the step is not spread over threads.
 RELEASE_GIL = 1

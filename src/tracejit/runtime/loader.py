@@ -18,7 +18,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracejit.runtime.elf import MalformedObject, is_elf, undefined_symbols
+from tracejit.runtime.elf import MalformedObject, is_elf, symbols
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ class LoadError(RuntimeError):
 
 @dataclass
 class _Engine:
-    """One LLVM execution engine and the entry symbols it already holds."""
+    """One LLVM execution engine and the symbols its objects define."""
 
     engine: Any
     symbols: set[str] = field(default_factory=set)
@@ -40,6 +40,8 @@ class _Engine:
 
 _lock = threading.Lock()
 _engines: list[_Engine] = []
+_retired: list[_Engine] = []
+_objects: dict[bytes, _Engine] = {}
 _addresses: dict[tuple[str, bytes], int] = {}
 
 
@@ -56,8 +58,9 @@ if hasattr(os, "register_at_fork"):
 def load_object(object_code: bytes, symbol: str) -> int:
     """Link relocatable object code into the process and return the address of `symbol`.
 
-    The memory stays for the life of the process. Asking again for the same symbol of the same
-    bytes returns the same address; the same symbol of other bytes is another function.
+    The memory stays for the life of the process. The same bytes are linked once, however often
+    and for whichever of their symbols they are asked for; the same symbol of other bytes is
+    another function.
 
     Raises `LoadError` when the object is damaged, is for another machine, does not define
     `symbol`, or needs a symbol that the process lacks.
@@ -65,29 +68,33 @@ def load_object(object_code: bytes, symbol: str) -> int:
     >>> load_object(b"not an object", "f")
     Traceback (most recent call last):
     ...
-    tracejit.runtime.loader.LoadError: cannot load 'f': not object code of this platform ...
+    tracejit.runtime.loader.LoadError: cannot load 'f': not object code of this platform
     """
-    key = (symbol, hashlib.sha256(object_code).digest())
-    address = _addresses.get(key)
+    digest = hashlib.sha256(object_code).digest()
+    address = _addresses.get((symbol, digest))
     if address is not None:
         return address
     with _lock:
-        address = _addresses.get(key)
-        if address is None:
-            address = _addresses[key] = _link(object_code, symbol)
+        slot = _objects.get(digest)
+        if slot is None:
+            slot = _objects[digest] = _link(object_code, symbol)
+        address = int(slot.engine.get_function_address(symbol))
+        if address == 0:
+            raise LoadError(f"cannot load {symbol!r}: the object does not define that symbol")
+        _addresses[symbol, digest] = address
         return address
 
 
 def loaded_count() -> int:
     """How many distinct objects this process has linked."""
-    return len(_addresses)
+    return len(_objects)
 
 
-def _link(object_code: bytes, symbol: str) -> int:
+def _link(object_code: bytes, symbol: str) -> _Engine:
     import llvmlite.binding as llvm
 
-    _check(object_code, symbol)
-    slot = _engine_without(symbol)
+    defined = _defined(object_code, symbol)
+    slot = _engine_without(defined)
     try:
         reference = llvm.ObjectFileRef.from_data(object_code)
         slot.engine.add_object_file(reference)
@@ -98,19 +105,13 @@ def _link(object_code: bytes, symbol: str) -> int:
         _engines.remove(slot)
         _retired.append(slot)
         raise LoadError(f"cannot load {symbol!r}: {error}") from error
-    slot.symbols.add(symbol)
-    address = int(slot.engine.get_function_address(symbol))
-    if address == 0:
-        raise LoadError(f"cannot load {symbol!r}: the object does not define that symbol")
-    return address
+    slot.symbols |= defined
+    return slot
 
 
-_retired: list[_Engine] = []
-
-
-def _engine_without(symbol: str) -> _Engine:
+def _engine_without(defined: set[str]) -> _Engine:
     for slot in _engines:
-        if symbol not in slot.symbols:
+        if slot.symbols.isdisjoint(defined):
             return slot
     slot = _Engine(_create_engine())
     _engines.append(slot)
@@ -126,18 +127,21 @@ def _create_engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def _check(object_code: bytes, symbol: str) -> None:
-    """Raise for what LLVM would end the process on: damage and unresolved symbols."""
+def _defined(object_code: bytes, symbol: str) -> set[str]:
+    """The symbols an object defines; raises for what LLVM would end the process on."""
     if not is_elf(object_code):
         _check_foreign_format(object_code, symbol)
-        return
+        return {symbol}
     try:
-        needed = undefined_symbols(object_code)
+        defined, needed = symbols(object_code)
     except MalformedObject as error:
         raise LoadError(f"cannot load {symbol!r}: damaged object code ({error})") from error
+    if symbol not in defined:
+        raise LoadError(f"cannot load {symbol!r}: the object does not define that symbol")
     missing = sorted(_unresolvable(needed))
     if missing:
         raise LoadError(f"cannot load {symbol!r}: no definition of {', '.join(missing)}")
+    return defined
 
 
 def _check_foreign_format(object_code: bytes, symbol: str) -> None:

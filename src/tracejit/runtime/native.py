@@ -20,7 +20,15 @@ from tracejit.runtime.store import kernel_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Native", "context", "context_address", "native", "set_context"]
+__all__ = [
+    "Native",
+    "context",
+    "context_address",
+    "native",
+    "native_object",
+    "process_triple",
+    "set_context",
+]
 
 # Shared by all tables; never freed, because native code reads it at any time.
 context = (ctypes.c_int64 * 16)()
@@ -103,7 +111,8 @@ def native() -> Native:
 
 def _load() -> Native:
     can_block = _register_symbols()
-    code = _object_code()
+    triple = process_triple()
+    code = native_object(module_text(triple), triple)
     addresses = {
         name: load_object(code, f"tracejit_{name}")
         for name in ("launch", "worker", "wake", "spin", "run_bytes", "run_ints")
@@ -124,12 +133,10 @@ def _load() -> Native:
     )
 
 
-def _object_code() -> bytes:
-    """Object code of the module: from the store, else from LLVM."""
+def native_object(text: str, triple: str) -> bytes:
+    """Object code of a module given as LLVM assembly: from the kernel store, else from LLVM."""
     import llvmlite.binding as llvm
 
-    triple = llvm.get_process_triple()
-    text = module_text(triple)
     version = ".".join(map(str, llvm.llvm_version_info))
     key = hashlib.sha256(f"native {version}\n{text}".encode()).hexdigest()
     code = kernel_store().get(key)
@@ -137,6 +144,13 @@ def _object_code() -> bytes:
         code = _compile(text, triple)
         kernel_store().put(key, code)
     return code
+
+
+def process_triple() -> str:
+    """LLVM's name of the machine this process runs on."""
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_process_triple())
 
 
 def _compile(text: str, triple: str) -> bytes:

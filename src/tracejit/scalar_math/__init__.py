@@ -9,17 +9,45 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from tracejit.scalar_math import comparison, exponential, primitives
+import numpy as np
+
+from tracejit.scalar_math import (
+    arcs,
+    comparison,
+    exponential,
+    half,
+    hyperbolic,
+    integers,
+    logarithm,
+    power,
+    primitives,
+    random,
+    special,
+    trigonometric,
+)
+from tracejit.scalar_math.bounds import ULP_BOUND
 from tracejit.scalar_math.primitives import TABLES
 
-__all__ = ["TABLES", "function_names", "namespace", "source_of"]
+__all__ = ["TABLES", "ULP_BOUND", "evaluate", "function_names", "namespace", "source_of"]
 
-_MODULES = (comparison, exponential)
+_MODULES = (
+    comparison,
+    exponential,
+    logarithm,
+    power,
+    trigonometric,
+    arcs,
+    hyperbolic,
+    special,
+    half,
+    random,
+)
 
 
 @lru_cache(maxsize=1)
@@ -29,7 +57,16 @@ def _functions() -> dict[str, Callable[..., Any]]:
         for name, value in vars(module).items():
             if inspect.isfunction(value) and value.__module__ == module.__name__:
                 found[name] = value
-    return found
+    return {**found, **_integer_functions()}
+
+
+def _integer_functions() -> dict[str, Callable[..., Any]]:
+    text = "from __future__ import annotations\n\n\n" + "\n\n".join(integers.SOURCES.values())
+    filename = "<tracejit.scalar_math integers>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    scope = dict(vars(primitives))
+    exec(compile(text, filename, "exec"), scope)
+    return {name: scope[name] for name in integers.SOURCES}
 
 
 @lru_cache(maxsize=1)
@@ -40,7 +77,7 @@ def namespace() -> dict[str, Any]:
 
 
 def function_names() -> tuple[str, ...]:
-    """Every function that is written in the kernel language, in order of definition."""
+    """Every function that is written in the kernel language."""
     return tuple(_functions())
 
 
@@ -56,6 +93,22 @@ def _sources(module_name: str) -> dict[str, str]:
 
 
 def source_of(name: str) -> str | None:
-    """The source text of the function called `name`, or None when there is none."""
+    """The source text of the function called `name`, or None when there is none.
+
+    >>> print(source_of("sqrt_f32"), source_of("isnan_f32").splitlines()[-1].strip())
+    None return x != x
+    """
+    if name in integers.SOURCES:
+        return integers.SOURCES[name]
     function = _functions().get(name)
     return None if function is None else _sources(function.__module__)[name]
+
+
+def evaluate(name: str, *operands: Any) -> Any:
+    """Call a function on NumPy scalars or arrays of its types, without floating-point warnings.
+
+    >>> evaluate("exp_f32", np.array([0.0, -np.inf], np.float32))
+    array([1., 0.], dtype=float32)
+    """
+    with np.errstate(all="ignore"):
+        return namespace()[name](*operands)

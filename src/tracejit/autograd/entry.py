@@ -1,0 +1,175 @@
+"""The two ways to ask for gradients: ``backward`` (into ``.grad``) and ``grad`` (returned)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ArgumentError, AutogradError
+from ..modes import MODES
+from ..ops.source import full
+from . import engine
+from .node import AccumulateGrad, Edge
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Accumulate gradients of ``tensors`` into the ``.grad`` of the leaves, weighted with ``grad_tensors``.
+
+    See :meth:`tracejit.Tensor.backward` for the arguments and errors.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([1.0, 2.0], requires_grad=True)
+    >>> tj.autograd.backward([x * 2, x * 3], [tj.tensor([1.0, 1.0]), tj.tensor([1.0, 0.0])])
+    >>> x.grad
+    tensor([5., 2.])
+    """
+    roots = _roots(_as_tuple(tensors, "tensors"), _gradients(grad_tensors), create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        engine.run(roots, retain_graph=keep, create_graph=create_graph)
+        return
+    wanted = _as_tuple(inputs, "inputs")
+    if not wanted:
+        raise AutogradError("'inputs' argument to backward() cannot be empty.")
+    edges = _edges_of(wanted)
+    captured = engine.run(
+        roots, retain_graph=keep, create_graph=create_graph, capture=edges, accumulate=True
+    )
+    for tensor, edge in zip(wanted, edges, strict=True):
+        if edge in captured and not isinstance(edge[0], AccumulateGrad):
+            gradient = captured[edge]
+            tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of ``outputs`` (weighted with ``grad_outputs``) with respect to ``inputs``; ``.grad`` is untouched.
+
+    An input that ``outputs`` do not depend on is a ``RuntimeError``, or None with ``allow_unused``, or zeros with
+    ``materialize_grads``.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor(3.0, requires_grad=True)
+    >>> (first,) = tj.autograd.grad(x * x * x, x, create_graph=True)
+    >>> tj.autograd.grad(first, x)
+    (tensor(18.),)
+    """
+    if allow_unused is False and materialize_grads:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
+    wanted = _as_tuple(inputs, "inputs")
+    roots = _roots(_as_tuple(outputs, "outputs"), _gradients(grad_outputs), create_graph)
+    edges = _edges_of(wanted)
+    keep = create_graph if retain_graph is None else retain_graph
+    captured = engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges)
+    found = [captured.get(edge) for edge in edges]
+    if not (allow_unused or materialize_grads) and None in map(_presence, found):
+        raise AutogradError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior."
+        )
+    if materialize_grads:
+        found = [_zeros(x) if g is None else g for g, x in zip(found, wanted, strict=True)]
+    return tuple(found)
+
+
+def _presence(value: object) -> bool | None:
+    return None if value is None else True
+
+
+def _as_tuple(tensors: Any, what: str) -> tuple[Any, ...]:
+    """One tensor or a sequence of them as a tuple, checked."""
+    found = (tensors,) if hasattr(tensors, "_edge") else tuple(tensors)
+    for x in found:
+        if not hasattr(x, "_edge"):
+            raise ArgumentError(f"{what} should be Tensors, but got {type(x).__name__}")
+    return found
+
+
+def _gradients(given: Any) -> tuple[Any, ...] | None:
+    if given is None or hasattr(given, "_edge"):
+        return None if given is None else (given,)
+    return tuple(given)
+
+
+def _edges_of(inputs: Sequence[Tensor]) -> list[Edge]:
+    edges = [x._edge() for x in inputs]
+    if None in map(_presence, edges):
+        raise AutogradError("One of the differentiated Tensors does not require grad")
+    return [e for e in edges if e is not None]
+
+
+def _roots(
+    outputs: Sequence[Tensor], gradients: Sequence[Any] | None, create_graph: bool
+) -> list[tuple[Edge, Tensor]]:
+    """Where the walk starts, and with which gradients."""
+    if gradients is None:
+        gradients = [None] * len(outputs)
+    if len(gradients) != len(outputs):
+        raise AutogradError(
+            f"got {len(outputs)} tensors and {len(gradients)} gradients; their numbers must agree"
+        )
+    roots = []
+    for position, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
+        edge = output._edge()
+        if edge is None:
+            raise AutogradError(
+                f"element {position} of tensors does not require grad and does not have a grad_fn"
+            )
+        roots.append((edge, _seed(output, gradient, position)))
+    return roots
+
+
+def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
+    """The gradient to start from, checked; ones for a single element."""
+    kind = output.type
+    if gradient is None:
+        if kind.numel != 1:
+            raise AutogradError(
+                "grad can be implicitly created only for scalar outputs",
+                f"The output has type {kind}: pass gradient=, or reduce it with sum() or mean() first.",
+            )
+        grad_mode, MODES.grad = MODES.grad, False
+        try:
+            ones: Tensor = full(shape=kind.shape, value=1.0, dtype=kind.dtype)
+        finally:
+            MODES.grad = grad_mode
+        return ones
+    if not hasattr(gradient, "_edge"):
+        raise ArgumentError(
+            f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
+        )
+    if gradient.type.shape != kind.shape:
+        raise AutogradError(
+            f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape!r} and "
+            f"output[{position}] has a shape of {output.shape!r}."
+        )
+    if gradient.dtype is not kind.dtype:
+        from ..ops.elementwise import cast
+
+        gradient = cast(gradient, dtype=kind.dtype)
+    result: Tensor = gradient
+    return result
+
+
+def _zeros(like: Tensor) -> Tensor:
+    zeros: Tensor = full(shape=like.type.shape, value=0, dtype=like.dtype)
+    return zeros

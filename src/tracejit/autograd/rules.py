@@ -1,0 +1,47 @@
+"""Running gradient rules: shared by the tape and by differentiation of IR graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ops.elementwise import cast
+from ..ops.movement import sum_to
+from ..ops.table import Elementwise, Op
+from ..types import TensorType
+
+
+def differentiate_operands(
+    op: Op,
+    operand_types: Sequence[Any],
+    attributes: dict[str, Any],
+    known: dict[str, Any],
+    wanted: Sequence[bool],
+) -> list[Any]:
+    """Run the gradient rules of ``op``: the one function behind the tape and IR differentiation.
+
+    ``known`` maps ``g``, ``out``, operand names, ``out_type`` and ``types`` to tensors or IR values.
+    """
+    for name, kind in zip(op.operands, operand_types, strict=False):
+        known[name + "_type"] = kind
+    broadcast = isinstance(op, Elementwise)
+    result: list[Any] = []
+    for position, want in enumerate(wanted):
+        rule = op.gradient_rule(position) if want else None
+        if rule is None:
+            result.append(None)
+            continue
+        known["position"] = position
+        gradient = rule.function(*[known[n] if n in known else attributes[n] for n in rule.needs])
+        result.append(fit(gradient, operand_types[position], broadcast))
+    return result
+
+
+def fit(gradient: Any, operand: TensorType, broadcast: bool) -> Any:
+    """A gradient in its operand's own shape and dtype."""
+    kind = gradient.type
+    if broadcast and kind.shape != operand.shape:
+        gradient = sum_to(gradient, operand.shape)
+    if kind.dtype is not operand.dtype:
+        gradient = cast(gradient, dtype=operand.dtype)
+    return gradient

@@ -1,0 +1,100 @@
+"""Tensors kept for backward: version checked, free of reference cycles, open to pack and unpack hooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AutogradError
+from ..modes import MODES
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+    from .node import Node
+
+INFERENCE = (
+    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
+    "normal tensor and use it in autograd."
+)
+
+
+class SavedTensor:
+    """A tensor kept for backward, with the version it had.
+
+    An output is kept without its history, which would tie node and tensor into a cycle; the history is
+    put back on access. With hooks (``autograd.graph.saved_tensors_hooks``) only what ``pack`` returned is kept.
+    """
+
+    __slots__ = ("edge", "is_output", "number", "packed", "tensor", "unpack_hook", "version")
+
+    def __init__(self, tensor: Tensor, is_output: bool = False, number: int = 0) -> None:
+        if tensor._inference:
+            raise AutogradError(INFERENCE)
+        self.version = tensor._version.value
+        self.is_output = is_output
+        self.number = number
+        self.tensor: Any = tensor._alias() if is_output else tensor
+        self.unpack_hook: Any = None
+        hooks = MODES.saved_hooks
+        if hooks:
+            self._pack(tensor, *hooks[-1])
+
+    def _pack(self, tensor: Tensor, pack: Any, unpack: Any) -> None:
+        self.edge = None if self.is_output else tensor._edge()
+        grad, MODES.grad = MODES.grad, False
+        try:
+            self.packed = pack(tensor._alias())
+        finally:
+            MODES.grad = grad
+        self.unpack_hook = unpack
+        self.tensor = None
+
+    def unpack(self, node: Node) -> Tensor:
+        """The saved tensor; an error when it was changed in place since."""
+        if self.unpack_hook is not None:
+            return self._unpack_packed(node)
+        tensor: Tensor = self.tensor
+        if tensor._version.value != self.version:
+            self._refuse(tensor, node)
+        if not self.is_output:
+            return tensor
+        result = tensor._alias()
+        result._requires_grad = True
+        result._grad_fn = node
+        if self.number:
+            result._output_nr = self.number
+        return result
+
+    def _unpack_packed(self, node: Node) -> Tensor:
+        grad, MODES.grad = MODES.grad, False
+        try:
+            found = self.unpack_hook(self.packed)
+        finally:
+            MODES.grad = grad
+        if not hasattr(found, "_alias"):
+            raise ArgumentTypeError(found)
+        result: Tensor = found._alias()
+        edge = (node, self.number) if self.is_output else self.edge
+        if edge is not None:
+            result._continue_from(edge)
+        return result
+
+    def _refuse(self, tensor: Tensor, node: Node) -> None:
+        made_by = node if self.is_output else tensor._grad_fn
+        number = self.number if self.is_output else tensor._output_nr
+        origin = "" if made_by is None else f", which is output {number} of {made_by.name()},"
+        raise AutogradError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: [{tensor.dtype.tensor_name} {list(tensor.shape)}]{origin} is at version "
+            f"{tensor._version.value}; expected version {self.version} instead (saved by {node.name()}).",
+            "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
+        )
+
+
+class ArgumentTypeError(AutogradError, TypeError):
+    """An unpack hook returned something else than a tensor."""
+
+    def __init__(self, found: object) -> None:
+        super().__init__(
+            f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+            f"{type(found).__name__}"
+        )

@@ -1,0 +1,383 @@
+"""Printing a loop nest as a CPU kernel in the kernel language.
+
+Every kernel is a function ``(pointers, numbers, lo, hi, worker)`` over a part [lo, hi) of its parallel range: points,
+rows, tiles of columns or blocks, whichever the nest has. Literals, extents and strides are arguments, so that the text
+depends on structure only; comments name the IR values and the user's lines and are not part of a kernel's identity.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from .. import config
+from ..dtypes import DType
+from ..errors import describe_line
+from ..ir.graph import Value
+from ..ops.table import Reduction
+from ..passes.fusion import FINAL, FULL, ROW, Group, root
+from . import scalar
+from .nest import Access, Layout, Nest, build_nest, index_source
+
+#: Columns per tile of a column reduction, elements per block of a full reduction.
+TILE = 256
+BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A parameter that is the address of a value's storage plus an offset in bytes."""
+
+    value: Value
+    offset: int
+    written: bool
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter that is a 64-bit pattern: an extent, a stride, or a scalar literal."""
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A parameter that is the address of temporary memory: ``count`` elements, for each worker or once."""
+
+    key: str
+    dtype: DType
+    count: int
+    per_worker: bool
+
+
+Parameter = Pointer | Number | Scratch
+
+
+@dataclass(frozen=True)
+class Function:
+    """One printed function and what its parameters stand for at this use."""
+
+    name: str
+    source: str
+    parameters: tuple[Parameter, ...]
+    extent: int
+    grain: int
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A printed kernel: the parallel function, and for full reductions the one that combines its blocks."""
+
+    name: str
+    functions: tuple[Function, ...]
+    group: Group
+    outputs: tuple[Value, ...]
+
+
+@dataclass
+class _Text:
+    """Lines and parameters of one function."""
+
+    lines: list[str] = field(default_factory=list)
+    types: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+
+    def add(self, indent: int, text: str, comment: str = "") -> None:
+        self.lines.append("    " * indent + text + (f"  # {comment}" if comment else ""))
+
+    def parameter(self, name: str, type: str, parameter: Parameter) -> str:
+        self.types.setdefault(name, type)
+        self.parameters.setdefault(name, parameter)
+        return name
+
+    def source(self, name: str, doc: str) -> str:
+        parameters = [*((n, t) for n, t in self.types.items()), *((n, "i64") for n in ("lo", "hi", "worker"))]
+        listing = ",\n    ".join(f'{n}: "{t}"' for n, t in parameters)
+        body = "\n".join(self.lines)
+        return f'def {name}(\n    {listing},\n) -> "i32":\n    # {doc}\n{body}\n    return 0\n'
+
+
+Scope = dict[Value, str]
+
+
+class Writer:
+    """Prints one group."""
+
+    def __init__(
+        self, group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout], name: str
+    ) -> None:
+        self.group = group
+        self.outputs = tuple(outputs)
+        self.nest: Nest = build_nest(group, outputs, layout_of)
+        self.name = name
+        self.text = _Text()
+        self.counter = 0
+        self.names: dict[Value, str] = {}
+        for i, value in enumerate(self.nest.reads):
+            self.names[value] = f"in{i}"
+        for i, value in enumerate(self.nest.writes):
+            self.names[value] = f"out{i}"
+        self.literals: dict[object, str] = {}
+        self.variables: dict[int, str] = {}  # axis -> loop variable in scope
+
+    # --- small parts -------------------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        self.counter += 1
+        return f"v{self.counter - 1}"
+
+    def extent(self, axis: int) -> str:
+        return self.text.parameter(f"n{axis}", "i64", Number(self.nest.axes[axis].extent))
+
+    def number(self, name: str, value: int) -> str:
+        return self.text.parameter(name, "i64", Number(value))
+
+    def literal(self, value: bool | int | float, dtype: DType) -> str:
+        """A Python number as a runtime scalar in the compute type of ``dtype``."""
+        key = (type(value).__name__, value.hex() if isinstance(value, float) else value, dtype.short)
+        if key not in self.literals:
+            kind = scalar.compute_type(dtype)
+            wide = "f64" if kind in ("f32", "f64") else "i64"
+            number = float(value) if wide == "f64" else _wrapped(int(value))
+            bits = struct.unpack("<q", struct.pack("<d" if wide == "f64" else "<q", number))[0]
+            name = self.text.parameter(f"c{len(self.literals)}", wide, Number(bits))
+            self.literals[key] = name
+        name = self.literals[key]
+        kind = scalar.compute_type(dtype)
+        if kind in ("f64", "i64"):
+            return name
+        if dtype.short == "bool":
+            return f"({name} != 0)"
+        return scalar.rounded(f"{scalar.cast_name(dtype)}({name})", dtype)
+
+    def address(self, access: Access, name: str) -> str:
+        """Index of the current point for an operand."""
+        terms = []
+        inner = len(self.nest.axes) - 1
+        for axis, stride in enumerate(access.strides):
+            if stride == 0 or axis not in self.variables:
+                continue
+            variable = self.variables[axis]
+            if stride == 1 and axis == inner:
+                terms.append(variable)
+            else:
+                terms.append(f"{variable} * {self.number(f'{name}_s{axis}', stride)}")
+        return " + ".join(terms) or "0"
+
+    def pointer(self, value: Value, access: Access, written: bool) -> str:
+        assert access.layout is not None
+        dtype = value.type.dtype
+        parameter = Pointer(access.layout.root, access.layout.offset * dtype.itemsize, written)
+        return self.text.parameter(self.names[value], scalar.storage_type(dtype) + "*", parameter)
+
+    def read(self, value: Value) -> str:
+        """The element of an outside operand at the current point."""
+        access = self.nest.reads[value]
+        if access.layout is None:
+            return self.recomputed(value, access)
+        name = self.pointer(value, access, written=False)
+        return scalar.load(f"{name}[{self.address(access, name)}]", value.type.dtype)
+
+    def recomputed(self, value: Value, access: Access) -> str:
+        """A constant, or an iota's element from the loop variables."""
+        source = index_source(value)
+        assert source is not None
+        dtype, attributes = value.type.dtype, source.attributes
+        if "value" in attributes:
+            return self.literal(attributes["value"], dtype)
+        index = self.address(access, self.names[value])
+        start, step = attributes["start"], attributes["step"]
+        if isinstance(start, float) or isinstance(step, float):
+            from ..dtypes import float64
+
+            wide = f"({self.literal(float(start), float64)} + float64({index}) * {self.literal(float(step), float64)})"
+            return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
+        wide = f"({self.number_literal(start)} + ({index}) * {self.number_literal(step)})"
+        return wide if dtype.short == "i64" else scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
+
+    def number_literal(self, value: int) -> str:
+        from ..dtypes import int64
+
+        return self.literal(int(value), int64)
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def operand(self, x: object, scopes: Sequence[Scope], indent: int, compute: DType) -> tuple[str, DType]:
+        """Text and dtype of one operand of an elementwise value."""
+        if not isinstance(x, Value):
+            return self.literal(x, compute), compute  # type: ignore[arg-type]
+        return self.value(x, scopes, indent), x.type.dtype
+
+    def value(self, x: Value, scopes: Sequence[Scope], indent: int) -> str:
+        """The variable holding a value at the current point, computing it if need be."""
+        origin = x if x in self.group.externals else root(x)
+        for scope in scopes:
+            if origin in scope:
+                return scope[origin]
+        if origin in self.group.externals:
+            return self.define(origin, self.read(origin), scopes[0], indent)
+        return self.compute(origin, scopes, indent)
+
+    def define(self, value: Value, expression: str, scope: Scope, indent: int, comment: str = "") -> str:
+        name = self.fresh()
+        self.text.add(indent, f"{name} = {expression}", comment)
+        scope[value] = name
+        return name
+
+    def compute(self, value: Value, scopes: Sequence[Scope], indent: int) -> str:
+        """Compute an elementwise value, its operands first (depth first, without recursion)."""
+        stack = [value]
+        while stack:
+            top = stack[-1]
+            if any(top in scope for scope in scopes):
+                stack.pop()
+                continue
+            missing = [o for o in map(self.origin, top.value_operands) if self.must_compute(o, scopes)]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            stack.pop()
+            self.emit(top, scopes, indent)
+        return next(scope[value] for scope in scopes if value in scope)
+
+    def origin(self, x: Value) -> Value:
+        return x if x in self.group.externals else root(x)
+
+    def must_compute(self, value: Value, scopes: Sequence[Scope]) -> bool:
+        return value not in self.group.externals and not any(value in scope for scope in scopes)
+
+    def emit(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
+        assert not isinstance(value.op, Reduction), f"{value} is not available here"
+        compute = _compute_dtypes(value)
+        operands = [
+            self.operand(x, scopes, indent, dtype) for x, dtype in zip(value.operands, compute, strict=True)
+        ]
+        expression = scalar.elementwise_expression(value, operands)
+        self.define(value, expression, scopes[0], indent, describe(value))
+
+    def write(self, value: Value, text: str, indent: int) -> None:
+        """Store an output at the current point."""
+        access = self.nest.writes[value]
+        name = self.pointer(value, access, written=True)
+        self.text.add(indent, f"{name}[{self.address(access, name)}] = {scalar.store(text, value.type.dtype)}")
+
+    # --- loops --------------------------------------------------------------------------------------------------
+
+    def decompose(self, axes: Sequence[int], index: str, indent: int) -> None:
+        """Loop variables of several axes from one running index."""
+        rest = index
+        for position in range(len(axes) - 1, 0, -1):
+            axis = axes[position]
+            self.text.add(indent, f"i{axis} = {rest} % {self.extent(axis)}")
+            following = f"{index}_{position}"
+            self.text.add(indent, f"{following} = {rest} // {self.extent(axis)}")
+            rest = following
+            self.variables[axis] = f"i{axis}"
+        if axes:
+            self.variables[axes[0]] = rest if len(axes) == 1 else rest
+
+    def open_loops(self, axes: Iterable[int], indent: int) -> int:
+        """Nested loops over ``axes``; the indent inside them."""
+        for axis in axes:
+            self.text.add(indent, f"for i{axis} in range({self.extent(axis)}):")
+            self.variables[axis] = f"i{axis}"
+            indent += 1
+        return indent
+
+    def extents_product(self, axes: Iterable[int]) -> int:
+        count = 1
+        for axis in axes:
+            count *= self.nest.axes[axis].extent
+        return count
+
+    def finish(self, extent: int, grain: int, name: str, doc: str) -> Function:
+        function = Function(
+            name, self.text.source(name, doc), tuple(self.text.parameters.values()), extent, grain
+        )
+        self.text, self.literals, self.variables = _Text(), {}, {}
+        return function
+
+    # --- kinds of kernel ----------------------------------------------------------------------------------------
+
+    def run(self) -> KernelCode:
+        from .cpu_reduce import write_blocks, write_columns, write_rows
+
+        if not self.group.reduced:
+            functions: tuple[Function, ...] = (self.write_points(),)
+        elif self.group.ends_in_final:
+            functions = write_blocks(self)
+        elif self.group.is_column:
+            functions = (write_columns(self),)
+        else:
+            functions = (write_rows(self),)
+        return KernelCode(self.name, functions, self.group, self.outputs)
+
+    def write_points(self) -> Function:
+        """No reduction: one pass over the points."""
+        axes = tuple(range(len(self.nest.axes)))
+        indent, extent, grain = self.open_points(axes)
+        scope: Scope = {}
+        for value in self.outputs:
+            self.write(value, self.value(value, [scope], indent), indent)
+        return self.finish(extent, grain, self.name, f"{describe_domain(self.group)}: pointwise")
+
+    def open_points(self, axes: tuple[int, ...]) -> tuple[int, int, int]:
+        """Open the loops over all points; returns indent, parallel extent and grain."""
+        if len(axes) <= 1:
+            self.text.add(1, "for i0 in range(lo, hi):")
+            if axes:
+                self.variables[0] = "i0"
+            return 2, self.extents_product(axes), config.grain_elements
+        self.text.add(1, "for row in range(lo, hi):")
+        self.decompose(axes[:-1], "row", 2)
+        indent = self.open_loops(axes[-1:], 2)
+        inner = max(self.nest.axes[-1].extent, 1)
+        return indent, self.extents_product(axes[:-1]), max(1, config.grain_elements // inner)
+
+
+def _wrapped(value: int) -> int:
+    """A Python int as a signed 64-bit pattern."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _compute_dtypes(value: Value) -> tuple[DType, ...]:
+    from ..ops.table import Elementwise, operand_info
+
+    assert isinstance(value.op, Elementwise)
+    infos = tuple(operand_info(x.type if isinstance(x, Value) else x) for x in value.operands)
+    return value.op.types(infos, value.attributes)[0]
+
+
+def describe(value: Value) -> str:
+    """A comment that names the op, its type and the user's line."""
+    assert value.op is not None
+    where = f"   {describe_line(*value.line)}" if value.line else ""
+    return f"{value.op.name}: {value.type}{where}"
+
+
+def describe_domain(group: Group) -> str:
+    """The extents a group iterates over."""
+    return f"[{', '.join(map(str, group.domain))}]"
+
+
+def expensive_in_several(writer: Writer, loops: Sequence[set[Value]]) -> list[Value]:
+    """Full-level values that cost much and are needed by more than one loop."""
+    return [
+        v
+        for v in writer.group.values
+        if writer.group.level[v] == FULL
+        and scalar.is_expensive(v)
+        and sum(v in needed for needed in loops) > 1
+    ]
+
+
+def write_kernel(
+    group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout], name: str
+) -> KernelCode:
+    """Print ``group`` as a kernel called ``name``."""
+    return Writer(group, outputs, layout_of, name).run()
+
+
+__all__ = ["FINAL", "ROW", "KernelCode", "write_kernel"]

@@ -1,0 +1,157 @@
+"""From a fusion group to a loop nest: axes merged where memory allows, and the stride of every operand along them.
+
+Knows no device: ``codegen.cpu`` and a GPU emitter print the same nest. Which axes merge follows from how operands lie,
+never from how long an axis is, so that a kernel serves every size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..ir.graph import Value
+from ..ops.table import Source
+from ..passes.fusion import Dims, Group, root
+from ..types import Shape
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a value lies: the materialised value it shows, element offset and strides per dimension."""
+
+    root: Value
+    offset: int
+    strides: Shape
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop: its extent here, and whether it is reduced."""
+
+    extent: int
+    reduced: bool
+
+
+@dataclass(frozen=True)
+class Access:
+    """Strides of one operand along the axes of the nest; ``layout`` is None for values computed from the index."""
+
+    strides: Shape
+    layout: Layout | None
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Merged axes, kept ones first unless the innermost is kept, and the access of every outside operand and output."""
+
+    axes: tuple[Axis, ...]
+    reads: Mapping[Value, Access]
+    writes: Mapping[Value, Access]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Axes that are not reduced, in order."""
+        return tuple(a for a, axis in enumerate(self.axes) if not axis.reduced)
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """Reduced axes, in order."""
+        return tuple(a for a, axis in enumerate(self.axes) if axis.reduced)
+
+
+def index_source(value: Value) -> Value | None:
+    """The source an operand shows when it can be recomputed from the index: constants, and iota through axis renaming."""
+    origin = root(value)
+    if isinstance(origin.op, Source) and origin.op.scalar is not None and not origin.operands:
+        return origin
+    return None
+
+
+def _raw_strides(group: Group, value: Value, dims: Dims, strides: Shape) -> list[int | None]:
+    """Strides per axis of the domain; None where any stride would do (an extent of one that is really there)."""
+    result: list[int | None] = [0] * len(group.domain)
+    for extent, axis, stride in zip(value.type.shape, dims, strides, strict=True):
+        if axis is not None:
+            result[axis] = stride if extent != 1 else None
+    return result
+
+
+def _settled(raw: Sequence[int | None], domain: Sequence[int]) -> list[int]:
+    """Fill in free strides so that axes merge as they would with larger extents."""
+    result = [0] * len(raw)
+    for axis in reversed(range(len(raw))):
+        stride = raw[axis]
+        if stride is not None:
+            result[axis] = stride
+        elif axis == len(raw) - 1:
+            result[axis] = 1
+        else:
+            result[axis] = result[axis + 1] * max(domain[axis + 1], 1)
+    return result
+
+
+def _index_strides(group: Group, value: Value, dims: Dims) -> list[int]:
+    """Strides that make the loop variables count the positions of an iota."""
+    origin = root(value)
+    if origin.type.ndim == 0 or origin.op is None or "value" in origin.attributes:
+        return [0] * len(group.domain)
+    result = [0] * len(group.domain)
+    for axis in dims:
+        if axis is not None:
+            result[axis] = 1
+    return result
+
+
+def build_nest(
+    group: Group,
+    outputs: Sequence[Value],
+    layout_of: Callable[[Value], Layout],
+) -> Nest:
+    """The loop nest of ``group``, whose ``outputs`` are stored."""
+    reads: dict[Value, tuple[list[int], Layout | None]] = {}
+    for value, dims in group.externals.items():
+        if index_source(value) is not None:
+            reads[value] = (_index_strides(group, value, dims), None)
+        else:
+            layout = layout_of(value)
+            reads[value] = (_settled(_raw_strides(group, value, dims, layout.strides), group.domain), layout)
+    writes: dict[Value, tuple[list[int], Layout | None]] = {}
+    for value in outputs:
+        layout = layout_of(value)
+        raw = _raw_strides(group, value, group.dims[value], layout.strides)
+        writes[value] = (_settled(raw, group.domain), layout)
+    reduced = group.reduced or frozenset()
+    runs = _merge_axes(group.domain, reduced, [s for s, _ in (*reads.values(), *writes.values())])
+    axes = tuple(_axis(group.domain, run, run[0] in reduced) for run in runs)
+    last = [run[-1] for run in runs]
+
+    def access(entry: tuple[list[int], Layout | None]) -> Access:
+        strides, layout = entry
+        return Access(tuple(strides[a] for a in last), layout)
+
+    return Nest(
+        axes, {v: access(e) for v, e in reads.items()}, {v: access(e) for v, e in writes.items()}
+    )
+
+
+def _axis(domain: Sequence[int], run: Sequence[int], reduced: bool) -> Axis:
+    extent = 1
+    for axis in run:
+        extent *= domain[axis]
+    return Axis(extent, reduced)
+
+
+def _merge_axes(
+    domain: Sequence[int], reduced: frozenset[int], strides: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """Runs of neighbouring axes that every operand walks as one."""
+    runs: list[list[int]] = []
+    for axis in range(len(domain)):
+        if runs:
+            previous = runs[-1][-1]
+            same = (previous in reduced) == (axis in reduced)
+            if same and all(s[previous] == s[axis] * domain[axis] for s in strides):
+                runs[-1].append(axis)
+                continue
+        runs.append([axis])
+    return runs

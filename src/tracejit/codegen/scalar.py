@@ -1,0 +1,280 @@
+"""Scalar expressions of the op table, printed in the kernel language with types spelled out.
+
+The table writes ``maximum(x, 0)``; for float32 operands a kernel says ``maximum_f32(v3, float32(0))``. Half precision
+computes in float32 and rounds after every op, as eager does. Bool arithmetic is logic.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from .. import dtypes, scalar_math
+from ..dtypes import DType
+from ..ir.graph import Value
+from ..ops.table import Elementwise, Reduction, operand_info
+
+#: dtype -> (type name in the kernel language, cast spelling)
+_COMPUTE = {
+    "bool": ("b1", "bool_"),
+    "f16": ("f32", "float32"),
+    "bf16": ("f32", "float32"),
+    "f32": ("f32", "float32"),
+    "f64": ("f64", "float64"),
+    "u8": ("u8", "uint8"),
+    "i8": ("i8", "int8"),
+    "i16": ("i16", "int16"),
+    "i32": ("i32", "int32"),
+    "i64": ("i64", "int64"),
+}
+_STORAGE = {"bool": "u8", "f16": "u16", "bf16": "u16"}
+
+
+def compute_type(dtype: DType) -> str:
+    """The scalar type a value of ``dtype`` has inside a kernel."""
+    return _COMPUTE[dtype.short][0]
+
+
+def cast_name(dtype: DType) -> str:
+    """How a cast to the compute type of ``dtype`` is spelled."""
+    return _COMPUTE[dtype.short][1]
+
+
+def storage_type(dtype: DType) -> str:
+    """The element type of memory holding ``dtype``."""
+    return _STORAGE.get(dtype.short, dtype.short)
+
+
+def load(text: str, dtype: DType) -> str:
+    """Memory to compute type."""
+    if dtype is dtypes.bool_:
+        return f"{text} != uint8(0)"
+    if dtype.short in ("f16", "bf16"):
+        return f"f32_from_{dtype.short}({text})"
+    return text
+
+
+def store(text: str, dtype: DType) -> str:
+    """Compute type to memory."""
+    if dtype is dtypes.bool_:
+        return f"uint8({text})"
+    if dtype.short in ("f16", "bf16"):
+        return f"{dtype.short}_from_f32({text})"
+    return text
+
+
+def rounded(text: str, dtype: DType) -> str:
+    """A fresh result in the precision of ``dtype``."""
+    return f"round_{dtype.short}({text})" if dtype.short in ("f16", "bf16") else text
+
+
+def convert(text: str, source: DType, target: DType) -> str:
+    """A value of ``source`` as ``target``, both in compute type."""
+    if source is target:
+        return text
+    if target is dtypes.bool_:
+        return f"({text} != {cast_name(source)}(0))"
+    plain = text if compute_type(source) == compute_type(target) else f"{cast_name(target)}({text})"
+    widening = source.short in ("f16", "bf16") and target.short in ("f32", "f64")
+    return plain if widening else rounded(plain, target)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A name of a scalar expression: its text, dtype, and the dtype the op computes in."""
+
+    text: str
+    dtype: DType
+    compute: DType
+
+
+@lru_cache(maxsize=None)
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
+
+
+@lru_cache(maxsize=None)
+def _known_functions() -> frozenset[str]:
+    return frozenset(scalar_math.namespace())
+
+
+class Printer:
+    """Prints one op's expression for given arguments."""
+
+    def __init__(self, arguments: Mapping[str, Argument], compute: DType, attributes: Mapping[str, Any]) -> None:
+        self.arguments = arguments
+        self.compute = compute
+        self.attributes = attributes
+
+    def text(self, node: ast.expr) -> str:
+        """The expression as kernel source."""
+        method = getattr(self, "_" + type(node).__name__.lower(), None)
+        if method is None:
+            raise NotImplementedError(f"scalar expression: {ast.dump(node)}")
+        return str(method(node))
+
+    def _name(self, node: ast.Name) -> str:
+        argument = self.arguments[node.id]
+        return convert(argument.text, argument.dtype, argument.compute)
+
+    def _constant(self, node: ast.Constant) -> str:
+        value = node.value
+        if self.compute.is_floating_point:
+            value = float(value)
+        return f"{cast_name(self.compute)}({value!r})"
+
+    def _unaryop(self, node: ast.UnaryOp) -> str:
+        operand = self.text(node.operand)
+        if isinstance(node.op, ast.Invert):
+            return f"(not {operand})" if self.compute is dtypes.bool_ else f"(~{operand})"
+        return f"(-{operand})"
+
+    def _binop(self, node: ast.BinOp) -> str:
+        left, right = self.text(node.left), self.text(node.right)
+        symbol = _SYMBOLS[type(node.op)]
+        if self.compute is dtypes.bool_:
+            symbol = {"+": "|", "*": "&"}.get(symbol, symbol)
+        return f"({left} {symbol} {right})"
+
+    def _compare(self, node: ast.Compare) -> str:
+        left, right = self.text(node.left), self.text(node.comparators[0])
+        symbol = _COMPARISONS[type(node.ops[0])]
+        if self.compute is dtypes.bool_ and symbol not in ("==", "!="):
+            left, right = f"uint8({left})", f"uint8({right})"
+        return f"({left} {symbol} {right})"
+
+    def _call(self, node: ast.Call) -> str:
+        assert isinstance(node.func, ast.Name)
+        name = node.func.id
+        if name == "convert":
+            assert isinstance(node.args[0], ast.Name) and isinstance(node.args[1], ast.Name)
+            argument = self.arguments[node.args[0].id]
+            return convert(argument.text, argument.dtype, self.attributes[node.args[1].id])
+        arguments = ", ".join(self.text(a) for a in node.args)
+        if name == "select":
+            return f"select({arguments})"
+        if self.compute is dtypes.bool_ and name in ("maximum", "minimum"):
+            return f"({arguments.replace(',', ' |' if name == 'maximum' else ' &')})"
+        typed = f"{name}_{compute_type(self.compute)}"
+        if typed not in _known_functions():
+            raise NotImplementedError(f"scalar_math has no {typed}")
+        return f"{typed}({arguments})"
+
+
+_SYMBOLS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+}
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+
+
+def elementwise_expression(value: Value, texts: Sequence[tuple[str, DType]]) -> str:
+    """``value``'s expression over operand texts of the given dtypes, in the dtype of the result."""
+    op = value.op
+    assert isinstance(op, Elementwise) and op.scalar is not None
+    infos = tuple(operand_info(x.type if isinstance(x, Value) else x) for x in value.operands)
+    compute, result = op.types(infos, value.attributes)
+    arguments = {
+        name: Argument(text, dtype, target)
+        for name, (text, dtype), target in zip(op.operands, texts, compute, strict=True)
+    }
+    printer = Printer(arguments, compute[-1], value.attributes)
+    text = printer.text(_parsed(op.scalar))
+    return text if _is_plain(op.scalar) or op.scalar.startswith("convert(") else rounded(text, result)
+
+
+def _is_plain(scalar: str) -> bool:
+    """Selections and copies of rounded values need no rounding."""
+    return scalar.isidentifier() or scalar.startswith(("select(", "maximum(", "minimum(", "-x"))
+
+
+def is_expensive(value: Value) -> bool:
+    """True when recomputing the value costs more than reading it back."""
+    return isinstance(value.op, Elementwise) and bool(
+        set(_called(value.op.scalar or "")) - {"select", "convert", "maximum", "minimum", "abs", "isnan", "sign"}
+    )
+
+
+@lru_cache(maxsize=None)
+def _called(expression: str) -> tuple[str, ...]:
+    tree = ast.parse(expression, mode="eval")
+    return tuple(n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+
+
+def printable(value: Value) -> bool:
+    """Can a kernel compute this value?"""
+    op = value.op
+    if isinstance(op, Reduction):
+        return op.combine is not None and bool(value.attributes["dims"]) and _reduces(value)
+    if not isinstance(op, Elementwise) or op.scalar is None:
+        return False
+    texts = [("x", operand_info(x.type if isinstance(x, Value) else x)[0]) for x in value.operands]
+    try:
+        elementwise_expression(value, texts)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _reduces(value: Value) -> bool:
+    return value.value_operands[0].type.ndim > 0
+
+
+@dataclass(frozen=True)
+class Combine:
+    """How a reduction accumulates: in which dtype, from what, and by which expression."""
+
+    dtype: DType
+    identity: str
+    update: str  # over {acc} and {x}
+    merge: str  # over {acc} and {x}, both accumulators
+
+
+def combine_of(value: Value) -> Combine:
+    """The accumulation of a reduction value."""
+    assert isinstance(value.op, Reduction) and value.op.combine is not None
+    source = value.value_operands[0].type.dtype
+    kind = value.op.combine
+    if kind in ("any", "all"):
+        symbol = "|" if kind == "any" else "&"
+        step = f"{{acc}} = {{acc}} {symbol} {{x}}"
+        return Combine(dtypes.bool_, "bool_(0)" if kind == "any" else "bool_(1)", step, step)
+    accumulate = value.type.dtype
+    if accumulate.itemsize == 2 and accumulate.is_floating_point:
+        accumulate = dtypes.float32
+    cast = cast_name(accumulate)
+    if kind == "sum":
+        return Combine(accumulate, f"{cast}(0)", "{acc} += {x}", "{acc} += {x}")
+    if kind == "prod":
+        return Combine(accumulate, f"{cast}(1)", "{acc} = {acc} * {x}", "{acc} = {acc} * {x}")
+    name = "maximum" if kind == "max" else "minimum"
+    if source is dtypes.bool_:
+        symbol = "|" if kind == "max" else "&"
+        step = f"{{acc}} = {{acc}} {symbol} {{x}}"
+        return Combine(dtypes.bool_, "bool_(0)" if kind == "max" else "bool_(1)", step, step)
+    step = f"{{acc}} = {name}_{compute_type(accumulate)}({{acc}}, {{x}})"
+    return Combine(accumulate, _extreme(accumulate, kind), step, step)
+
+
+def _extreme(dtype: DType, kind: str) -> str:
+    cast = cast_name(dtype)
+    if dtype.is_floating_point:
+        return f"{cast}(-inf)" if kind == "max" else f"{cast}(inf)"
+    bits = dtype.itemsize * 8
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+    return f"{cast}({low if kind == 'max' else high})"

@@ -1,0 +1,74 @@
+"""Tensors on memory of other libraries, without copying: NumPy arrays and DLPack."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .errors import ArgumentError, user_line
+from .modes import MODES
+from .tensor import Tensor
+
+
+def from_numpy(array: Any) -> Tensor:
+    """A tensor on the memory of ``array``: changes of one are seen by the other.
+
+    ``TypeError`` unless ``array`` is a NumPy array of a supported dtype. A read-only array gives a tensor that
+    refuses in-place operations, with a warning.
+
+    >>> import numpy as np
+    >>> import tracejit as tj
+    >>> a = np.zeros(2)
+    >>> x = tj.from_numpy(a)
+    >>> a[0] = 5
+    >>> x
+    tensor([5., 0.], dtype=tracejit.float64)
+    """
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(f"expected np.ndarray (got {type(array).__name__})")
+    dtypes.from_numpy(array.dtype)
+    if not array.dtype.isnative:
+        raise ArgumentError(
+            "given numpy array has byte order different from the native byte order. Conversion between "
+            "byte orders is currently not supported."
+        )
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable: the tensor shares its memory and refuses in-place "
+            f"operations. Copy the array if it should be writable. ({user_line()})",
+            UserWarning,
+            stacklevel=2,
+        )
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported("from_numpy() inside a compiled function")
+    tensor = Tensor._wrap(np.asarray(array).view())
+    tensor._inference = MODES.inference
+    return tensor
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor on the memory of an object that speaks DLPack (``__dlpack__``), without copying.
+
+    >>> import numpy as np
+    >>> import tracejit as tj
+    >>> tj.from_dlpack(np.arange(3.0))
+    tensor([0., 1., 2.], dtype=tracejit.float64)
+    """
+    if not hasattr(source, "__dlpack__"):
+        raise ArgumentError(
+            f"from_dlpack(): expected an object with __dlpack__, not {type(source).__name__}",
+            "Capsules carry no device; pass the tensor or array itself.",
+        )
+    array = np.from_dlpack(source)
+    dtypes.from_numpy(array.dtype)
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported("from_dlpack() inside a compiled function")
+    return Tensor._wrap(array)
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule of a tensor's storage."""
+    return tensor.__dlpack__()

@@ -1,0 +1,204 @@
+"""Module hooks: functions around ``forward``, and around the part of backward that belongs to a module."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.handle import RemovableHandle
+from ..autograd.node import Edge, Node
+from ..modes import MODES
+from ..tensor import Tensor
+from .structure import changed
+
+Hook = Callable[..., Any]
+
+
+class HookHandle(RemovableHandle):
+    """Removes a module's hook, and counts that as a change of the module."""
+
+    def __init__(self, hooks: HookTable, hook: Any, module: Any) -> None:
+        super().__init__(hooks, hook)
+        self._registry = weakref.ref(hooks)
+        self._module = weakref.ref(module)
+        changed(module)
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        hooks, module = self._registry(), self._module()
+        if hooks is not None and hooks.pop(self.id, None) is not None and module is not None:
+            changed(module)
+
+
+class HookTable(dict[int, Any]):
+    """Hooks of one kind by id, in the order they run (a class of its own so that handles can refer to it weakly)."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Hooks:
+    """All hooks of one module."""
+
+    def __init__(self) -> None:
+        self.forward_pre = HookTable()
+        self.forward = HookTable()
+        self.backward_pre = HookTable()
+        self.backward = HookTable()
+
+    def add(self, kind: str, module: Any, entry: Any, prepend: bool) -> HookHandle:
+        """Add ``entry`` to the table called ``kind``."""
+        table: HookTable = getattr(self, kind)
+        rest = dict(table) if prepend else {}
+        if prepend:
+            table.clear()
+        handle = HookHandle(table, entry, module)
+        table.update(rest)
+        return handle
+
+
+def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``module.forward`` with the module's hooks around it."""
+    hooks: Hooks = module._hooks
+    for hook, with_kwargs in tuple(hooks.forward_pre.values()):
+        args, kwargs = _run_pre_hook(module, hook, with_kwargs, args, kwargs)
+    backward = bool(hooks.backward or hooks.backward_pre)
+    around = _AroundBackward(module) if backward and MODES.grad else None
+    if around is not None:
+        args = around.enter(args)
+    try:
+        result = module.forward(*args, **kwargs)
+    except BaseException:
+        _run_always(module, hooks, args, kwargs)
+        raise
+    for hook, with_kwargs, _ in tuple(hooks.forward.values()):
+        new = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+        result = result if new is None else new
+    return result if around is None else around.leave(result)
+
+
+def _run_pre_hook(
+    module: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if with_kwargs:
+        new = hook(module, args, kwargs)
+        if new is None:
+            return args, kwargs
+        if not (isinstance(new, tuple) and len(new) == 2):
+            raise RuntimeError(
+                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {new}."
+            )
+        return new
+    new = hook(module, args)
+    if new is None:
+        return args, kwargs
+    return (new if isinstance(new, tuple) else (new,)), kwargs
+
+
+def _run_always(
+    module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """After a failed forward, hooks registered with ``always_call`` still see the call (with no result)."""
+    for hook, with_kwargs, always in tuple(hooks.forward.values()):
+        if always:
+            _ = hook(module, args, kwargs, None) if with_kwargs else hook(module, args, None)
+
+
+class _AroundBackward:
+    """Two identity nodes, at the inputs and outputs of a module, that show the gradients passing by to its hooks."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.grad_output: tuple[Any, ...] | None = None
+        self.inputs_need_grad = False
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("a module's backward hook inside a compiled function")
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, passed through the node that reports ``grad_input``."""
+        chosen = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
+        self.inputs_need_grad = bool(chosen)
+        if not chosen:
+            return args
+        tensors = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+
+        def seen(grads: list[Any]) -> Sequence[Any]:
+            by_position = dict(zip(chosen, grads, strict=True))
+            grad_input = tuple(by_position.get(i) for i in tensors)
+            grad_input = self.run_backward(grad_input)
+            return [grad_input[tensors.index(i)] for i in chosen]
+
+        passed = _pass_through([args[i] for i in chosen], seen)
+        result = list(args)
+        for position, tensor in zip(chosen, passed, strict=True):
+            result[position] = tensor
+        return tuple(result)
+
+    def leave(self, result: Any) -> Any:
+        """The result, passed through the node that reports ``grad_output``."""
+        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        chosen = [i for i, x in enumerate(outputs) if isinstance(x, Tensor) and x.requires_grad]
+        if not chosen:
+            return result
+
+        def seen(grads: list[Any]) -> Sequence[Any]:
+            by_position = dict(zip(chosen, grads, strict=True))
+            grad_output = tuple(by_position.get(i) for i in range(len(outputs)))
+            for hook in tuple(self.module._hooks.backward_pre.values()):
+                grad_output = _replaced(grad_output, hook(self.module, grad_output), "grad_output")
+            self.grad_output = grad_output
+            if not self.inputs_need_grad:
+                self.run_backward(())
+            return [grad_output[i] for i in chosen]
+
+        passed = iter(_pass_through([outputs[i] for i in chosen], seen))
+        new = [next(passed) if i in chosen else x for i, x in enumerate(outputs)]
+        if not isinstance(result, (tuple, list)):
+            return new[0]
+        return type(result)(*new) if hasattr(result, "_fields") else type(result)(new)
+
+    def run_backward(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook in tuple(self.module._hooks.backward.values()):
+            new = hook(self.module, grad_input, self.grad_output)
+            if new is not None and not grad_input:
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None "
+                    "for all gradients."
+                )
+            grad_input = _replaced(grad_input, new, "grad_input")
+        return grad_input
+
+
+def _replaced(grads: tuple[Any, ...], new: Any, what: str) -> tuple[Any, ...]:
+    """What a backward hook returned in place of ``grads``."""
+    if new is None:
+        return grads
+    new = new if isinstance(new, tuple) else (new,)
+    if len(new) != len(grads):
+        raise RuntimeError(
+            f"Backward hook returned an invalid number of {what}, got {len(new)}, but expected {len(grads)}"
+        )
+    return new
+
+
+class BackwardHookFunctionBackward(Node):
+    """An identity in the graph that lets a function look at (and replace) the gradients passing by."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self, edges: Sequence[Edge | None], seen: Callable[[list[Any]], Any]) -> None:
+        super().__init__(edges, len(edges))
+        self.seen = seen
+
+    def apply(self, grads: list[Any]) -> Sequence[Any]:
+        return list(self.seen(grads))
+
+
+def _pass_through(tensors: list[Tensor], seen: Callable[[list[Any]], Any]) -> list[Tensor]:
+    node = BackwardHookFunctionBackward([t._edge() for t in tensors], seen)
+    passed = []
+    for number, tensor in enumerate(tensors):
+        other = tensor._alias()
+        other._requires_grad, other._grad_fn, other._output_nr = True, node, number
+        passed.append(other)
+    return passed

@@ -1,0 +1,260 @@
+"""Module: parameters, buffers and submodules registered by attribute, hooks around ``forward``."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from ..tensor import Tensor
+from . import hooks as _hooks
+from . import state
+from .parameter import Buffer, Parameter
+from .structure import STRUCTURE_VERSION, changed
+from .tree import ModuleTree
+
+M = TypeVar("M", bound="Module")
+
+__all__ = ["STRUCTURE_VERSION", "Module"]
+
+
+class Module(ModuleTree):
+    """Base class of all layers and models.
+
+    Assigning a :class:`Parameter`, a module or a :class:`Buffer` to an attribute registers it. Subclasses write
+    ``forward``; calling the module runs it, with hooks if there are any.
+
+    >>> import tracejit as tj
+    >>> class Scale(tj.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = tj.nn.Parameter(tj.ones(1) * 3)
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> Scale()(tj.ones(2)).detach()
+    tensor([3., 3.])
+    """
+
+    training: bool
+    _version: int
+    _hooks: _hooks.Hooks | None
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _transient: set[str]
+
+    def __init__(self) -> None:
+        self.__dict__.update(
+            training=True,
+            _version=0,
+            _hooks=None,
+            _parameters={},
+            _buffers={},
+            _modules={},
+            _transient=set(),
+        )
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What calling the module computes; subclasses define it."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooks is None:
+            return self.forward(*args, **kwargs)
+        return _hooks.call(self, args, kwargs)
+
+    # --- attributes -----------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for table in ("_parameters", "_modules", "_buffers"):
+            if table in own and name in own[table]:
+                return own[table][name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if isinstance(value, (Parameter, Module, Buffer)) or self._registered(name):
+            self._set_registered(name, value)
+        elif name in own and own[name] is value:
+            return
+        else:
+            object.__setattr__(self, name, value)
+        changed(self)
+
+    def _registered(self, name: str) -> bool:
+        own = self.__dict__
+        return "_parameters" in own and (
+            name in own["_parameters"] or name in own["_modules"] or name in own["_buffers"]
+        )
+
+    def _set_registered(self, name: str, value: Any) -> None:
+        """Put ``value`` into the table of its kind, or refuse what does not fit the name's kind."""
+        own = self.__dict__
+        kind = {Parameter: "_parameters", Module: "_modules", Buffer: "_buffers"}
+        target = next((table for cls, table in kind.items() if isinstance(value, cls)), None)
+        if "_parameters" not in own:
+            what = {"_parameters": "parameters", "_modules": "module", "_buffers": "buffer"}
+            assert target is not None
+            raise AttributeError(f"cannot assign {what[target]} before Module.__init__() call")
+        if target is None:
+            target = self._accepting(name, value)
+        for table in (own, *(own[t] for t in kind.values() if t != target)):
+            table.pop(name, None)
+        if isinstance(value, Buffer):
+            self.register_buffer(name, value, value.persistent)
+        elif isinstance(value, Parameter):
+            self.register_parameter(name, value)
+        else:
+            own[target][name] = value
+
+    def _accepting(self, name: str, value: Any) -> str:
+        """The table that holds ``name``; ``TypeError`` unless ``value`` may take its place there."""
+        own = self.__dict__
+        if name in own["_buffers"] and (value is None or isinstance(value, Tensor)):
+            return "_buffers"
+        expected = {
+            "_parameters": ("parameter", "tracejit.nn.Parameter"),
+            "_modules": ("child module", "tracejit.nn.Module"),
+            "_buffers": ("buffer", "tracejit.Tensor"),
+        }
+        table = next(t for t in expected if name in own[t])
+        if value is None:
+            return table
+        role, wanted = expected[table]
+        raise TypeError(
+            f"cannot assign '{kind_name(value)}' as {role} '{name}' ({wanted} or None expected)"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]  # type: ignore[attr-defined]
+                self._transient.discard(name)
+                break
+        else:
+            object.__delattr__(self, name)
+        changed(self)
+
+    def __dir__(self) -> list[str]:
+        names = {*object.__dir__(self), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    def _check_name(self, what: str, name: str, table: Mapping[str, Any]) -> None:
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{what} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{what} name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError(f'{what} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in table:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter; ``None`` keeps the name without a value."""
+        self._check_name("parameter", name, self.__dict__.get("_parameters", {}))
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{kind_name(param)}' as parameter '{name}' "
+                "(tracejit.nn.Parameter or None expected)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
+                "To express a parameter as a function of another Tensor, compute the value in the forward() method."
+            )
+        self._parameters[name] = param
+        changed(self)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but no parameter; ``persistent=False`` keeps it out of ``state_dict()``."""
+        self._check_name("buffer", name, self.__dict__.get("_buffers", {}))
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{kind_name(tensor)}' as buffer '{name}' (tracejit.Tensor or None expected)"
+            )
+        self._buffers[name] = tensor
+        (self._transient.discard if persistent else self._transient.add)(name)
+        changed(self)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule under ``name``."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__qualname__} is not a Module subclass")
+        self._check_name("module", name, self.__dict__.get("_modules", {}))
+        self._modules[name] = module
+        changed(self)
+
+    register_module = add_module
+
+    # --- hooks ----------------------------------------------------------------------------------------------
+
+    def _add_hook(self, kind: str, entry: Any, prepend: bool) -> _hooks.HookHandle:
+        if self._hooks is None:
+            self.__dict__["_hooks"] = _hooks.Hooks()
+        assert self._hooks is not None
+        return self._hooks.add(kind, self, entry, prepend)
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> _hooks.HookHandle:
+        """Call ``hook(module, args)`` before ``forward``; what it returns replaces the arguments."""
+        return self._add_hook("forward_pre", (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> _hooks.HookHandle:
+        """Call ``hook(module, args, output)`` after ``forward``; what it returns replaces the output."""
+        return self._add_hook("forward", (hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> _hooks.HookHandle:
+        """Call ``hook(module, grad_output)`` before the module's backward."""
+        return self._add_hook("backward_pre", hook, prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> _hooks.HookHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known."""
+        return self._add_hook("backward", hook, prepend)
+
+    # --- state ----------------------------------------------------------------------------------------------
+
+    def state_dict(
+        self,
+        *,
+        destination: OrderedDict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> OrderedDict[str, Any]:
+        """Parameters and persistent buffers by dotted name, detached unless ``keep_vars``."""
+        return state.state_dict(self, OrderedDict() if destination is None else destination, prefix, keep_vars)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> state.IncompatibleKeys:
+        """Copy values by name into parameters and buffers (or, with ``assign``, replace the tensors).
+
+        Raises ``RuntimeError`` listing shapes that differ and, when ``strict``, names missing or unexpected.
+        """
+        return state.load_state_dict(self, state_dict, strict, assign)
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+
+def kind_name(value: Any) -> str:
+    """The name of a value's class as error messages spell it: with its module unless it is a built-in."""
+    cls = type(value)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

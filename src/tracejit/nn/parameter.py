@@ -1,0 +1,90 @@
+"""Parameter: a tensor that a module registers when it is assigned as an attribute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A leaf tensor that requires grad and belongs to the module it is assigned to.
+
+    Shares storage (and its version counter) with ``data``; without ``data`` it is an empty float tensor. Raises
+    ``RuntimeError`` for integer data unless ``requires_grad=False``.
+
+    >>> import tracejit as tj
+    >>> tj.nn.Parameter(tj.zeros(2)).requires_grad
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        super().__init__()
+        if data is None:
+            data = Tensor._wrap(np.empty(0, np.float32))
+        if not isinstance(data, Tensor):
+            raise TypeError(
+                f"Parameter(): data must be a Tensor, not {type(data).__name__}; use tj.tensor(...) first"
+            )
+        self._array = data._array
+        self._block = data._block
+        self._pointer = data._pointer
+        self._type = data._type
+        self._layout = data._layout
+        self._version = data._version
+        self._inference = data._inference
+        if requires_grad:
+            self.requires_grad_()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        found = memo.get(id(self))
+        if found is None:
+            found = _rebuild(type(self), self.array.copy(), self.requires_grad, dict(self.__dict__))
+            if self._grad is not None:
+                found._grad = Tensor._wrap(self._grad.array.copy())
+            memo[id(self)] = found
+        result: Parameter = found
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuild, (type(self), self.array, self.requires_grad, dict(self.__dict__))
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+def _rebuild(
+    cls: type[Parameter], array: Any, requires_grad: bool, attributes: dict[str, Any]
+) -> Parameter:
+    parameter = cls(Tensor._wrap(np.ascontiguousarray(array).reshape(array.shape)), requires_grad)
+    parameter.__dict__.update(attributes)
+    return parameter
+
+
+class Buffer(Tensor):
+    """A tensor that a module registers as a buffer when it is assigned as an attribute.
+
+    Shares storage with ``data``; ``persistent=False`` keeps it out of ``state_dict()``.
+
+    >>> import tracejit as tj
+    >>> module = tj.nn.Module()
+    >>> module.mean = tj.nn.Buffer(tj.zeros(2))
+    >>> list(module.state_dict())
+    ['mean']
+    """
+
+    __slots__ = ("persistent",)
+
+    def __init__(self, data: Tensor, persistent: bool = True) -> None:
+        super().__init__()
+        self._array = data._array
+        self._block = data._block
+        self._pointer = data._pointer
+        self._type = data._type
+        self._layout = data._layout
+        self._version = data._version
+        self.persistent = persistent

@@ -1,0 +1,167 @@
+"""Modules that hold parameters: ParameterList and ParameterDict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..tensor import Tensor
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["ParameterDict", "ParameterList"]
+
+
+def _as_parameter(value: Any) -> Any:
+    """Plain tensors become parameters; other values are kept as they are."""
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        return Parameter(value)
+    return value
+
+
+def _describe(key: Any, value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"({key}): Object of type: {type(value).__name__}"
+    size = "x".join(str(n) for n in value.shape)
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"({key}): {kind} containing: [{value.dtype!r} of size {size}]"
+
+
+class ParameterList(Module):
+    """A list of parameters that belong to the model; plain tensors put into it become parameters.
+
+    >>> import tracejit as tj
+    >>> weights = tj.nn.ParameterList([tj.zeros(2), tj.zeros(3)])
+    >>> [tuple(p.shape) for p in weights.parameters()]
+    [(2,), (3,)]
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def _key(self, index: int) -> str:
+        if not -self._size <= index < self._size:
+            raise IndexError(f"index {index} is out of range")
+        return str(index % self._size)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return getattr(self, self._key(index))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._key(index), _as_parameter(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, str(i)) for i in range(self._size))
+
+    def __iadd__(self, values: Iterable[Any]) -> ParameterList:
+        return self.extend(values)
+
+    def append(self, value: Any) -> ParameterList:
+        """Add ``value`` at the end; returns self."""
+        self._size += 1
+        self[self._size - 1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add every value at the end; returns self."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        """One line for each parameter."""
+        return "\n".join(_describe(i, value) for i, value in enumerate(self))
+
+
+class ParameterDict(Module):
+    """Parameters by name that belong to the model; plain tensors put into it become parameters.
+
+    >>> import tracejit as tj
+    >>> gains = tj.nn.ParameterDict({"left": tj.ones(1), "right": tj.ones(1)})
+    >>> list(gains), len(list(gains.parameters()))
+    (['left', 'right'], 2)
+    """
+
+    def __init__(self, values: Mapping[str, Any] | Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._names: dict[str, None] = {}
+        if values is not None:
+            self.update(values)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._names:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if not isinstance(key, str):
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                f"'{type(key).__name__}')."
+            )
+        if key not in self._names and hasattr(self, key):
+            raise KeyError(f"attribute '{key}' already exists")
+        self._names[key] = None
+        setattr(self, key, _as_parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._names[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._names
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._names.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The parameters."""
+        return (self[name] for name in self._names)
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Names with their parameters."""
+        return ((name, self[name]) for name in self._names)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The parameter called ``key``, or ``default``."""
+        return self[key] if key in self else default
+
+    def pop(self, key: str) -> Any:
+        """Remove and return the parameter called ``key``."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def clear(self) -> None:
+        """Remove every parameter."""
+        for key in list(self._names):
+            del self[key]
+
+    def update(self, values: Mapping[str, Any] | Iterable[Any]) -> None:
+        """Add parameters from a mapping or from (name, value) pairs."""
+        pairs = values.items() if isinstance(values, (Mapping, ParameterDict)) else values
+        for key, value in list(pairs):
+            self[key] = value
+
+    def extra_repr(self) -> str:
+        """One line for each parameter."""
+        return "\n".join(_describe(key, value) for key, value in self.items())

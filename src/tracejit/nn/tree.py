@@ -1,0 +1,281 @@
+"""The tree of modules: walking it, changing all of it (dtype, mode, gradients), printing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import dtypes
+from ..device import check_device
+from ..dtypes import DType
+from ..ops.elementwise import cast
+from ..tensor import Tensor
+from .printing import module_repr
+from .structure import changed
+
+if TYPE_CHECKING:
+    from .module import Module
+    from .parameter import Parameter
+
+T = TypeVar("T", bound="ModuleTree")
+
+
+class ModuleTree:
+    """What a module does over itself and all modules below it."""
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+
+    # --- walking ----------------------------------------------------------------------------------------------
+
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """This module and all below it with dotted names, parents first."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, path, remove_duplicate)
+
+    def modules(self) -> Iterator[Any]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Any]]:
+        """The modules directly below with their names, each once."""
+        seen: set[Any] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Any]:
+        """The modules directly below, each once."""
+        return (module for _, module in self.named_children())
+
+    def _named_members(
+        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[Any] = set()
+        own = [(prefix, self)]
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else own
+        )
+        for path, module in modules:
+            for name, member in getattr(module, table).items():
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield (f"{path}.{name}" if path else name), member
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with dotted names; a shared one appears once unless ``remove_duplicate=False``."""
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters of this module and (with ``recurse``) of all below it."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with dotted names."""
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers of this module and (with ``recurse``) of all below it."""
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Any:
+        """The module at a dotted path; ``AttributeError`` naming the part that is missing."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, ModuleTree):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Put ``module`` at a dotted path whose parent exists."""
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise ValueError("Cannot set the submodule without a target name!")
+        parent = self.get_submodule(path)
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), ModuleTree):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def _get_member(self, target: str, table: str, what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if name not in getattr(module, table):
+            raise AttributeError(f"`{name}` is not {what}")
+        return getattr(module, name)
+
+    def get_parameter(self, target: str) -> Any:
+        """The parameter at a dotted path; ``AttributeError`` when there is none."""
+        return self._get_member(target, "_parameters", "an nn.Parameter")
+
+    def get_buffer(self, target: str) -> Any:
+        """The buffer at a dotted path; ``AttributeError`` when there is none."""
+        return self._get_member(target, "_buffers", "a buffer")
+
+    # --- changing everything ----------------------------------------------------------------------------------
+
+    def apply(self: T, fn: Callable[[Any], Any]) -> T:
+        """Call ``fn`` on every module below and then on this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def train(self: T, mode: bool = True) -> T:
+        """Set training mode here and below (dropout drops, batch statistics move)."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        for module in self.modules():
+            if module.training is not mode:
+                module.training = mode
+        return self
+
+    def eval(self: T) -> T:
+        """Set evaluation mode here and below."""
+        return self.train(False)
+
+    def requires_grad_(self: T, requires_grad: bool = True) -> T:
+        """Set ``requires_grad`` of every parameter."""
+        for module in self.modules():
+            for parameter in module._parameters.values():
+                if parameter is not None and parameter.requires_grad != requires_grad:
+                    parameter.requires_grad_(requires_grad)
+                    changed(module)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of every parameter, or overwrite them with zeros."""
+        for parameter in self.parameters():
+            clear_grad(parameter, set_to_none)
+
+    def _apply(self: T, fn: Callable[[Tensor], Tensor]) -> T:
+        """Replace the values of every parameter and buffer by ``fn`` of them; the objects stay the same."""
+        for module in self.modules():
+            for tensor in (*module._parameters.values(), *module._buffers.values()):
+                if tensor is not None and _replace(tensor, fn):
+                    changed(module)
+        return self
+
+    def to(self: T, *args: Any, **kwargs: Any) -> T:
+        """Convert parameters and buffers: ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``.
+
+        Only floating point members change dtype. Raises ``TypeError`` for a dtype that is not floating point.
+        """
+        dtype = _wanted_dtype(args, kwargs)
+        if dtype is None:
+            return self
+        if not dtype.is_floating_point:
+            raise TypeError(
+                f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype!r}"
+            )
+        return self._apply(
+            lambda t: cast(t, dtype=dtype) if t.dtype.is_floating_point and t.dtype is not dtype else t
+        )
+
+    def type(self: T, dst_type: DType) -> T:
+        """Convert every parameter and buffer to ``dst_type``."""
+        return self._apply(lambda t: t if t.dtype is dst_type else cast(t, dtype=dst_type))
+
+    def float(self: T) -> T:
+        """Floating point members as float32."""
+        return self.to(dtypes.float32)
+
+    def double(self: T) -> T:
+        """Floating point members as float64."""
+        return self.to(dtypes.float64)
+
+    def half(self: T) -> T:
+        """Floating point members as float16."""
+        return self.to(dtypes.float16)
+
+    def bfloat16(self: T) -> T:
+        """Floating point members as bfloat16."""
+        return self.to(dtypes.bfloat16)
+
+    def cpu(self: T) -> T:
+        """Everything on the CPU."""
+        return self.to("cpu")
+
+    # --- printing ---------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows in the parentheses after the name."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return module_repr(self)
+
+
+def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
+    """Drop a gradient, or overwrite it with zeros after cutting it from its history."""
+    grad = parameter._grad
+    if grad is None:
+        return
+    if set_to_none:
+        parameter.grad = None
+        return
+    if grad.grad_fn is not None:
+        grad = grad.detach()
+        parameter.grad = grad
+    grad.zero_()
+
+
+def _replace(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> bool:
+    """Give ``tensor`` (and its gradient) the values ``fn`` makes of it; True when they are new."""
+    plain = tensor.detach()
+    new = fn(plain)
+    if new is plain:
+        return False
+    _take_values(tensor, new)
+    if tensor._grad is not None:
+        _take_values(tensor._grad, fn(tensor._grad.detach()))
+    return True
+
+
+def _take_values(tensor: Tensor, new: Tensor) -> None:
+    tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
+    tensor._type, tensor._layout, tensor._version = new._type, new._layout, new._version
+    tensor._accumulate = None  # its node knows the old type
+
+
+def _wanted_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
+    """The dtype among the arguments of ``to``; the device is checked."""
+    dtype: DType | None = kwargs.get("dtype")
+    device = kwargs.get("device")
+    for value in args:
+        if isinstance(value, DType):
+            dtype = value
+        elif isinstance(value, Tensor):
+            dtype = value.dtype
+        elif isinstance(value, bool):  # non_blocking
+            continue
+        elif value is not None:
+            device = value
+    check_device(device)
+    return dtype

@@ -1,0 +1,176 @@
+"""The kinds of ops, one frozen dataclass each: all that code needs to know besides the op's own entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import DType
+from ..types import Scalar, TensorType
+from . import shapes
+from .op import Array, Op
+
+OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
+PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
+
+
+def operand_info(operand: Any) -> OperandInfo:
+    """Dtype and promotion rank of an array, a :class:`TensorType` or a Python number."""
+    if isinstance(operand, TensorType):
+        return operand.dtype, 2 if operand.shape else 1
+    if isinstance(operand, (bool, int, float)):
+        return dtypes.of_scalar(operand), 0
+    return dtypes.from_numpy(operand.dtype), 2 if operand.ndim else 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Elementwise(Op):
+    """Applies ``scalar`` at every position of the broadcast operands.
+
+    ``scalar`` is a Python expression over operand and attribute names that may call functions of ``scalar_math``
+    without their type suffix. ``promotion`` gives the dtype each operand is converted to and the result's dtype.
+    """
+
+    scalar: str | None
+    promotion: PromotionRule
+    domain: tuple[float, float] | Mapping[str, tuple[float, float]] = (-3.0, 3.0)
+    _promoted: dict[Any, tuple[tuple[DType, ...], DType]] = field(default_factory=dict, repr=False)
+
+    def types(
+        self, infos: tuple[OperandInfo, ...], attributes: Mapping[str, Any]
+    ) -> tuple[tuple[DType, ...], DType]:
+        """Dtypes the operands are converted to, and the dtype of the result."""
+        key = (infos, *attributes.values(), dtypes.get_default_dtype())
+        found = self._promoted.get(key)
+        if found is None:
+            found = self._promoted[key] = self.promotion(self, infos, attributes)
+        return found
+
+    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+        _, dtype = self.types(tuple(map(operand_info, operands)), attributes)
+        shape = shapes.broadcast(
+            self.name, [o.shape for o in operands if isinstance(o, TensorType)], operands
+        )
+        return TensorType(shape, dtype)
+
+    def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
+        arrays = [_converted(x, d) for x, d in zip(operands, compute, strict=True)]
+        try:
+            with np.errstate(all="ignore"):
+                result = self.body(*arrays, **attributes)
+        except ValueError:
+            self.infer([_type_of(x) for x in operands], attributes)  # raises the ShapeError, if it is one
+            raise
+        return np.asarray(result, dtype.np, order="C")
+
+
+def _type_of(operand: Array | Scalar) -> TensorType | Scalar:
+    if isinstance(operand, (bool, int, float)):
+        return operand
+    return TensorType(operand.shape, dtypes.from_numpy(operand.dtype))
+
+
+def _converted(operand: Array | Scalar, dtype: DType) -> Array:
+    """The operand in ``dtype``; Python numbers wrap or round as a cast does."""
+    if isinstance(operand, (bool, int, float)):
+        return convert_scalar(operand, dtype)
+    return operand if operand.dtype == dtype.np else operand.astype(dtype.np)
+
+
+def convert_scalar(value: Scalar, dtype: DType) -> Array:
+    """A Python number as a 0-d array of ``dtype``."""
+    if dtype.is_floating_point or dtype is dtypes.bool_ or isinstance(value, float):
+        return np.asarray(value).astype(dtype.np) if not isinstance(value, int) else np.asarray(float(value) if dtype.is_floating_point else bool(value)).astype(dtype.np)
+    bits = dtype.itemsize * 8
+    wrapped = int(value) & ((1 << bits) - 1)
+    if dtype.is_signed and wrapped >= 1 << (bits - 1):
+        wrapped -= 1 << bits
+    return np.asarray(wrapped, dtype.np)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reduction(Op):
+    """Combines the elements along ``dims`` (attributes ``dims``: sorted, non-negative; ``keepdim``).
+
+    ``combine`` is ``"sum"``, ``"prod"``, ``"max"``, ``"min"``, ``"any"`` or ``"all"``; the associated neutral
+    element is the codegen's. ``None`` means the op has no loop of its own and runs as a call of its body.
+    """
+
+    combine: str | None
+    result_dtype: Callable[[DType], DType]
+    check: Callable[[TensorType, Mapping[str, Any]], None] | None = None
+
+    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+        x = _tensor_operand(self, operands[0])
+        if self.check is not None:
+            self.check(x, attributes)
+        shape = shapes.reduced(x.shape, attributes["dims"], attributes["keepdim"])
+        return TensorType(shape, self.result_dtype(x.dtype))
+
+    def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        (x,) = operands
+        if self.check is not None:
+            self.check(_tensor_operand(self, _type_of(x)), attributes)
+        with np.errstate(all="ignore"):
+            result = self.body(x, **attributes)
+        return np.asarray(result, self.result_dtype(dtypes.from_numpy(x.dtype)).np, order="C")
+
+
+def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
+    if not isinstance(operand, TensorType):
+        raise TypeError(f"{op.name}(): argument 'input' must be Tensor, not {type(operand).__name__}")
+    return operand
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Movement(Op):
+    """Rearranges elements without computing; ``is_view`` when the result aliases the operand's storage.
+
+    The index map of a view is what the body does to strides: the compiler obtains it by running the body on a
+    strided array of the operand's layout.
+    """
+
+    is_view: bool
+    infer_shape: Callable[..., TensorType]
+
+    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+        return self.infer_shape(*operands, **attributes)
+
+    def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        self.infer_shape(*map(_type_of, operands), **attributes)
+        result = self.body(*operands, **attributes)
+        return result if self.is_view else np.asarray(result, order="C")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Contraction(Op):
+    """A library call that bounds fusion, such as a matrix product."""
+
+    infer_type: Callable[..., TensorType]
+
+    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+        return self.infer_type(*operands, **attributes)
+
+    def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        self.infer_type(*map(_type_of, operands), **attributes)
+        with np.errstate(all="ignore"):
+            return np.asarray(self.body(*operands, **attributes), order="C")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Indexing(Contraction):
+    """Reads or writes at positions given by integer tensors (gather, scatter, index_put, sort order, ...)."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source(Contraction):
+    """Makes a tensor out of attributes (full, arange) or of a random key."""
+
+    scalar: str | None = None
+
+

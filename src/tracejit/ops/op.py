@@ -1,0 +1,155 @@
+"""What an op is: the base of every table entry, its samples and gradient rules, and the registry of entries.
+
+A gradient rule names what it needs and receives exactly that: ``g`` (gradient of the result), ``out`` (the result),
+operands by name (these are saved for backward), ``<operand>_type``/``out_type`` (types only; nothing is saved),
+attributes by name. It uses operators and methods of its arguments only, so one rule serves the eager tape,
+IR differentiation and any order of derivative.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import DType
+from ..types import Scalar, TensorType
+from . import shapes
+
+Array = Any  # an ndarray of the namespace the op runs in (NumPy, or CuPy on a GPU)
+OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
+PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
+REQUIRED: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One test case of an op: operands, attributes and, for invalid input, the error it must raise.
+
+    An operand is a shape (a tensor of random values from the op's domain), an ``Ints`` (an integer tensor), a
+    Python number, or a ready NumPy array.
+    """
+
+    operands: tuple[Any, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    error: type[Exception] | None = None
+    match: str = ""
+
+
+@dataclass(frozen=True)
+class Ints:
+    """An integer operand of a sample: ``shape`` and the half-open range of its values."""
+
+    shape: tuple[int, ...]
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class GradRule:
+    """The gradient with respect to one operand, and the names it needs."""
+
+    function: Callable[..., Any]
+    needs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> GradRule:
+        return cls(function, tuple(inspect.signature(function).parameters))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Op:
+    """A table entry. Calling it runs it on tensors, or writes it down when given IR values."""
+
+    name: str
+    operands: tuple[str, ...]
+    variadic: bool
+    attributes: Mapping[str, Any]
+    body: Callable[..., Array]
+    grads: Mapping[str, GradRule]
+    samples: tuple[Sample, ...] = ()
+    doc: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind in lower case."""
+        return type(self).__name__.lower()
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return self.doc
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, *operands: Any, **attributes: Any) -> Any:
+        if len(operands) < len(self.operands) and attributes:
+            operands, attributes = self._bind(operands, attributes)
+        return _apply(self, operands, attributes)
+
+    def _bind(
+        self, operands: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Accept operands by keyword, under their own names or PyTorch's ``input`` and ``other``."""
+        rest = dict(attributes)
+        bound = list(operands)
+        for position in range(len(operands), len(self.operands)):
+            aliases = (self.operands[position], *(("input", "other")[position : position + 1]))
+            name = next((a for a in aliases if a in rest), None)
+            if name is None:
+                break
+            bound.append(rest.pop(name))
+        return tuple(bound), rest
+
+    def gradient_rule(self, position: int) -> GradRule | None:
+        """The rule for the operand at ``position`` (a variadic op has one rule for all)."""
+        return self.grads.get(self.operands[0 if self.variadic else position])
+
+    @property
+    def differentiable(self) -> bool:
+        """True when some operand has a gradient rule."""
+        return bool(self.grads)
+
+    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+        """Type of the result; raises the op's own error for operands it refuses."""
+        raise NotImplementedError
+
+    def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        """The eager meaning on arrays."""
+        return self.body(*operands, **attributes)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} op {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (lookup, (self.name,))
+
+
+REGISTRY: dict[str, Op] = {}
+
+
+def lookup(name: str) -> Op:
+    """The op called ``name``; ``KeyError`` when the table has none."""
+    return REGISTRY[name]
+
+
+def all_ops() -> Iterable[Op]:
+    """Every op, in the order of declaration."""
+    return tuple(REGISTRY.values())
+
+
+def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    raise RuntimeError("tracejit.dispatch is not loaded")
+
+
+def set_dispatcher(apply: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """Install the one door every op call goes through (done once by ``tracejit.dispatch``)."""
+    global _apply
+    _apply = apply
+
+

@@ -1,0 +1,168 @@
+"""The op table: the decorators that declare an op, and the functions published from it.
+
+An op is one decorated function. The ``def`` line gives its name, tensor operands (positional) and attributes
+(keyword-only); the docstring its documentation; the body its eager meaning over arrays. The decorator adds what
+the compiler needs: a scalar expression, gradient rules, a type rule, samples. Eager execution, IR, gradients, code
+generation, documentation and tests all derive from this one entry; they dispatch on the *kind*, never on a name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..dtypes import DType
+from ..types import TensorType
+from .kinds import (
+    Contraction,
+    Elementwise,
+    Indexing,
+    Movement,
+    OperandInfo,
+    PromotionRule,
+    Reduction,
+    Source,
+    convert_scalar,
+    operand_info,
+)
+from .op import REGISTRY, Array, GradRule, Ints, Op, Sample, all_ops, lookup, set_dispatcher
+
+__all__ = [
+    "FUNCTIONS",
+    "METHODS",
+    "Array",
+    "Contraction",
+    "Elementwise",
+    "GradRule",
+    "Indexing",
+    "Ints",
+    "Movement",
+    "Op",
+    "OperandInfo",
+    "Reduction",
+    "Sample",
+    "Source",
+    "alias",
+    "all_ops",
+    "contraction",
+    "convert_scalar",
+    "elementwise",
+    "function",
+    "indexing",
+    "lookup",
+    "movement",
+    "operand_info",
+    "reduction",
+    "set_dispatcher",
+    "source",
+]
+
+
+def _register(cls: type[Op], function: Callable[..., Any], grad: Any, **fields: Any) -> Any:
+    parameters = inspect.signature(function).parameters.values()
+    operands = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+    attributes = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    rules = grad if isinstance(grad, Mapping) else ({operands[0]: grad} if grad else {})
+    unknown = set(rules) - set(operands)
+    if unknown or function.__name__ in REGISTRY:
+        raise ValueError(f"op {function.__name__}: declared twice, or gradients for {unknown}")
+    op = cls(
+        name=function.__name__,
+        operands=operands,
+        variadic=variadic,
+        attributes=attributes,
+        body=function,
+        grads={name: GradRule.of(rule) for name, rule in rules.items()},
+        doc=inspect.getdoc(function) or "",
+        **fields,
+    )
+    REGISTRY[op.name] = op
+    return op
+
+
+Grad = Callable[..., Any] | Mapping[str, Callable[..., Any]] | None
+
+
+def elementwise(
+    scalar: str | None,
+    *,
+    promotion: PromotionRule,
+    grad: Grad = None,
+    domain: tuple[float, float] | Mapping[str, tuple[float, float]] = (-3.0, 3.0),
+    samples: Sequence[Sample] = (),
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an elementwise op."""
+    return lambda function: _register(
+        Elementwise, function, grad, scalar=scalar, promotion=promotion, domain=domain, samples=tuple(samples)
+    )
+
+
+def reduction(
+    combine: str | None,
+    *,
+    result_dtype: Callable[[DType], DType],
+    grad: Grad = None,
+    check: Callable[[TensorType, Mapping[str, Any]], None] | None = None,
+    samples: Sequence[Sample] = (),
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a reduction over ``dims``."""
+    return lambda function: _register(
+        Reduction, function, grad, combine=combine, result_dtype=result_dtype, check=check, samples=tuple(samples)
+    )
+
+
+def movement(
+    infer: Callable[..., TensorType], *, is_view: bool, grad: Grad = None, samples: Sequence[Sample] = ()
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an op that rearranges elements."""
+    return lambda function: _register(
+        Movement, function, grad, infer_shape=infer, is_view=is_view, samples=tuple(samples)
+    )
+
+
+def contraction(
+    infer: Callable[..., TensorType], *, grad: Grad = None, samples: Sequence[Sample] = ()
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a library call."""
+    return lambda function: _register(Contraction, function, grad, infer_type=infer, samples=tuple(samples))
+
+
+def indexing(
+    infer: Callable[..., TensorType], *, grad: Grad = None, samples: Sequence[Sample] = ()
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an op that addresses elements by integer tensors."""
+    return lambda function: _register(Indexing, function, grad, infer_type=infer, samples=tuple(samples))
+
+
+def source(
+    infer: Callable[..., TensorType], *, scalar: str | None = None, samples: Sequence[Sample] = ()
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an op that makes a tensor."""
+    return lambda function: _register(
+        Source, function, None, infer_type=infer, scalar=scalar, samples=tuple(samples)
+    )
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def function(
+    *, method: bool | str = True, namespace: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Publish a composite (or an op) as ``tj.name`` and, when ``method``, as ``Tensor.name``.
+
+    ``method`` may be another name than the function's own; ``namespace=False`` publishes the method only.
+    """
+
+    def publish(target: Callable[..., Any]) -> Callable[..., Any]:
+        name = target.__name__
+        if namespace:
+            FUNCTIONS[name] = target
+        if method:
+            METHODS[method if isinstance(method, str) else name] = target
+        return target
+
+    return publish

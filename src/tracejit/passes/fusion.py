@@ -1,0 +1,528 @@
+"""Fusion: cut a graph into groups that each become one kernel, and calls that stay library calls.
+
+A group iterates over a *domain* (a shape). Its values are elementwise results and reductions; each dimension of a value
+is an axis of the domain or an extent of one. Three shapes of group exist:
+
+* no reduction: every value is computed once per point of the domain;
+* reductions over some axes, the others kept: one pass over the reduced axes per *stage*; reduced values feed later
+  stages, so that softmax, layer norm and cross entropy are one group each;
+* a last reduction over the kept axes too (a mean loss): partial results per block, combined in a fixed order.
+
+Views of materialised values cost nothing (consumers read through strides); views inside a group are renamings of axes.
+Sources (constants, iota) are recomputed wherever they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..ir.graph import Graph, Value
+from ..ops.table import Elementwise, Movement, Reduction, Source
+from ..types import Shape
+
+Dims = tuple[int | None, ...]  # for each dimension of a value: an axis of the domain, or None for an extent of one
+
+#: A group with more members is cut: registers and compile time grow with the body, not the benefit.
+MAX_GROUP = 400
+MAX_POINTERS = 48
+
+FULL, ROW, FINAL = "full", "row", "final"
+
+
+@dataclass(eq=False)
+class Group:
+    """Values that one kernel computes."""
+
+    domain: list[int]
+    reduced: frozenset[int] | None = None
+    values: list[Value] = field(default_factory=list)
+    dims: dict[Value, Dims] = field(default_factory=dict)
+    level: dict[Value, str] = field(default_factory=dict)
+    externals: dict[Value, Dims] = field(default_factory=dict)
+    order: int = 0
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Axes that are not reduced."""
+        return tuple(a for a in range(len(self.domain)) if a not in (self.reduced or ()))
+
+    @property
+    def ends_in_final(self) -> bool:
+        """True when some value is reduced over every axis."""
+        return any(level == FINAL for level in self.level.values())
+
+    @property
+    def is_column(self) -> bool:
+        """True when the last axis is kept while others are reduced: accumulators are vectors along it."""
+        return bool(self.reduced) and len(self.domain) - 1 not in (self.reduced or ())
+
+
+@dataclass(eq=False)
+class Call:
+    """A value computed by a library call."""
+
+    value: Value
+
+
+Step = Group | Call
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps in order of execution, and the group of every fused value."""
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    outputs: dict[Group, tuple[Value, ...]]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The steps that are kernels."""
+        return tuple(s for s in self.steps if isinstance(s, Group))
+
+
+def is_view(value: Value) -> bool:
+    """True for values that alias their operand."""
+    return isinstance(value.op, Movement) and value.op.is_view
+
+
+def is_free(value: Value) -> bool:
+    """True for sources that are recomputed at every use."""
+    return isinstance(value.op, Source) and value.op.scalar is not None and not value.operands
+
+
+def renames_axes(value: Value) -> bool:
+    """True for views that neither drop elements nor mix dimensions."""
+    if value.op is None or not is_view(value):
+        return False
+    if value.op.name == "reshape":
+        return _ones_dropped(value.type.shape) == _ones_dropped(value.value_operands[0].type.shape)
+    return value.op.name in ("permute", "expand", "unsqueeze", "squeeze")
+
+
+def _ones_dropped(shape: Shape) -> Shape:
+    return tuple(e for e in shape if e != 1)
+
+
+def through_view(value: Value, dims: Dims) -> Dims | None:
+    """Axes of a renaming view from those of its operand."""
+    assert value.op is not None
+    name, attributes = value.op.name, value.attributes
+    if name == "permute":
+        return tuple(dims[d] for d in attributes["dims"])
+    if name == "unsqueeze":
+        result = list(dims)
+        for d in attributes["dims"]:
+            result.insert(d, None)
+        return tuple(result)
+    if name == "squeeze":
+        return tuple(a for d, a in enumerate(dims) if d not in attributes["dims"])
+    if name == "expand":
+        return (None,) * (len(value.type.shape) - len(dims)) + dims
+    return _reshaped_dims(value, dims)
+
+
+def _reshaped_dims(value: Value, dims: Dims) -> Dims:
+    """Reshapes that only add or drop extents of one."""
+    source = value.value_operands[0].type.shape
+    axes = iter([a for a, extent in zip(dims, source, strict=True) if extent != 1])
+    return tuple(next(axes) if extent != 1 else None for extent in value.type.shape)
+
+
+class Fuser:
+    """Greedy fusion in order of execution: each value joins a group of its operands when that stays legal."""
+
+    def __init__(self, graph: Graph, fusible: Callable[[Value], bool]) -> None:
+        self.graph = graph
+        self.fusible = fusible
+        self.steps: list[Step | None] = []
+        self.after: list[int] = []  # bit mask of the steps each step depends on, transitively
+        self.where: dict[Value, int] = {}
+
+    # --- dependencies ------------------------------------------------------------------------------------------
+
+    def new_step(self, step: Step, needs: int) -> int:
+        self.steps.append(step)
+        self.after.append(needs)
+        return len(self.steps) - 1
+
+    def needs_of(self, operands: Iterable[Value]) -> int:
+        """The steps that must run before a value with these operands."""
+        mask = 0
+        for operand in operands:
+            step = self.where.get(root(operand))
+            if step is not None:
+                mask |= (1 << step) | self.after[step]
+        return mask
+
+    def add_needs(self, step: int, mask: int) -> None:
+        mask &= ~(1 << step)
+        self.after[step] |= mask
+        for other in range(len(self.steps)):
+            if self.after[other] >> step & 1:
+                self.after[other] |= mask
+
+    def may_join(self, step: int, operands: Sequence[Value]) -> bool:
+        """No operand from outside may itself wait for the group."""
+        for operand in operands:
+            other = self.where.get(root(operand))
+            if other is not None and other != step and self.after[other] >> step & 1:
+                return False
+        return True
+
+    # --- the walk ------------------------------------------------------------------------------------------------
+
+    def run(self) -> Schedule:
+        for value in self.graph.values:
+            if is_view(value) or is_free(value):
+                continue
+            if not self.fusible(value):
+                self.where[value] = self.new_step(Call(value), self.needs_of(value.value_operands))
+            elif not self.join(value):
+                self.start(value)
+        self.merge_siblings()
+        return self.finish()
+
+    def join(self, value: Value) -> bool:
+        """Put ``value`` into the group of one of its operands, merging groups where possible."""
+        candidates = []
+        for operand in value.value_operands:
+            step = self.where.get(root(operand))
+            if step is not None and step not in candidates and isinstance(self.steps[step], Group):
+                candidates.append(step)
+        joined: int | None = None
+        for step in sorted(candidates, key=lambda s: -len(self.group(s).domain)):
+            if joined is None:
+                if self.may_join(step, value.value_operands) and self.admit(self.group(step), value):
+                    joined = step
+                    self.where[value] = step
+                    self.add_needs(step, self.needs_of(value.value_operands))
+            else:
+                joined = self.merge(joined, step, value)
+        return joined is not None
+
+    def group(self, step: int) -> Group:
+        found = self.steps[step]
+        assert isinstance(found, Group)
+        return found
+
+    def start(self, value: Value) -> None:
+        """A new group whose domain is the value's (a reduction's operand's) shape."""
+        if isinstance(value.op, Reduction):
+            shape = value.value_operands[0].type.shape
+        else:
+            shape = value.type.shape
+        group = Group(list(shape))
+        admitted = self.admit(group, value)
+        assert admitted, f"a group cannot start with {value}"
+        self.where[value] = self.new_step(group, self.needs_of(value.value_operands))
+
+    # --- legality ------------------------------------------------------------------------------------------------
+
+    def admit(self, group: Group, value: Value) -> bool:
+        """Add ``value`` to ``group`` if the group's loops can compute it."""
+        if len(group.values) >= MAX_GROUP or len(group.externals) > MAX_POINTERS:
+            return False
+        operands = [(x, self.operand_dims(group, x)) for x in value.value_operands]
+        if any(dims is None and self.inside(group, x) for x, dims in operands):
+            return False
+        if isinstance(value.op, Reduction):
+            return self.admit_reduction(group, value, operands[0])
+        return self.admit_elementwise(group, value, operands)
+
+    def inside(self, group: Group, value: Value) -> bool:
+        step = self.where.get(root(value))
+        return step is not None and self.steps[step] is group
+
+    def operand_dims(self, group: Group, value: Value) -> Dims | None:
+        """Axes of an operand computed in the group (through renaming views), else None."""
+        if value in group.dims:
+            return group.dims[value]
+        if value.op is not None and renames_axes(value):
+            inner = self.operand_dims(group, value.value_operands[0])
+            return None if inner is None else through_view(value, inner)
+        return None
+
+    def operand_level(self, group: Group, value: Value) -> str | None:
+        """Level of the value an operand shows, None when it comes from outside."""
+        source = root(value)
+        return group.level.get(source) if self.inside(group, value) else None
+
+    def admit_elementwise(
+        self, group: Group, value: Value, operands: list[tuple[Value, Dims | None]]
+    ) -> bool:
+        dims = self.aligned(group, value.type.shape, [d for _, d in operands if d is not None])
+        if dims is None:
+            return False
+        levels = {self.operand_level(group, x) for x, _ in operands}
+        used = {a for a in dims if a is not None}
+        everything = set(range(len(group.domain)))
+        if FINAL in levels:
+            if used or any(l == ROW for l in levels) or value.type.numel != 1:
+                return False
+            level = FINAL
+        elif used == everything and not (group.reduced and used <= set(group.kept)):
+            level = FULL
+        elif group.reduced and used == set(group.kept):
+            level = ROW
+            if FULL in levels or group.reduced == frozenset(everything):
+                if FULL in levels:
+                    return False
+                level = FINAL
+        else:
+            return False
+        if level == FULL and group.reduced and not self.may_return_to_full(group, levels):
+            return False
+        return self.accept(group, value, dims, level, operands)
+
+    def may_return_to_full(self, group: Group, levels: set[str | None]) -> bool:
+        """Column groups have no second pass; full reductions have no row to come back to."""
+        return ROW not in levels or not group.is_column
+
+    def admit_reduction(
+        self, group: Group, value: Value, operand: tuple[Value, Dims | None]
+    ) -> bool:
+        x, dims = operand
+        if dims is None:
+            found = self.aligned(group, x.type.shape, [])
+            if found is None:
+                return False
+            dims = found
+        axes = frozenset(a for d in value.attributes["dims"] if (a := dims[d]) is not None)
+        everything = frozenset(range(len(group.domain)))
+        level = self.operand_level(group, x) or FULL
+        kept_dims = self.reduced_dims(value, dims)
+        if level == FULL and frozenset(a for a in dims if a is not None) == everything:
+            if group.reduced is None and self.only_full(group) and (axes or not everything):
+                group.reduced = axes
+                result = FINAL if axes == everything else ROW
+                return self.accept(group, value, kept_dims, result, [operand]) or self.undo(group)
+            if group.reduced == axes and axes:
+                result = FINAL if axes == everything else ROW
+                return self.accept(group, value, kept_dims, result, [operand])
+            return False
+        if level == ROW and axes == frozenset(group.kept) and axes and not group.is_column:
+            return self.accept(group, value, kept_dims, FINAL, [operand])
+        return False
+
+    def undo(self, group: Group) -> bool:
+        group.reduced = None
+        return False
+
+    def only_full(self, group: Group) -> bool:
+        return all(level == FULL for level in group.level.values())
+
+    def reduced_dims(self, value: Value, dims: Dims) -> Dims:
+        gone = value.attributes["dims"]
+        if value.attributes["keepdim"]:
+            return tuple(None if d in gone else a for d, a in enumerate(dims))
+        return tuple(a for d, a in enumerate(dims) if d not in gone)
+
+    def accept(
+        self,
+        group: Group,
+        value: Value,
+        dims: Dims,
+        level: str,
+        operands: list[tuple[Value, Dims | None]],
+    ) -> bool:
+        """Enter ``value``; operands from outside must be readable along the group's axes."""
+        new: dict[Value, Dims] = {}
+        for x, inner in operands:
+            if inner is not None:
+                continue
+            if isinstance(value.op, Reduction):
+                found: Dims | None = self.aligned(group, x.type.shape, [])
+            else:
+                found = _trailing(x.type.shape, value.type.shape, dims)
+            if found is None or group.externals.get(x, found) != found:
+                return False
+            new[x] = found
+        group.externals.update(new)
+        group.values.append(value)
+        group.dims[value] = dims
+        group.level[value] = level
+        return True
+
+    def aligned(self, group: Group, shape: Shape, known: list[Dims]) -> Dims | None:
+        """Axes for the dimensions of a result of ``shape``, given those of its operands inside the group."""
+        result: list[int | None] = [None] * len(shape)
+        for dims in known:
+            for back in range(1, len(dims) + 1):
+                axis = dims[-back]
+                if axis is None:
+                    continue
+                if back > len(shape) or result[-back] not in (None, axis):
+                    return None
+                result[-back] = axis
+        return _fill(result, shape, group.domain, bool(known))
+
+    # --- merging -------------------------------------------------------------------------------------------------
+
+    def merge(self, first: int, second: int, value: Value | None = None) -> int:
+        """Merge two groups over the same axes when no third step stands between them; return where values live."""
+        a, b = self.group(first), self.group(second)
+        if not self.mergeable(first, second):
+            return first
+        for v in b.values:
+            a.values.append(v)
+            a.dims[v] = b.dims[v]
+            a.level[v] = b.level[v]
+            self.where[v] = first
+        for x, dims in b.externals.items():
+            if self.where.get(root(x)) != first:
+                a.externals[x] = dims
+        for x in [x for x in a.externals if self.where.get(root(x)) == first]:
+            del a.externals[x]
+        order = {v: i for i, v in enumerate(self.graph.values)}
+        a.values.sort(key=order.__getitem__)
+        a.reduced = a.reduced if a.reduced is not None else b.reduced
+        self.steps[second] = None
+        mask = (self.after[second] | self.after[first]) & ~(1 << first) & ~(1 << second)
+        self.after[second] = 0
+        for other in range(len(self.steps)):
+            if self.after[other] >> second & 1:
+                self.after[other] = (self.after[other] & ~(1 << second)) | (1 << first)
+        self.after[first] &= ~(1 << second)
+        self.add_needs(first, mask)
+        return first
+
+    def mergeable(self, first: int, second: int) -> bool:
+        a, b = self.group(first), self.group(second)
+        if a.domain != b.domain or len(a.values) + len(b.values) > MAX_GROUP:
+            return False
+        if len(a.externals) + len(b.externals) > MAX_POINTERS:
+            return False
+        if (a.reduced or b.reduced) and a.reduced != b.reduced:
+            return False
+        for x, dims in b.externals.items():
+            inside = self.operand_dims(a, x)
+            if inside is not None and inside != dims:
+                return False
+            if inside is None and (self.where.get(root(x)) == first or a.externals.get(x, dims) != dims):
+                return False
+        for x, dims in a.externals.items():
+            inside = self.operand_dims(b, x)
+            if inside is not None and inside != dims:
+                return False
+            if inside is None and self.where.get(root(x)) == second:
+                return False
+        if self.reads_late(a, b) or self.reads_late(b, a):
+            return False
+        between = ~((1 << first) | (1 << second))
+        return not (
+            self.leads(self.after[second] & between, first)
+            or self.leads(self.after[first] & between, second)
+        )
+
+    def reads_late(self, a: Group, b: Group) -> bool:
+        """Would ``b`` read a final result of ``a`` inside its loops?"""
+        return any(
+            a.level.get(root(x)) == FINAL or (a.level.get(root(x)) == ROW and a.is_column)
+            for x in b.externals
+        )
+
+    def leads(self, mask: int, step: int) -> bool:
+        """Does some step in ``mask`` depend on ``step``?"""
+        while mask:
+            low = mask & -mask
+            if self.after[low.bit_length() - 1] >> step & 1:
+                return True
+            mask ^= low
+        return False
+
+    def merge_siblings(self) -> None:
+        """Merge independent groups over the same domain that read a common operand (several gradients of one chain)."""
+        by_domain: dict[tuple[int, ...], list[int]] = {}
+        for step, found in enumerate(self.steps):
+            if isinstance(found, Group):
+                by_domain.setdefault(tuple(found.domain), []).append(step)
+        for steps in by_domain.values():
+            for i, first in enumerate(steps):
+                for second in steps[i + 1 :]:
+                    if isinstance(self.steps[first], Group) and isinstance(self.steps[second], Group):
+                        if self.share_reads(self.group(first), self.group(second)):
+                            self.merge(first, second)
+
+    def share_reads(self, a: Group, b: Group) -> bool:
+        reads = {root(x) for x in a.externals} | set(a.values)
+        return any(root(x) in reads for x in b.externals)
+
+    # --- result --------------------------------------------------------------------------------------------------
+
+    def finish(self) -> Schedule:
+        """Order the steps, and find which values each group must store."""
+        order: list[int] = []
+        placed = 0
+        waiting = [s for s, step in enumerate(self.steps) if step is not None]
+        while waiting:
+            ready = [s for s in waiting if not self.after[s] & ~placed]
+            assert ready, "fusion made a cycle"
+            for s in ready:
+                order.append(s)
+                placed |= 1 << s
+            waiting = [s for s in waiting if s not in set(ready)]
+        used: dict[Value, None] = {}
+        for step in (self.steps[s] for s in order):
+            reads = step.externals if isinstance(step, Group) else step.value.value_operands  # type: ignore[union-attr]
+            used.update(dict.fromkeys(map(root, reads)))
+        used.update(dict.fromkeys(root(v) for v in self.graph.outputs))
+        outputs = {
+            g: tuple(v for v in g.values if v in used)
+            for g in (self.steps[s] for s in order)
+            if isinstance(g, Group)
+        }
+        return Schedule(self.graph, tuple(self.steps[s] for s in order), outputs)  # type: ignore[misc]
+
+
+def root(value: Value) -> Value:
+    """The value a chain of views shows."""
+    while value.op is not None and is_view(value):
+        value = value.value_operands[0]
+    return value
+
+
+def _fill(
+    result: list[int | None], shape: Shape, domain: list[int], partial: bool
+) -> Dims | None:
+    """Give the dimensions that no operand placed the free axis of the same extent, in order."""
+    if not partial and len(shape) == len(domain) and list(shape) == domain:
+        return tuple(range(len(domain)))
+    for d, extent in enumerate(shape):
+        if result[d] is not None or extent == 1:
+            continue
+        low = max([a for a in result[:d] if a is not None], default=-1)
+        high = min([a for a in result[d + 1 :] if a is not None], default=len(domain))
+        free = [a for a in range(low + 1, high) if domain[a] == extent and a not in result]
+        if not free:
+            return None
+        position = len(shape) - d
+        wanted = len(domain) - position
+        result[d] = wanted if wanted in free else free[-1]
+    return _adopt_ones(result, shape, domain)
+
+
+def _adopt_ones(result: list[int | None], shape: Shape, domain: list[int]) -> Dims:
+    """Extents of one stand for axes of extent one where the alignment leaves no doubt."""
+    if len(shape) == len(domain):
+        for d, extent in enumerate(shape):
+            if extent == 1 and domain[d] == 1 and result[d] is None and d not in result:
+                result[d] = d
+    return tuple(result)
+
+
+def _trailing(shape: Shape, target: Shape, dims: Dims) -> Dims:
+    """Axes of an operand broadcast to a result with axes ``dims``."""
+    ahead = len(target) - len(shape)
+    return tuple(
+        None if (extent == 1 and target[ahead + d] != 1) else dims[ahead + d] for d, extent in enumerate(shape)
+    )
+
+
+def fuse(graph: Graph, fusible: Callable[[Value], bool]) -> Schedule:
+    """Cut ``graph`` into kernels and calls; ``fusible`` says which values code generation can print."""
+    return Fuser(graph, fusible).run()
+
+
+__all__ = ["Call", "Elementwise", "Group", "Schedule", "fuse"]

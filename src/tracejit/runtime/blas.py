@@ -1,0 +1,211 @@
+"""Matrix products as program steps: BLAS called from our own parallel region.
+
+Two thread pools fight, so a step calls BLAS for its share of rows (or columns) from our pool while
+BLAS's own threads are off. The BLAS is the one NumPy itself is linked to: it is in the process
+already (importing `scipy.linalg` costs 170 ms), and eager products then come from the same
+routines. SciPy's is the second choice. Where neither is found `gemm_step` answers None and the
+caller uses `numpy.matmul`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracejit.runtime.blas_ir import gemm_module_text
+from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
+from tracejit.runtime.loader import load_object
+from tracejit.runtime.native import native_object, process_triple, set_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Blas", "Gemm", "find_blas", "gemm_step"]
+
+#: An argument of a step: (slot, value), or a plain number.
+Arg = tuple[int, int] | int
+
+#: Multiply-adds worth a chunk of their own: two to four microseconds, twice what a hand-over costs.
+_CHUNK_WORK = 1 << 17
+#: Multiply-adds from which on a product lets other Python threads run.
+_RELEASE_WORK = 1 << 21
+_ROW_TILE, _COLUMN_TILE = 8, 32  # what BLAS's inner kernels are made for, so no chunk is ragged
+
+
+@dataclass(frozen=True)
+class Blas:
+    """A BLAS library in this process.
+
+    `gemm` are the addresses of its Fortran `sgemm` and `dgemm` by dtype. `controlled` says whether
+    its threads can be switched off; where not, it is called once and uses its own.
+    """
+
+    origin: str
+    gemm: dict[str, int]
+    max_size: int
+    controlled: bool
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """C = op(A) op(B) for a batch of row-major matrices.
+
+    A is (m, k), or (k, m) with `trans_a`; B is (k, n), or (n, k) with `trans_b`; C is (m, n).
+    `a`, `b`, `c` are addresses; strides count elements: `lda`, `ldb`, `ldc` from row to row as the
+    matrices lie in memory, `stride_a`, `stride_b`, `stride_c` from matrix to matrix of the batch
+    (0 repeats one). Each value is a number or a (slot, offset) pair.
+    """
+
+    dtype: str
+    a: Arg
+    b: Arg
+    c: Arg
+    m: int
+    n: int
+    k: int
+    lda: Arg
+    ldb: Arg
+    ldc: Arg
+    trans_a: bool = False
+    trans_b: bool = False
+    batch: int = 1
+    stride_a: Arg = 0
+    stride_b: Arg = 0
+    stride_c: Arg = 0
+
+
+def gemm_step(gemm: Gemm) -> Step | None:
+    """The step that computes a product, or None when there is no BLAS for it.
+
+    No dimension of C: the step does nothing; k = 0: it writes zeros. What C held before never
+    matters. A row stride shorter than a row makes the step fail with code 22.
+
+    Raises ValueError for a negative size.
+    """
+    if min(gemm.m, gemm.n, gemm.k, gemm.batch) < 0:
+        raise ValueError(f"negative size in a matrix product: {gemm}")
+    blas = find_blas()
+    if blas is None or gemm.dtype not in blas.gemm:
+        return None
+    if max(gemm.m, gemm.n, gemm.k) > blas.max_size:
+        return None
+    columns = gemm.batch == 1 and gemm.n > gemm.m
+    extent = gemm.n if columns else gemm.batch * gemm.m
+    words = (blas.gemm[gemm.dtype], gemm.a, gemm.b, gemm.c, gemm.m, gemm.n, gemm.k)
+    strides = (gemm.lda, gemm.ldb, gemm.ldc, int(gemm.trans_a), int(gemm.trans_b), int(columns))
+    batch = (gemm.stride_a, gemm.stride_b, gemm.stride_c)
+    return Step(
+        _function(gemm.dtype),
+        [_pair(word) for word in (*words, *strides, *batch)],
+        (-1, extent if gemm.m and gemm.n else 0),
+        _grain(gemm, columns) if blas.controlled else SERIAL,
+        _flags(gemm, blas),
+    )
+
+
+def _pair(argument: Arg) -> tuple[int, int]:
+    return argument if isinstance(argument, tuple) else (-1, argument)
+
+
+def _grain(gemm: Gemm, columns: bool) -> int:
+    """The least part of the parallel range that is worth a call of its own."""
+    one = max(1, (gemm.m if columns else gemm.n) * max(gemm.k, 1))
+    count = -(-_CHUNK_WORK // one)
+    if not columns and gemm.batch > 1 and count >= gemm.m:
+        return max(1, gemm.m) * -(-count // max(1, gemm.m))  # whole matrices
+    tile = _COLUMN_TILE if columns else _ROW_TILE
+    return -(-count // tile) * tile
+
+
+def _flags(gemm: Gemm, blas: Blas) -> int:
+    flags = BLAS if blas.controlled else 0
+    if gemm.batch == 1:
+        flags |= COARSE  # each call packs all of the other matrix: as few calls as threads
+    if gemm.batch * gemm.m * gemm.n * gemm.k >= _RELEASE_WORK:
+        flags |= RELEASE_GIL
+    return flags
+
+
+@lru_cache(maxsize=2)
+def _function(dtype: str) -> int:
+    triple = process_triple()
+    return load_object(native_object(gemm_module_text(triple), triple), f"tracejit_gemm_{dtype}")
+
+
+# Finding a BLAS.
+
+#: (prefix, suffix) of OpenBLAS builds: NumPy's and SciPy's own, then those of distributions.
+_DECORATIONS = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
+
+
+@lru_cache(maxsize=1)
+def find_blas() -> Blas | None:
+    """The BLAS steps call, found once; None where there is none."""
+    for origin, path in _extension_modules():
+        found = _in_library(origin, path)
+        if found is not None:
+            return found
+    return _from_cython_blas()
+
+
+def _extension_modules() -> Iterator[tuple[str, str]]:
+    """Compiled modules linked to a BLAS. Symbols are looked up through a library's dependencies."""
+    import numpy.linalg._umath_linalg as numpy_linalg
+
+    if getattr(numpy_linalg, "__file__", None):
+        yield "numpy", str(numpy_linalg.__file__)
+    spec = importlib.util.find_spec("scipy")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in sorted(Path(folder, "linalg").glob("_fblas*.so")):
+            yield "scipy", str(path)
+
+
+def _in_library(origin: str, path: str) -> Blas | None:
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return None
+    for prefix, suffix in _DECORATIONS:
+        names = [f"{prefix}{letter}gemm_{'64_' if suffix else ''}" for letter in "sd"]
+        addresses = [_address(library, name) for name in names]
+        if not all(addresses):
+            continue
+        controls = [
+            _address(library, f"{prefix}openblas_{verb}_num_threads{suffix}")
+            for verb in ("get", "set")
+        ]
+        controlled = all(controls)
+        if controlled:
+            set_context("blas_get_threads", controls[0])
+            set_context("blas_set_threads", controls[1])
+        limit = (1 << 63) - 1 if suffix else (1 << 31) - 1
+        return Blas(origin, dict(zip(("f32", "f64"), addresses, strict=True)), limit, controlled)
+    return None
+
+
+def _address(library: Any, name: str) -> int:
+    try:
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    except AttributeError:
+        return 0
+
+
+def _from_cython_blas() -> Blas | None:
+    """SciPy's public route to its BLAS, whatever library that is; slow to import, so last."""
+    try:
+        from scipy.linalg import cython_blas
+
+        capsules = [cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm")]
+    except (ImportError, AttributeError, KeyError):
+        return None
+    name_of = ctypes.pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    addresses = [pointer_of(capsule, name_of(capsule)) for capsule in capsules]
+    table = dict(zip(("f32", "f64"), addresses, strict=True))
+    return Blas("scipy.linalg.cython_blas", table, (1 << 31) - 1, controlled=False)

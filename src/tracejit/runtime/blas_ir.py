@@ -1,0 +1,178 @@
+"""LLVM assembly of the matrix product step: a kernel that calls BLAS for its share of the rows.
+
+Its arguments, one 64-bit word each, are named in `GEMM_ARGS`. Integers are handed to BLAS as
+64-bit words by address; a BLAS with 32-bit integers reads their low halves, which are first in
+memory on every machine supported.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BAD_STRIDE", "GEMM_ARGS", "gemm_module_text"]
+
+#: Words of the argument block. Strides count elements; `sa`, `sb`, `sc` lead from one matrix of a
+#: batch to the next; `columns` says that the parallel range is over N.
+GEMM_ARGS = (
+    *("blas", "a", "b", "c", "m", "n", "k", "lda", "ldb", "ldc"),
+    *("trans_a", "trans_b", "columns", "sa", "sb", "sc"),
+)
+
+#: Return code of a gemm step whose row stride is shorter than a row.
+BAD_STRIDE = 22
+
+
+def gemm_module_text(triple: str) -> str:
+    """The module with `tracejit_gemm_f32` and `tracejit_gemm_f64`."""
+    template = _GEMM.replace("LOADS", _loads())
+    single = template.replace("NAME", "f32").replace("T_T", "float").replace("T_BYTES", "4")
+    double = template.replace("NAME", "f64").replace("T_T", "double").replace("T_BYTES", "8")
+    return f'target triple = "{triple}"\n{_COMMON}{single}{double}'
+
+
+_COMMON = """
+@letters = private constant [2 x i8] c"NT"
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+; The stride to tell BLAS: one row needs none, so any is right there; -1 where rows would overlap.
+define internal i64 @leading(i64 %given, i64 %rows, i64 %columns) nounwind {
+entry:
+  %fits = icmp sge i64 %given, %columns
+  %single = icmp sle i64 %rows, 1
+  %least = call i64 @llvm.smax.i64(i64 %columns, i64 1)
+  %enough = call i64 @llvm.smax.i64(i64 %given, i64 1)
+  %otherwise = select i1 %single, i64 %least, i64 -1
+  %result = select i1 %fits, i64 %enough, i64 %otherwise
+  ret i64 %result
+}
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+"""
+
+_GEMM = """
+@one.NAME = private constant T_T 1.0
+@zero.NAME = private constant T_T 0.0
+
+; C[m, n] = op(A) op(B), row-major; for column-major BLAS that is C' = op(B)' op(A)'.
+;   if (k <= 0) set C to zero;                                  -- an empty sum
+;   else blas(&tb, &ta, &n, &m, &k, &one, b, &ldb, a, &lda, &zero, c, &ldc);
+define internal void @product.NAME(ptr %blas, ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k,
+    i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb) nounwind {
+entry:
+  %sum = icmp sgt i64 %k, 0
+  br i1 %sum, label %multiply, label %rows
+rows:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %clear ]
+  %more = icmp slt i64 %i, %m
+  br i1 %more, label %clear, label %done
+clear:
+  %at = mul i64 %i, %ldc
+  %row = getelementptr T_T, ptr %c, i64 %at
+  %bytes = mul i64 %n, T_BYTES
+  call void @llvm.memset.p0.i64(ptr %row, i8 0, i64 %bytes, i1 0)
+  %i.next = add i64 %i, 1
+  br label %rows
+multiply:
+  %m.p = alloca i64
+  store i64 %m, ptr %m.p
+  %n.p = alloca i64
+  store i64 %n, ptr %n.p
+  %k.p = alloca i64
+  store i64 %k, ptr %k.p
+  %lda.p = alloca i64
+  store i64 %lda, ptr %lda.p
+  %ldb.p = alloca i64
+  store i64 %ldb, ptr %ldb.p
+  %ldc.p = alloca i64
+  store i64 %ldc, ptr %ldc.p
+  %ta.p = getelementptr i8, ptr @letters, i64 %ta
+  %tb.p = getelementptr i8, ptr @letters, i64 %tb
+  call void %blas(ptr %tb.p, ptr %ta.p, ptr %n.p, ptr %m.p, ptr %k.p, ptr @one.NAME, ptr %b,
+    ptr %ldb.p, ptr %a, ptr %lda.p, ptr @zero.NAME, ptr %c, ptr %ldc.p)
+  br label %done
+done:
+  ret void
+}
+
+; The step: rows [lo, hi) of all matrices of the batch laid end to end, or columns [lo, hi).
+;   for (r = lo; r < hi; r += count) { matrix = r / m; i = r % m; count = min(m - i, hi - r);
+;     product(a + matrix * sa + i * (ta ? 1 : lda), b + matrix * sb, c + matrix * sc + i * ldc); }
+define i32 @tracejit_gemm_NAME(ptr %args, i64 %lo, i64 %hi, i64 %worker) nounwind {
+entry:
+  %blas = load ptr, ptr %args
+LOADS
+  %a.rows = select i1 %ta.bit, i64 %k, i64 %m
+  %a.columns = select i1 %ta.bit, i64 %m, i64 %k
+  %b.rows = select i1 %tb.bit, i64 %n, i64 %k
+  %b.columns = select i1 %tb.bit, i64 %k, i64 %n
+  %lda = call i64 @leading(i64 %lda.given, i64 %a.rows, i64 %a.columns)
+  %ldb = call i64 @leading(i64 %ldb.given, i64 %b.rows, i64 %b.columns)
+  %ldc = call i64 @leading(i64 %ldc.given, i64 %m, i64 %n)
+  %bad.ab = or i64 %lda, %ldb
+  %bad.abc = or i64 %bad.ab, %ldc
+  %bad = icmp slt i64 %bad.abc, 0
+  br i1 %bad, label %refuse, label %shape
+refuse:
+  ret i32 22
+shape:
+  %some.m = icmp sgt i64 %m, 0
+  %some.n = icmp sgt i64 %n, 0
+  %some = and i1 %some.m, %some.n
+  br i1 %some, label %choose, label %done
+choose:
+  br i1 %by.columns, label %slab, label %next
+slab:
+  %b.unit = select i1 %tb.bit, i64 %ldb, i64 1
+  %b.at = mul i64 %lo, %b.unit
+  %b.part = getelementptr T_T, ptr %b, i64 %b.at
+  %c.part = getelementptr T_T, ptr %c, i64 %lo
+  %width = sub i64 %hi, %lo
+  call void @product.NAME(ptr %blas, ptr %a, ptr %b.part, ptr %c.part, i64 %m, i64 %width,
+    i64 %k, i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb)
+  br label %done
+next:
+  %r = phi i64 [ %lo, %choose ], [ %r.next, %rows ]
+  %more = icmp slt i64 %r, %hi
+  br i1 %more, label %rows, label %done
+rows:
+  %matrix = sdiv i64 %r, %m
+  %before = mul i64 %matrix, %m
+  %i = sub i64 %r, %before
+  %rest = sub i64 %m, %i
+  %left = sub i64 %hi, %r
+  %count = call i64 @llvm.smin.i64(i64 %rest, i64 %left)
+  %a.unit = select i1 %ta.bit, i64 1, i64 %lda
+  %a.row = mul i64 %i, %a.unit
+  %a.matrix = mul i64 %matrix, %sa
+  %a.at = add i64 %a.matrix, %a.row
+  %a.here = getelementptr T_T, ptr %a, i64 %a.at
+  %b.matrix = mul i64 %matrix, %sb
+  %b.here = getelementptr T_T, ptr %b, i64 %b.matrix
+  %c.row = mul i64 %i, %ldc
+  %c.matrix = mul i64 %matrix, %sc
+  %c.at = add i64 %c.matrix, %c.row
+  %c.here = getelementptr T_T, ptr %c, i64 %c.at
+  call void @product.NAME(ptr %blas, ptr %a.here, ptr %b.here, ptr %c.here, i64 %count, i64 %n,
+    i64 %k, i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb)
+  %r.next = add i64 %r, %count
+  br label %next
+done:
+  ret i32 0
+}
+"""
+
+
+def _loads() -> str:
+    """Loads of the argument words under the names the step uses."""
+    given = {"lda": "lda.given", "ldb": "ldb.given", "ldc": "ldc.given"}
+    renamed = {**given, "trans_a": "ta", "trans_b": "tb"}
+    lines = []
+    for index, name in enumerate(GEMM_ARGS):
+        if name == "blas":
+            continue
+        name = renamed.get(name, name)
+        kind = "ptr" if name in ("a", "b", "c") else "i64"
+        lines.append(f"  %{name}.p = getelementptr i64, ptr %args, i64 {index}")
+        lines.append(f"  %{name} = load {kind}, ptr %{name}.p")
+    lines.append("  %ta.bit = icmp ne i64 %ta, 0")
+    lines.append("  %tb.bit = icmp ne i64 %tb, 0")
+    lines.append("  %by.columns = icmp ne i64 %columns, 0")
+    return "\n".join(lines)

@@ -1,0 +1,146 @@
+"""sinh, cosh, tanh, asinh, acosh and atanh, in single and double precision."""
+
+from __future__ import annotations
+
+from tracejit.scalar_math.exponential import (
+    exp_bounded_f32,
+    exp_f32,
+    exp_f64,
+    expm1_f32,
+    expm1_f64,
+)
+from tracejit.scalar_math.logarithm import log1p_f32, log1p_f64, log_f32, log_f64
+from tracejit.scalar_math.primitives import (
+    copysign_f32,
+    copysign_f64,
+    f32,
+    f64,
+    fabs_f32,
+    fabs_f64,
+    float32,
+    float64,
+    nan,
+    select,
+    sqrt_f32,
+    sqrt_f64,
+)
+
+
+def tanh_f32(x: f32) -> f32:
+    """The hyperbolic tangent of x."""
+    a = fabs_f32(x)
+    z = x * x
+    p = float32(0.002147283)
+    p = float32(-0.008182418) + z * p
+    p = float32(0.021702873) + z * p
+    p = float32(-0.053947188) + z * p
+    p = float32(0.1333321) + z * p
+    p = float32(-0.3333333) + z * p
+    near = x + x * (z * p)
+    bounded = select(a > float32(10.0), float32(10.0), a)
+    far = float32(1.0) - float32(2.0) / (exp_bounded_f32(bounded + bounded) + float32(1.0))
+    return copysign_f32(select(a < float32(0.625), near, far), x)
+
+
+def tanh_f64(x: f64) -> f64:
+    """The hyperbolic tangent of x."""
+    a = fabs_f64(x)
+    bounded = select(a > float64(20.0), float64(20.0), a)
+    t = expm1_f64(bounded + bounded)
+    d = t + float64(2.0)
+    near = t / d
+    # Undo the rounding of the sum, to first order: 1 / d is (1 - near) / 2.
+    lost = t - (d - float64(2.0))
+    near = near - near * lost * (float64(0.5) - float64(0.5) * near)
+    far = float64(1.0) - float64(2.0) / d
+    return copysign_f64(select(a < float64(0.55), near, far), x)
+
+
+def sinh_f32(x: f32) -> f32:
+    """The hyperbolic sine of x."""
+    a = fabs_f32(x)
+    small = a < float32(9.0)
+    t = expm1_f32(select(small, a, float32(1.0)))
+    e = exp_f32(float32(0.5) * a)
+    y = select(small, float32(0.5) * (t + t / (t + float32(1.0))), (float32(0.5) * e) * e)
+    return copysign_f32(y, x)
+
+
+def sinh_f64(x: f64) -> f64:
+    """The hyperbolic sine of x."""
+    a = fabs_f64(x)
+    small = a < float64(22.0)
+    t = expm1_f64(select(small, a, float64(1.0)))
+    e = exp_f64(float64(0.5) * a)
+    y = select(small, float64(0.5) * (t + t / (t + float64(1.0))), (float64(0.5) * e) * e)
+    return copysign_f64(y, x)
+
+
+def cosh_f32(x: f32) -> f32:
+    """The hyperbolic cosine of x."""
+    a = fabs_f32(x)
+    small = a < float32(9.0)
+    e = exp_f32(select(small, a, float32(0.5) * a))
+    return select(small, float32(0.5) * e + float32(0.5) / e, (float32(0.5) * e) * e)
+
+
+def cosh_f64(x: f64) -> f64:
+    """The hyperbolic cosine of x."""
+    a = fabs_f64(x)
+    small = a < float64(22.0)
+    e = exp_f64(select(small, a, float64(0.5) * a))
+    return select(small, float64(0.5) * e + float64(0.5) / e, (float64(0.5) * e) * e)
+
+
+def asinh_f32(x: f32) -> f32:
+    """The inverse hyperbolic sine of x."""
+    a = fabs_f32(x)
+    large = a > float32(4096.0)
+    b = select(large, float32(1.0), a)
+    z = b * b
+    near = log1p_f32(b + z / (float32(1.0) + sqrt_f32(z + float32(1.0))))
+    far = log_f32(a) + float32(0.6931472)
+    return copysign_f32(select(large, far, near), x)
+
+
+def asinh_f64(x: f64) -> f64:
+    """The inverse hyperbolic sine of x."""
+    a = fabs_f64(x)
+    large = a > float64(268435456.0)
+    b = select(large, float64(1.0), a)
+    z = b * b
+    near = log1p_f64(b + z / (float64(1.0) + sqrt_f64(z + float64(1.0))))
+    far = log_f64(a) + float64(0.6931471805599453)
+    return copysign_f64(select(large, far, near), x)
+
+
+def acosh_f32(x: f32) -> f32:
+    """The inverse hyperbolic cosine of x, nan below 1."""
+    large = x > float32(4096.0)
+    t = select(large, float32(1.0), x - float32(1.0))
+    near = log1p_f32(t + sqrt_f32(float32(2.0) * t + t * t))
+    far = log_f32(x) + float32(0.6931472)
+    return select(x < float32(1.0), float32(nan), select(large, far, near))
+
+
+def acosh_f64(x: f64) -> f64:
+    """The inverse hyperbolic cosine of x, nan below 1."""
+    large = x > float64(268435456.0)
+    t = select(large, float64(1.0), x - float64(1.0))
+    near = log1p_f64(t + sqrt_f64(float64(2.0) * t + t * t))
+    far = log_f64(x) + float64(0.6931471805599453)
+    return select(x < float64(1.0), float64(nan), select(large, far, near))
+
+
+def atanh_f32(x: f32) -> f32:
+    """The inverse hyperbolic tangent of x, nan outside [-1, 1]."""
+    a = fabs_f32(x)
+    y = float32(0.5) * log1p_f32((a + a) / (float32(1.0) - a))
+    return copysign_f32(select(a < float32(1e-05), a, y), x)
+
+
+def atanh_f64(x: f64) -> f64:
+    """The inverse hyperbolic tangent of x, nan outside [-1, 1]."""
+    a = fabs_f64(x)
+    y = float64(0.5) * log1p_f64((a + a) / (float64(1.0) - a))
+    return copysign_f64(select(a < float64(1e-09), a, y), x)

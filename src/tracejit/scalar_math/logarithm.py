@@ -1,0 +1,192 @@
+"""log, log2, log10, log1p and logaddexp, in single and double precision.
+
+x = m 2^e with sqrt(1/2) <= m < sqrt(2); subnormal x is scaled up first. In single precision log(1 + f), f = m - 1, is
+f - f^2/2 + f^3 P(f); in double precision it follows from the series in s = f / (2 + f), whose leading terms are
+combined so that the rounding of f^2/2 is the only one that counts.
+"""
+
+from __future__ import annotations
+
+from tracejit.scalar_math.primitives import (
+    bits_f32,
+    bits_f64,
+    f32,
+    f32_from_bits,
+    f64,
+    f64_from_bits,
+    fabs_f32,
+    fabs_f64,
+    float32,
+    float64,
+    i32,
+    i64,
+    inf,
+    int32,
+    int64,
+    nan,
+    select,
+    uint32,
+    uint64,
+)
+from tracejit.scalar_math.exponential import exp_f32, exp_f64
+
+
+def normal_bits_f32(x: f32) -> i32:
+    """Bits of x (of 2^24 x if x is subnormal) less those of sqrt(1/2): the exponent of x is in the top nine."""
+    small = x < float32(1.1754944e-38)
+    bits = bits_f32(select(small, x * float32(16777216.0), x))
+    return int32(uint32(bits - uint32(0x3F3504F3)))
+
+
+def normal_bits_f64(x: f64) -> i64:
+    """Bits of x (of 2^54 x if x is subnormal) less those of sqrt(1/2): the exponent of x is in the top twelve."""
+    small = x < float64(2.2250738585072014e-308)
+    bits = bits_f64(select(small, x * float64(18014398509481984.0), x))
+    return int64(uint64(bits - uint64(0x3FE6A09E667F3BCD)))
+
+
+def mantissa_f32(x: f32) -> f32:
+    """m of x = m 2^e with sqrt(1/2) <= m < sqrt(2), for x > 0."""
+    bits = uint32(normal_bits_f32(x) & int32(0x7FFFFF))
+    return f32_from_bits(uint32(bits + uint32(0x3F3504F3)))
+
+
+def mantissa_f64(x: f64) -> f64:
+    """m of x = m 2^e with sqrt(1/2) <= m < sqrt(2), for x > 0."""
+    bits = uint64(normal_bits_f64(x) & int64(0xFFFFFFFFFFFFF))
+    return f64_from_bits(uint64(bits + uint64(0x3FE6A09E667F3BCD)))
+
+
+def exponent_f32(x: f32) -> f32:
+    """e of x = m 2^e with sqrt(1/2) <= m < sqrt(2), for x > 0."""
+    e = float32(normal_bits_f32(x) >> int32(23))
+    return select(x < float32(1.1754944e-38), e - float32(24.0), e)
+
+
+def exponent_f64(x: f64) -> f64:
+    """e of x = m 2^e with sqrt(1/2) <= m < sqrt(2), for x > 0."""
+    e = float64(int32(normal_bits_f64(x) >> int64(52)))
+    return select(x < float64(2.2250738585072014e-308), e - float64(54.0), e)
+
+
+def log_limits_f32(x: f32, finite: f32) -> f32:
+    """`finite` for finite x > 0, and a logarithm's values elsewhere."""
+    y = select(x == float32(0.0), float32(-inf), select(x < float32(0.0), float32(nan), finite))
+    return select(x < float32(inf), y, x)
+
+
+def log_limits_f64(x: f64, finite: f64) -> f64:
+    """`finite` for finite x > 0, and a logarithm's values elsewhere."""
+    y = select(x == float64(0.0), float64(-inf), select(x < float64(0.0), float64(nan), finite))
+    return select(x < float64(inf), y, x)
+
+
+def log_sum_f32(m: f32, e: f32) -> f32:
+    """log(m 2^e) for sqrt(1/2) <= m < sqrt(2) and integral e."""
+    f = m - float32(1.0)
+    p = float32(0.06747533)
+    p = float32(-0.116761304) + f * p
+    p = float32(0.118879765) + f * p
+    p = float32(-0.124054804) + f * p
+    p = float32(0.14219566) + f * p
+    p = float32(-0.16668004) + f * p
+    p = float32(0.20002118) + f * p
+    p = float32(-0.2500001) + f * p
+    p = float32(0.33333313) + f * p
+    z = f * f
+    tail = z * (f * p) + e * float32(1.4286068e-06)
+    return e * float32(0.693145751953125) + (f - (float32(0.5) * z - tail))
+
+
+def log_series_f64(f: f64, s: f64) -> f64:
+    """s (f^2/2 + R): what log(1 + f) is above f - f^2/2, where s = f / (2 + f)."""
+    z = s * s
+    r = float64(0.13252655539630645)
+    r = float64(0.13249973110053928) + z * r
+    r = float64(0.15387097154380167) + z * r
+    r = float64(0.18181775519919602) + z * r
+    r = float64(0.2222222264860881) + z * r
+    r = float64(0.28571428569073887) + z * r
+    r = float64(0.40000000000006286) + z * r
+    r = float64(0.6666666666666666) + z * r
+    return s * (float64(0.5) * f * f + z * r)
+
+
+def log_sum_f64(m: f64, e: f64) -> f64:
+    """log(m 2^e) for sqrt(1/2) <= m < sqrt(2) and integral e."""
+    f = m - float64(1.0)
+    tail = log_series_f64(f, f / (float64(2.0) + f)) + e * float64(7.371002565167799e-13)
+    return e * float64(0.6931471805592082) - ((float64(0.5) * f * f - tail) - f)
+
+
+def log_f32(x: f32) -> f32:
+    """The natural logarithm of x."""
+    return log_limits_f32(x, log_sum_f32(mantissa_f32(x), exponent_f32(x)))
+
+
+def log_f64(x: f64) -> f64:
+    """The natural logarithm of x."""
+    return log_limits_f64(x, log_sum_f64(mantissa_f64(x), exponent_f64(x)))
+
+
+def log2_f32(x: f32) -> f32:
+    """The logarithm of x to base two, exact for powers of two."""
+    y = log_sum_f32(mantissa_f32(x), float32(0.0))
+    return log_limits_f32(x, exponent_f32(x) + (y * float32(1.442695) + y * float32(1.925963e-08)))
+
+
+def log2_f64(x: f64) -> f64:
+    """The logarithm of x to base two, exact for powers of two."""
+    y = log_sum_f64(mantissa_f64(x), float64(0.0))
+    y = y * float64(1.4426950408889634) + y * float64(2.0355273740931033e-17)
+    return log_limits_f64(x, exponent_f64(x) + y)
+
+
+def log10_f32(x: f32) -> f32:
+    """The logarithm of x to base ten."""
+    y = log_sum_f32(mantissa_f32(x), float32(0.0))
+    e = exponent_f32(x)
+    tail = e * float32(4.605039e-06) + (y * float32(0.4342945) + y * float32(-1.010305e-08))
+    return log_limits_f32(x, e * float32(0.301025390625) + tail)
+
+
+def log10_f64(x: f64) -> f64:
+    """The logarithm of x to base ten."""
+    y = log_sum_f64(mantissa_f64(x), float64(0.0))
+    e = exponent_f64(x)
+    tail = y * float64(0.4342944819032518) + y * float64(1.098319650216765e-17)
+    tail = e * float64(3.694239077158931e-13) + tail
+    return log_limits_f64(x, e * float64(0.30102999566361177) + tail)
+
+
+def log1p_f32(x: f32) -> f32:
+    """log(1 + x) without cancellation near zero."""
+    u = float32(1.0) + x
+    # What the sum lost, to first order; the larger operand decides which difference is exact.
+    lost = select(x < float32(1.0), x - (u - float32(1.0)), float32(1.0) - (u - x))
+    y = log_sum_f32(mantissa_f32(u), exponent_f32(u)) + lost / u
+    y = select(fabs_f32(x) < float32(2e-08), x, y)
+    return select(x == float32(-1.0), float32(-inf), log_limits_f32(u, y))
+
+
+def log1p_f64(x: f64) -> f64:
+    """log(1 + x) without cancellation near zero."""
+    u = float64(1.0) + x
+    lost = select(x < float64(1.0), x - (u - float64(1.0)), float64(1.0) - (u - x))
+    y = log_sum_f64(mantissa_f64(u), exponent_f64(u)) + lost / u
+    y = select(fabs_f64(x) < float64(4e-17), x, y)
+    return select(x == float64(-1.0), float64(-inf), log_limits_f64(u, y))
+
+
+def logaddexp_f32(x: f32, y: f32) -> f32:
+    """log(exp(x) + exp(y)) without overflow; equal infinities give that infinity."""
+    high = select(x != x, x, select(x > y, x, y))
+    distance = select(x == y, float32(0.0), -fabs_f32(x - y))
+    return high + log1p_f32(exp_f32(distance))
+
+
+def logaddexp_f64(x: f64, y: f64) -> f64:
+    """log(exp(x) + exp(y)) without overflow; equal infinities give that infinity."""
+    high = select(x != x, x, select(x > y, x, y))
+    distance = select(x == y, float64(0.0), -fabs_f64(x - y))
+    return high + log1p_f64(exp_f64(distance))

@@ -1,0 +1,136 @@
+"""erf and erfc, in single and double precision.
+
+Near zero erf(x) = x P(x^2). Beyond, erfc(a) = exp(-a^2) Q(t) / (1 + 2 a) with t = (a - k) / (a + k), which maps the whole
+half line to a short interval where Q is nearly constant. exp(-a^2) is taken of the exact square, as a high part and a
+correction, because an error in the exponent is magnified by a^2.
+"""
+
+from __future__ import annotations
+
+from tracejit.scalar_math.exponential import exp_sum_f32, exp_sum_f64
+from tracejit.scalar_math.power import product_error_f64
+from tracejit.scalar_math.primitives import (
+    copysign_f32,
+    copysign_f64,
+    f32,
+    f64,
+    fabs_f32,
+    fabs_f64,
+    float32,
+    float64,
+    select,
+)
+
+
+def erf_near_f32(x: f32) -> f32:
+    """erf(x) for |x| <= 1."""
+    z = x * x
+    p = float32(7.8510944e-05)
+    p = float32(-0.00080094207) + z * p
+    p = float32(0.0051882467) + z * p
+    p = float32(-0.026853774) + z * p
+    p = float32(0.11283584) + z * p
+    p = float32(-0.37612626) + z * p
+    p = float32(0.12837917) + z * p
+    return x + x * p
+
+
+def erf_near_f64(x: f64) -> f64:
+    """erf(x) for |x| <= 1."""
+    z = x * x
+    p = float64(5.942520764541217e-11)
+    p = float64(-1.136407967259516e-09) + z * p
+    p = float64(1.4657478736563318e-08) + z * p
+    p = float64(-1.6349967042581344e-07) + z * p
+    p = float64(1.6460967473510496e-06) + z * p
+    p = float64(-1.4925593183256573e-05) + z * p
+    p = float64(0.00012055331023845695) + z * p
+    p = float64(-0.0008548326978396167) + z * p
+    p = float64(0.00522397762477506) + z * p
+    p = float64(-0.02686617064507232) + z * p
+    p = float64(0.11283791670954854) + z * p
+    p = float64(-0.3761263890318375) + z * p
+    p = float64(0.1283791670955126) + z * p
+    return x + x * p
+
+
+def erfc_far_f32(a: f32) -> f32:
+    """erfc(a) for a >= 0.45."""
+    a = select(a > float32(10.2), float32(10.2), a)
+    t = (a - float32(2.0)) / (a + float32(2.0))
+    q = float32(-0.00025168317)
+    q = float32(-0.0012465331) + t * q
+    q = float32(0.001164096) + t * q
+    q = float32(0.008646293) + t * q
+    q = float32(-0.008009366) + t * q
+    q = float32(-0.054208584) + t * q
+    q = float32(0.164049) + t * q
+    q = float32(-0.166031) + t * q
+    q = float32(-0.09276377) + t * q
+    q = float32(1.2769784) + t * q
+    square = a * a
+    wide = float64(a)
+    lost = float32(wide * wide - float64(square))
+    return exp_sum_f32(-square, -lost) * (q / (float32(1.0) + float32(2.0) * a))
+
+
+def erfc_far_f64(a: f64) -> f64:
+    """erfc(a) for a >= 0.45."""
+    a = select(a > float64(27.3), float64(27.3), a)
+    t = (a - float64(4.0)) / (a + float64(4.0))
+    q = float64(1.9571546139672505e-09)
+    q = float64(-9.425891709056655e-09) + t * q
+    q = float64(-1.8275629611488915e-08) + t * q
+    q = float64(1.0260403615064347e-07) + t * q
+    q = float64(7.511643448969567e-08) + t * q
+    q = float64(-8.18702701728823e-07) + t * q
+    q = float64(2.9343329359615437e-07) + t * q
+    q = float64(5.705938527297444e-06) + t * q
+    q = float64(-1.1221848510212011e-05) + t * q
+    q = float64(-2.439782229866707e-05) + t * q
+    q = float64(0.00015062162109215943) + t * q
+    q = float64(-0.00019925702814116094) + t * q
+    q = float64(-0.0007577732781540536) + t * q
+    q = float64(0.0050319700289917614) + t * q
+    q = float64(-0.016197734059060165) + t * q
+    q = float64(0.03716751553275362) + t * q
+    q = float64(-0.06633036581212354) + t * q
+    q = float64(0.09373283499859127) + t * q
+    q = float64(-0.1010390660363082) + t * q
+    q = float64(0.06809705425468703) + t * q
+    q = float64(0.015379652102619809) + t * q
+    q = float64(-0.13962111684056247) + t * q
+    q = float64(1.2329951186255526) + t * q
+    square = a * a
+    lost = product_error_f64(a, a, square)
+    return exp_sum_f64(-square, -lost) * (q / (float64(1.0) + float64(2.0) * a))
+
+
+def erf_f32(x: f32) -> f32:
+    """The error function of x."""
+    a = fabs_f32(x)
+    y = select(a < float32(1.0), erf_near_f32(a), float32(1.0) - erfc_far_f32(a))
+    return copysign_f32(y, x)
+
+
+def erf_f64(x: f64) -> f64:
+    """The error function of x."""
+    a = fabs_f64(x)
+    y = select(a < float64(1.0), erf_near_f64(a), float64(1.0) - erfc_far_f64(a))
+    return copysign_f64(y, x)
+
+
+def erfc_f32(x: f32) -> f32:
+    """1 - erf(x), without cancellation for large x."""
+    a = fabs_f32(x)
+    far = erfc_far_f32(a)
+    far = select(x < float32(0.0), float32(2.0) - far, far)
+    return select(a < float32(0.5), float32(1.0) - erf_near_f32(x), far)
+
+
+def erfc_f64(x: f64) -> f64:
+    """1 - erf(x), without cancellation for large x."""
+    a = fabs_f64(x)
+    far = erfc_far_f64(a)
+    far = select(x < float64(0.0), float64(2.0) - far, far)
+    return select(a < float64(0.5), float64(1.0) - erf_near_f64(x), far)

@@ -1,0 +1,266 @@
+"""sin, cos and tan, accurate for every finite argument.
+
+The argument is reduced modulo pi/2 in fixed point (Payne and Hanek): the mantissa, an integer, is multiplied by the
+window of bits of 2/pi that its exponent selects; bits above the window only add multiples of four quarter turns and are
+never formed. There is no fast path and no branch, so small and huge arguments cost the same and LLVM vectorises all of
+it. |x| < pi/4 is its own reduction.
+"""
+
+from __future__ import annotations
+
+from tracejit.scalar_math.power import product_error_f64
+from tracejit.scalar_math.primitives import (
+    bits_f32,
+    bits_f64,
+    f32,
+    f32_from_bits,
+    f64,
+    f64_from_bits,
+    fabs_f32,
+    fabs_f64,
+    float32,
+    float64,
+    i64,
+    inf,
+    int64,
+    nan,
+    select,
+    two_over_pi_word,
+    u64,
+    uint32,
+    uint64,
+)
+
+
+def window_f32(exponent: i64, word: i64) -> u64:
+    """64 bits of 2/pi from bit `exponent - 152` after the binary point (64-bit word 0 or 1 of the window)."""
+    start = exponent - int64(88)
+    start = select(start < int64(0), int64(0), start)
+    index = (start >> int64(6)) + word
+    shift = uint64(start & int64(63))
+    high = two_over_pi_word(index) << shift
+    low = (two_over_pi_word(index + int64(1)) >> uint64(1)) >> (uint64(63) - shift)
+    return high | low
+
+
+def turn_bits_f32(x: f32) -> u64:
+    """|x| in quarter turns modulo four, as fixed point with 62 fraction bits, for |x| >= 1/2."""
+    bits = bits_f32(x) & uint32(0x7FFFFFFF)
+    exponent = int64(bits >> uint32(23))
+    mantissa = uint64((bits & uint32(0x7FFFFF)) | uint32(0x800000))
+    low = window_f32(exponent, int64(1)) >> uint64(32)
+    return mantissa * window_f32(exponent, int64(0)) + ((mantissa * low) >> uint64(32))
+
+
+def quarter_turns_f32(x: f32) -> u64:
+    """The number of quarter turns nearest to |x|, modulo four; 0 for |x| < pi/4."""
+    n = uint64(turn_bits_f32(x) + uint64(0x2000000000000000)) >> uint64(62)
+    return select(fabs_f32(x) < float32(0.7853982), uint64(0), n)
+
+
+def within_quarter_f32(x: f32) -> f32:
+    """|x| less its nearest number of quarter turns, in radians, at most pi/4 in magnitude."""
+    turn = turn_bits_f32(x)
+    n = uint64(turn + uint64(0x2000000000000000)) >> uint64(62)
+    fraction = int64(uint64(turn - uint64(n << uint64(62))))
+    # pi/2 2^-62
+    r = float64(fraction) * float64(3.4061215800865545e-19)
+    a = fabs_f32(x)
+    return select(a < float32(0.7853982), a, float32(r))
+
+
+def sin_reduced_f32(r: f32) -> f32:
+    """sin(r) for |r| <= pi/4."""
+    z = r * r
+    p = float32(-0.00019516973)
+    p = float32(0.008332176) + z * p
+    p = float32(-0.16666655) + z * p
+    return r + r * (z * p)
+
+
+def cos_reduced_f32(r: f32) -> f32:
+    """cos(r) for |r| <= pi/4."""
+    z = r * r
+    p = float32(2.443803e-05)
+    p = float32(-0.0013887364) + z * p
+    p = float32(0.041666646) + z * p
+    return float32(1.0) - (float32(0.5) * z - z * (z * p))
+
+
+def sin_f32(x: f32) -> f32:
+    """The sine of x."""
+    r = within_quarter_f32(x)
+    n = quarter_turns_f32(x)
+    y = select((n & uint64(1)) == uint64(0), sin_reduced_f32(r), cos_reduced_f32(r))
+    flip = uint32(uint32(n >> uint64(1)) << uint32(31)) ^ (bits_f32(x) & uint32(0x80000000))
+    y = f32_from_bits(bits_f32(y) ^ flip)
+    return select(fabs_f32(x) < float32(inf), y, float32(nan))
+
+
+def cos_f32(x: f32) -> f32:
+    """The cosine of x."""
+    r = within_quarter_f32(x)
+    n = quarter_turns_f32(x)
+    y = select((n & uint64(1)) == uint64(0), cos_reduced_f32(r), sin_reduced_f32(r))
+    flip = uint32(uint32((n + uint64(1)) >> uint64(1)) << uint32(31))
+    y = f32_from_bits(bits_f32(y) ^ flip)
+    return select(fabs_f32(x) < float32(inf), y, float32(nan))
+
+
+def tan_f32(x: f32) -> f32:
+    """The tangent of x."""
+    r = within_quarter_f32(x)
+    even = (quarter_turns_f32(x) & uint64(1)) == uint64(0)
+    s = sin_reduced_f32(r)
+    c = cos_reduced_f32(r)
+    y = select(even, s, -c) / select(even, c, s)
+    y = f32_from_bits(bits_f32(y) ^ (bits_f32(x) & uint32(0x80000000)))
+    return select(fabs_f32(x) < float32(inf), y, float32(nan))
+
+
+def window_f64(exponent: i64, word: i64) -> u64:
+    """64 bits of 2/pi from bit `exponent - 1077` after the binary point (64-bit word 0, 1 or 2 of the window)."""
+    start = exponent - int64(1013)
+    start = select(start < int64(0), int64(0), start)
+    # Infinities and nans have the exponent 2047, one above the last that selects bits within the table.
+    start = select(start > int64(1033), int64(1033), start)
+    index = (start >> int64(6)) + word
+    shift = uint64(start & int64(63))
+    high = two_over_pi_word(index) << shift
+    low = (two_over_pi_word(index + int64(1)) >> uint64(1)) >> (uint64(63) - shift)
+    return high | low
+
+
+def multiply_high_u64(a: u64, b: u64) -> u64:
+    """The upper 64 bits of the product."""
+    low = uint64(0xFFFFFFFF)
+    half = uint64(32)
+    middle = (a >> half) * (b & low) + (((a & low) * (b & low)) >> half)
+    other = (a & low) * (b >> half) + (middle & low)
+    return (a >> half) * (b >> half) + (middle >> half) + (other >> half)
+
+
+def mantissa_bits_f64(x: f64) -> u64:
+    """The mantissa of a normal x as an integer."""
+    return (bits_f64(x) & uint64(0xFFFFFFFFFFFFF)) | uint64(0x10000000000000)
+
+
+def turn_low_f64(x: f64) -> u64:
+    """The lower word of `turn_high_f64`'s fraction."""
+    exponent = int64((bits_f64(x) >> uint64(52)) & uint64(0x7FF))
+    mantissa = mantissa_bits_f64(x)
+    low = mantissa * window_f64(exponent, int64(1))
+    return low + multiply_high_u64(mantissa, window_f64(exponent, int64(2)))
+
+
+def turn_high_f64(x: f64) -> u64:
+    """|x| in quarter turns modulo four, as fixed point with 62 fraction bits here and 64 below, for |x| >= 1/2."""
+    exponent = int64((bits_f64(x) >> uint64(52)) & uint64(0x7FF))
+    mantissa = mantissa_bits_f64(x)
+    window = window_f64(exponent, int64(1))
+    carry = uint64(turn_low_f64(x) < mantissa * window)
+    return mantissa * window_f64(exponent, int64(0)) + multiply_high_u64(mantissa, window) + carry
+
+
+def quarter_turns_f64(x: f64) -> u64:
+    """The number of quarter turns nearest to |x|, modulo four; 0 for |x| < pi/4."""
+    n = uint64(turn_high_f64(x) + uint64(0x2000000000000000)) >> uint64(62)
+    return select(fabs_f64(x) < float64(0.7853981633974483), uint64(0), n)
+
+
+def turn_fraction_high_f64(x: f64) -> f64:
+    """|x| less its nearest number of quarter turns, in units of 2^-62 quarter turns, rounded."""
+    turn = turn_high_f64(x)
+    n = uint64(turn + uint64(0x2000000000000000)) >> uint64(62)
+    return float64(int64(uint64(turn - uint64(n << uint64(62)))))
+
+
+def turn_fraction_low_f64(x: f64) -> f64:
+    """What `turn_fraction_high_f64` rounded away, in the same units."""
+    turn = turn_high_f64(x)
+    n = uint64(turn + uint64(0x2000000000000000)) >> uint64(62)
+    whole = int64(uint64(turn - uint64(n << uint64(62))))
+    rounded = int64(float64(whole))
+    below = float64(int64(turn_low_f64(x) >> uint64(1))) * float64(1.0842021724855044e-19)
+    return float64(whole - rounded) + below
+
+
+def within_quarter_f64(x: f64) -> f64:
+    """|x| less its nearest number of quarter turns, in radians, at most pi/4 in magnitude."""
+    # pi/2 2^-62
+    r = turn_fraction_high_f64(x) * float64(3.4061215800865545e-19)
+    a = fabs_f64(x)
+    return select(a < float64(0.7853981633974483), a, r)
+
+
+def within_quarter_tail_f64(x: f64) -> f64:
+    """What `within_quarter_f64` rounded away."""
+    high = turn_fraction_high_f64(x)
+    r = high * float64(3.4061215800865545e-19)
+    tail = product_error_f64(high, float64(3.4061215800865545e-19), r) + high * float64(
+        1.3277647201629795e-35
+    )
+    tail = tail + turn_fraction_low_f64(x) * float64(3.4061215800865545e-19)
+    return select(fabs_f64(x) < float64(0.7853981633974483), float64(0.0), tail)
+
+
+def sin_reduced_f64(r: f64, tail: f64) -> f64:
+    """sin(r + tail) for |r| <= pi/4 and a tail below r's last place."""
+    z = r * r
+    p = float64(1.5896681251573867e-10)
+    p = float64(-2.5050756259727743e-08) + z * p
+    p = float64(2.7557313680926464e-06) + z * p
+    p = float64(-0.00019841269829778922) + z * p
+    p = float64(0.008333333333322382) + z * p
+    p = float64(-0.16666666666666632) + z * p
+    return r + (r * (z * p) + tail * (float64(1.0) - float64(0.5) * z))
+
+
+def cos_reduced_f64(r: f64, tail: f64) -> f64:
+    """cos(r + tail) for |r| <= pi/4 and a tail below r's last place."""
+    z = r * r
+    p = float64(-1.1359557573548717e-11)
+    p = float64(2.0875721596797642e-09) + z * p
+    p = float64(-2.755731434052955e-07) + z * p
+    p = float64(2.480158728944338e-05) + z * p
+    p = float64(-0.0013888888888874066) + z * p
+    p = float64(0.0416666666666666) + z * p
+    half = float64(0.5) * z
+    w = float64(1.0) - half
+    return w + (((float64(1.0) - w) - half) + (z * (z * p) - r * tail))
+
+
+def sin_f64(x: f64) -> f64:
+    """The sine of x."""
+    r = within_quarter_f64(x)
+    tail = within_quarter_tail_f64(x)
+    n = quarter_turns_f64(x)
+    even = (n & uint64(1)) == uint64(0)
+    y = select(even, sin_reduced_f64(r, tail), cos_reduced_f64(r, tail))
+    flip = uint64((n >> uint64(1)) << uint64(63)) ^ (bits_f64(x) & uint64(0x8000000000000000))
+    y = f64_from_bits(bits_f64(y) ^ flip)
+    return select(fabs_f64(x) < float64(inf), y, float64(nan))
+
+
+def cos_f64(x: f64) -> f64:
+    """The cosine of x."""
+    r = within_quarter_f64(x)
+    tail = within_quarter_tail_f64(x)
+    n = quarter_turns_f64(x)
+    even = (n & uint64(1)) == uint64(0)
+    y = select(even, cos_reduced_f64(r, tail), sin_reduced_f64(r, tail))
+    flip = uint64(((n + uint64(1)) >> uint64(1)) << uint64(63))
+    y = f64_from_bits(bits_f64(y) ^ flip)
+    return select(fabs_f64(x) < float64(inf), y, float64(nan))
+
+
+def tan_f64(x: f64) -> f64:
+    """The tangent of x."""
+    r = within_quarter_f64(x)
+    tail = within_quarter_tail_f64(x)
+    even = (quarter_turns_f64(x) & uint64(1)) == uint64(0)
+    s = sin_reduced_f64(r, tail)
+    c = cos_reduced_f64(r, tail)
+    y = select(even, s, -c) / select(even, c, s)
+    y = f64_from_bits(bits_f64(y) ^ (bits_f64(x) & uint64(0x8000000000000000)))
+    return select(fabs_f64(x) < float64(inf), y, float64(nan))

@@ -1,0 +1,197 @@
+"""What every tensor is made of: an array or memory block, a type, a storage version, a place in the graph.
+
+A tensor's array lives in ``_array``. Results of compiled code arrive as a memory ``_block`` and become an
+array only when somebody looks. Views share ``_version``; a view remembers its ``_base`` and the chain of view
+ops that leads from the base to it, so that its history can be rebuilt after the base (or another view) was
+changed in place.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import dtypes, ops
+from .autograd.node import AccumulateGrad, Edge, Node
+from .dtypes import DType
+from .modes import MODES
+from .ops.table import METHODS, Op
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+ViewStep = tuple[Op, dict[str, Any]]
+
+
+class Version:
+    """How often a storage was written to, and how often its history was replaced; shared by all tensors on it."""
+
+    value = 0
+    history = 0
+
+
+class TensorCore(ops.OperatorMixin):
+    """Storage, type and graph position; the public methods are added by the subclasses."""
+
+    # What an op's result sets at once; everything below the slots is rare and costs nothing until it is set.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_array",
+        "_block",
+        "_grad_fn",
+        "_layout",
+        "_pointer",
+        "_requires_grad",
+        "_type",
+        "_version",
+    )
+
+    _array: Any
+    _block: Any
+    _grad_fn: Node | None
+    _layout: Any
+    _pointer: int
+    _requires_grad: bool
+    _type: TensorType | None
+    _version: Version
+
+    _output_nr = 0
+    _base: Tensor | None = None
+    _chain: tuple[ViewStep, ...] = ()
+    _history = 0
+    _untracked_view = False  # made under no_grad from a tensor that requires grad
+    _inference = False
+    _grad: Tensor | None = None
+    _retains_grad = False
+    _accumulate: weakref.ref[AccumulateGrad] | None = None
+    _hooks: dict[int, Callable[..., Any]] | None = None
+    _post_accumulate_hooks: dict[int, Callable[..., Any]] | None = None
+
+    def __init__(self) -> None:
+        self._array = None
+        self._block = None
+        self._pointer = 0
+        self._type = None
+        self._layout = None
+        self._requires_grad = False
+        self._grad_fn = None
+        self._version = Version()
+
+    def __getattr__(self, name: str) -> Any:
+        """Methods published after the class was made, and the error for names that do not exist."""
+        if name in METHODS:
+            return ops.as_method(name, METHODS[name]).__get__(self)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    # --- making tensors ---------------------------------------------------------------------------
+
+    @classmethod
+    def _wrap(cls, array: Any) -> Tensor:
+        """A tensor on an array, without copying."""
+        raise NotImplementedError
+
+    def _alias(self) -> Tensor:
+        """The same storage and version counter without history."""
+        other = self._wrap(self._array)
+        other._block = self._block
+        other._pointer = self._pointer
+        other._type = self._type
+        other._layout = self._layout
+        other._version = self._version
+        if self._inference:
+            other._inference = True
+        return other
+
+    def _become_view(self, source: Any, op: Op, attributes: dict[str, Any]) -> None:
+        """Note that this tensor shows ``source`` through ``op``."""
+        self._version = source._version
+        self._base = source if source._base is None else source._base
+        self._chain = (*source._chain, (op, attributes))
+        self._history = self._version.history
+        self._inference = source._inference
+        if not MODES.grad and (source._untracked_view or source._requires_grad):
+            self._untracked_view = True
+
+    # --- what it is -------------------------------------------------------------------------------
+
+    @property
+    def array(self) -> Any:
+        """The array itself (internal: mutating it bypasses version counting)."""
+        if self._array is None:
+            kind = self._type
+            assert kind is not None
+            self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
+        return self._array
+
+    @property
+    def type(self) -> Any:
+        """Element type and shape as the IR spells them."""
+        kind = self._type
+        if kind is None:
+            array = self._array
+            kind = self._type = TensorType(array.shape, dtypes.from_numpy(array.dtype))
+        return kind
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        dtype: DType = self.type.dtype
+        return dtype
+
+    # --- place in the graph -----------------------------------------------------------------------
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node of the operation that made this tensor, None for leaves."""
+        if self._base is not None:
+            self._refresh()
+        return self._grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        """True when no recorded operation made this tensor."""
+        return self.grad_fn is None
+
+    def _edge(self) -> Edge | None:
+        """Where gradients for this tensor go, None when nowhere."""
+        if self._base is not None:
+            self._refresh()
+        if not self._requires_grad:
+            return None
+        if self._grad_fn is not None:
+            return self._grad_fn, self._output_nr
+        return AccumulateGrad.of(self), 0  # type: ignore[arg-type]
+
+    def _continue_from(self, edge: Edge) -> None:
+        """Stand for the tensor that ``edge`` belongs to, a result or a leaf."""
+        node, number = edge
+        self._requires_grad = True
+        if isinstance(node, AccumulateGrad):
+            self._accumulate = weakref.ref(node)
+            return
+        self._grad_fn = node
+        if number:
+            self._output_nr = number
+
+    def _refresh(self) -> None:
+        """Rebuild a view's history after its storage was changed through another tensor."""
+        base = self._base
+        if self._history == self._version.history or base is None:
+            return
+        self._history = self._version.history
+        if not base.requires_grad:
+            return
+        grad, recorder, MODES.grad, MODES.recorder = MODES.grad, MODES.recorder, True, None
+        try:
+            view = base
+            for op, attributes in self._chain:
+                view = op(view, **attributes)
+        finally:
+            MODES.grad, MODES.recorder = grad, recorder
+        self._requires_grad, self._grad_fn = True, view._grad_fn
+        self._output_nr = view._output_nr

@@ -1,0 +1,152 @@
+"""Facts about a tensor: sizes, strides, storage, device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .device import check_device, device
+from .ops.shapes import normalize_dim
+from .tensor_core import TensorCore
+
+
+
+class Storage:
+    """The memory behind a tensor and its views: address and size in bytes.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([1.0, 2.0, 3.0])
+    >>> x.untyped_storage().data_ptr() == x.detach().untyped_storage().data_ptr()
+    True
+    """
+
+    def __init__(self, array: Any) -> None:
+        self._owner = _owner(array)
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return _address(self._owner)
+
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        count: int = self._owner.nbytes
+        return count
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Storage) and self.data_ptr() == other.data_ptr()
+
+    def __hash__(self) -> int:
+        return hash(self.data_ptr())
+
+
+class InfoMethods(TensorCore):
+    """Sizes, strides and storage."""
+
+    __slots__ = ()
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self.type.shape)
+
+    def ndimension(self) -> int:
+        """Number of dimensions."""
+        return len(self.type.shape)
+
+    def numel(self) -> int:
+        """Number of elements."""
+        count: int = self.type.numel
+        return count
+
+    def nelement(self) -> int:
+        """Number of elements."""
+        return self.numel()
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the extent of one dimension; ``IndexError`` for a dimension out of range."""
+        if dim is None:
+            return self.shape
+        return self.type.shape[normalize_dim(dim, len(self.type.shape))]
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        count: int = self.type.nbytes
+        return count
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Distance in elements between neighbours, along each dimension or one."""
+        if self._array is None:
+            strides = self.type.contiguous_strides()
+        else:
+            size = self.dtype.itemsize
+            strides = tuple(s // size for s in self._array.strides)
+        return strides if dim is None else strides[normalize_dim(dim, len(strides))]
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """True when the elements lie in memory row by row without gaps."""
+        return self._array is None or bool(self._array.flags.c_contiguous)
+
+    def storage_offset(self) -> int:
+        """Elements between the start of the storage and the first element."""
+        array = self.array
+        return (_address(array) - _address(_owner(array))) // self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return _address(self.array)
+
+    def untyped_storage(self) -> Storage:
+        """The memory this tensor shares with its views."""
+        return Storage(self.array)
+
+    def is_floating_point(self) -> bool:
+        """True for float16, bfloat16, float32 and float64."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """False: there are no complex tensors."""
+        return False
+
+    def is_signed(self) -> bool:
+        """True unless bool or unsigned."""
+        return self.dtype.is_signed
+
+    @property
+    def is_cuda(self) -> bool:
+        """False: the storage lives on the host."""
+        return False
+
+    def get_device(self) -> int:
+        """-1, the number of the host."""
+        return -1
+
+    def cpu(self) -> Any:
+        """This tensor: it is on the CPU already."""
+        return self
+
+    def cuda(self, device: str | device | int | None = None) -> Any:
+        """Raises ``RuntimeError``: there is no CUDA device."""
+        name = f"cuda:{device}" if isinstance(device, int) else device or "cuda"
+        check_device(name)
+        return self
+
+
+
+def _owner(array: Any) -> Any:
+    """The array at the end of the chain of views, which owns or borrows the memory."""
+    while array.base is not None and hasattr(array.base, "__array_interface__"):
+        array = array.base
+    return array
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

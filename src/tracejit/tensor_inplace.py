@@ -1,0 +1,194 @@
+"""Writing to tensors in place: what autograd refuses, version counters, and histories through views."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import ops
+from .autograd.node import Node, OpNode, Overwritten
+from .errors import AutogradError, DtypeError, ShapeError
+from .modes import MODES
+from .tensor_core import TensorCore, Version, ViewStep
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+_COPY_HINT = "Wrap the update in `with tj.no_grad():`, or clone() the tensor first."
+_LOOK_BACK = 32  # nodes one in-place function is made of, at most
+
+
+class InplaceMethods(TensorCore):
+    """The one way values change: ``_assign``."""
+
+    __slots__ = ()
+
+    def _check_inplace(self) -> None:
+        """Refuse what autograd cannot follow."""
+        if self._inference and not MODES.inference:
+            raise AutogradError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
+                "a clone to get a normal tensor before doing inplace update."
+            )
+        if not MODES.grad:
+            return
+        base = self._base
+        if base is not None and base._requires_grad:
+            if base.is_leaf:
+                raise AutogradError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation.",
+                    _COPY_HINT,
+                )
+            if self._untracked_view:
+                raise AutogradError(
+                    "A view was created in no_grad mode and is being modified inplace with grad mode "
+                    "enabled.",
+                    "Take the view outside no_grad, or clone() it.",
+                )
+        if self._requires_grad and self.is_leaf:
+            raise AutogradError(
+                "a leaf Variable that requires grad is being used in an in-place operation.",
+                _COPY_HINT,
+            )
+
+    def _assign(self, new: Tensor) -> Tensor:
+        """Overwrite the values in place with ``new`` (broadcast, cast) and take over its history."""
+        self._check_inplace()
+        new = self._conform(new)
+        target = self.array
+        if not target.flags.writeable:
+            self._refuse_readonly()
+        base = self._base
+        tracked = MODES.grad and (
+            new._requires_grad or self._requires_grad or (base is not None and base._requires_grad)
+        )
+        if tracked and new._grad_fn is not None:
+            self._keep_saved(new._grad_fn)
+        np.copyto(target, new.array, casting="unsafe")
+        self._version.value += 1
+        if MODES.recorder is not None:
+            MODES.recorder.assign(self, new)
+        if tracked:
+            self._rebase(new)
+        result: Any = self
+        return result  # type: ignore[no-any-return]
+
+    def _refuse_readonly(self) -> None:
+        if any(step == 0 and n > 1 for step, n in zip(self.array.strides, self.array.shape, strict=True)):
+            raise AutogradError(
+                "unsupported operation: more than one element of the written-to tensor refers to a "
+                "single memory location. Please clone() the tensor before performing the operation."
+            )
+        raise AutogradError(
+            "the tensor is read-only: it shares memory with a read-only array",
+            "clone() it before writing to it.",
+        )
+
+    def _conform(self, new: Tensor) -> Tensor:
+        """``new`` in this tensor's shape and dtype; an error when it does not fit."""
+        here, there = self.type, new.type
+        if there.dtype.rank > here.dtype.rank:
+            raise DtypeError(
+                f"result type {there.dtype.title} can't be cast to the desired output type {here.dtype.title}"
+            )
+        if there.shape != here.shape:
+            if not _expands(there.shape, here.shape):
+                raise ShapeError(
+                    f"output with shape {list(here.shape)} doesn't match the broadcast shape "
+                    f"{list(there.shape)}"
+                )
+            new = ops.movement.expand(new, shape=here.shape)
+        if there.dtype is not here.dtype:
+            new = ops.elementwise.cast(new, dtype=here.dtype)
+        return new
+
+    def _keep_saved(self, last: Node) -> None:
+        """Nodes of ``new`` that saved this tensor get a copy of the values that are about to go.
+
+        ``x.mul_(w)`` differentiates with respect to w by the old x. The nodes of one in-place function are the
+        most recent ones, so only a few have to be looked at.
+        """
+        recent: list[tuple[int, Node]] = [(-last.sequence, last)]
+        seen = {last}
+        kept: dict[int, Tensor] = {}
+        for _ in range(_LOOK_BACK):
+            if not recent:
+                return
+            node = heapq.heappop(recent)[1]
+            if isinstance(node, OpNode) and node.saved:
+                self._copy_saved(node.saved, kept)
+            for edge in node.edges:
+                if edge is not None and edge[0] not in seen:
+                    seen.add(edge[0])
+                    heapq.heappush(recent, (-edge[0].sequence, edge[0]))
+
+    def _copy_saved(self, saved: dict[str, Any], kept: dict[int, Tensor]) -> None:
+        version = self._version
+        for entry in saved.values():
+            tensor = getattr(entry, "tensor", None)
+            if tensor is None or tensor._version is not version or entry.version != version.value:
+                continue
+            if id(tensor) not in kept:
+                copy = tensor._alias()
+                copy._array, copy._block, copy._pointer, copy._layout = tensor.array.copy(), None, 0, None
+                copy._version = Version()
+                edge = None if entry.is_output else tensor._edge()
+                if edge is not None:
+                    copy._continue_from(edge)
+                kept[id(tensor)] = copy
+            entry.tensor, entry.version = kept[id(tensor)], 0
+
+    # --- histories --------------------------------------------------------------------------------
+
+    def _rebase(self, new: Tensor) -> None:
+        """Make ``new``'s history this tensor's, and through the base that of every other view."""
+        base = self._base
+        if base is None:
+            self._take_history(new)
+            self._version.history += 1
+            self._history = self._version.history
+            return
+        recorder, MODES.recorder = MODES.recorder, None
+        try:
+            before = base._alias()
+            before._version = Version()
+            edge = base._edge()
+            if edge is not None:
+                before._continue_from(edge)
+            base._take_history(write_through(before, self._chain, new))
+        finally:
+            MODES.recorder = recorder
+        self._version.history += 1
+        base._history = self._version.history
+        self._refresh()
+
+    def _take_history(self, new: Tensor) -> None:
+        before = self._edge()
+        if new._requires_grad:
+            self._requires_grad, self._grad_fn = True, new._grad_fn
+            self._output_nr = new._output_nr
+        elif before is not None:
+            self._grad_fn, self._output_nr = Overwritten([before]), 0
+        if self._retains_grad and self._grad_fn is not None:
+            if before is not None and before[0].retained is not None:
+                before[0].retained.pop(before[1], None)
+            self._grad_fn.retain(self._output_nr, self)  # type: ignore[arg-type]
+
+
+def _expands(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Does ``shape`` broadcast to exactly ``target``?"""
+    ahead = len(target) - len(shape)
+    return ahead >= 0 and all(a in (1, b) for a, b in zip(shape, target[ahead:], strict=True))
+
+
+def write_through(base: Any, chain: Sequence[ViewStep], value: Any) -> Any:
+    """``base`` with ``value`` written where the chain of view ops would read; works on tensors and IR values."""
+    if not chain:
+        return value
+    (op, attributes), rest = chain[0], chain[1:]
+    if rest:
+        value = write_through(op(base, **attributes), rest, value)
+    return ops.inverse.write(op, attributes, base, value)

@@ -1,0 +1,290 @@
+"""Tensors from Python data: numbers, nested sequences, arrays, other tensors."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from . import dtypes, ops
+from .device import check_device, device
+from .dtypes import DType
+from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
+from .interop import from_dlpack, from_numpy
+from .modes import MODES
+from .tensor import Tensor
+from .types import Scalar
+
+_SMALL = 64  # elements a tensor written out in compiled code may have
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: str | device | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor with a copy of ``data``: a number, nested sequences of numbers or tensors, or an array.
+
+    Without ``dtype``, bools make bool, ints int64, floats the default dtype; arrays and tensors keep theirs.
+    ``ValueError`` for ragged sequences, ``TypeError`` for data that is not numeric, ``RuntimeError`` for an unknown
+    device or for integers that require grad.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    >>> tj.tensor([1.0, 2], dtype=tj.float64)
+    tensor([1., 2.], dtype=tracejit.float64)
+    """
+    check_device(device)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(data, Tensor):
+        result = _copy_of(data, wanted)
+    else:
+        result = _from_data(data, wanted)
+    if requires_grad:
+        result._requires_grad = _may_require_grad(result)
+    if MODES.inference:
+        result._inference = True
+    return result
+
+
+def as_tensor(
+    data: Any, dtype: DType | None = None, device: str | device | None = None
+) -> Tensor:
+    """``data`` as a tensor, sharing memory and history where no conversion is needed.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([1.0])
+    >>> tj.as_tensor(x) is x
+    True
+    """
+    check_device(device)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(data, Tensor):
+        if wanted is None or data.dtype is wanted:
+            return data
+        cast: Tensor = ops.elementwise.cast(data, dtype=wanted)
+        return cast
+    if isinstance(data, np.ndarray) and data.dtype.kind != "O":
+        shared = from_numpy(data if data.flags.writeable else data.copy())
+        return as_tensor(shared, wanted)
+    if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
+        return as_tensor(from_dlpack(data), wanted)
+    return _from_data(data, wanted)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: str | device | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``obj`` as a tensor; ``copy=True`` always copies, ``copy=False`` raises ``ValueError`` where it would have to."""
+    if copy:
+        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
+    result = as_tensor(obj, dtype, device)
+    shares = isinstance(obj, Tensor) or hasattr(obj, "__array_interface__")
+    if copy is False and not (shares and (dtype is None or _dtype_of(obj) is dtype)):
+        raise ArgumentValueError("can't alias this data without a copy", "Leave copy out.")
+    if requires_grad and not result.requires_grad:
+        result = result.detach().requires_grad_()
+    return result
+
+
+def _dtype_of(data: Any) -> DType:
+    return data.dtype if isinstance(data, Tensor) else dtypes.from_numpy(data.dtype)
+
+
+def _may_require_grad(result: Tensor) -> bool:
+    if not result.dtype.is_floating_point:
+        raise AutogradError("Only Tensors of floating point dtype can require gradients")
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported("a new leaf that requires grad inside a compiled function")
+    return True
+
+
+def _copy_of(data: Tensor, wanted: DType | None) -> Tensor:
+    """``tensor(x)`` of a tensor: a copy without history, which ``clone().detach()`` says more clearly."""
+    import warnings
+
+    warnings.warn(
+        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+        "sourceTensor.detach().clone().requires_grad_(True), rather than tracejit.tensor(sourceTensor). "
+        f"({user_line()})",
+        UserWarning,
+        stacklevel=3,
+    )
+    grad, MODES.grad = MODES.grad, False
+    try:
+        copy: Tensor = ops.elementwise.clone(data)
+        return copy if wanted is None else ops.elementwise.cast(copy, dtype=wanted)
+    finally:
+        MODES.grad = grad
+
+
+def _from_data(data: Any, wanted: DType | None) -> Tensor:
+    """A tensor with its own memory from anything that is not a tensor."""
+    array = _as_array(data)
+    if array is None:
+        shape = _shape_of(data)
+        inferred = _infer(data) or dtypes.get_default_dtype()
+        array = _filled(data, shape, wanted or inferred)
+    else:
+        array = array.astype((wanted or dtypes.from_numpy(array.dtype)).np, order="C", copy=True)
+    if MODES.recorder is not None:
+        return _recorded(array)
+    return Tensor._wrap(array)
+
+
+def _as_array(data: Any) -> Any:
+    """NumPy's view of arrays, NumPy scalars and array-likes; None for Python data."""
+    if isinstance(data, (np.ndarray, np.generic)):
+        dtypes.from_numpy(data.dtype)  # refuses object arrays and strings
+        return np.asarray(data)
+    if isinstance(data, (list, tuple, bool, int, float)):
+        return None
+    if hasattr(data, "__array__"):
+        return _as_array(np.asarray(data))
+    if hasattr(data, "__dlpack__"):
+        return np.from_dlpack(data)
+    return None
+
+
+def _recorded(array: Any) -> Tensor:
+    """While a run is recorded, small constants are written down; a large one cannot be followed."""
+    dtype = dtypes.from_numpy(array.dtype)
+    if array.size > _SMALL:
+        MODES.recorder.unsupported(f"tensor() of {array.size} values inside a compiled function")
+        return Tensor._wrap(array)
+    values = [v.item() if dtype is not dtypes.bfloat16 else float(v) for v in array.ravel()]
+    if len(set(map(repr, values))) == 1:
+        result: Tensor = ops.source.full(shape=array.shape, value=values[0], dtype=dtype)
+        return result
+    if not values:
+        result = ops.source.full(shape=array.shape, value=0, dtype=dtype)
+        return result
+    parts = [ops.source.full(shape=(1,), value=v, dtype=dtype) for v in values]
+    result = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=array.shape)
+    return result
+
+
+# --- nested sequences ---------------------------------------------------------------------------------
+
+
+def _is_sequence(data: Any) -> bool:
+    return isinstance(data, (list, tuple, range)) or (
+        isinstance(data, Sequence) and not isinstance(data, (str, bytes))
+    )
+
+
+def _shape_of(data: Any) -> tuple[int, ...]:
+    """The shape, read off the first entry at each level."""
+    shape: list[int] = []
+    while True:
+        if isinstance(data, (Tensor, np.ndarray)):
+            return (*shape, *data.shape)
+        if not _is_sequence(data):
+            return tuple(shape)
+        shape.append(len(data))
+        if not data:
+            return tuple(shape)
+        data = data[0]
+
+
+def _infer(data: Any) -> DType | None:
+    """The dtype of the data, None for an empty sequence."""
+    if isinstance(data, bool):
+        return dtypes.bool_
+    if isinstance(data, int):
+        return dtypes.int64
+    if isinstance(data, float) and not isinstance(data, np.generic):
+        return dtypes.get_default_dtype()
+    if isinstance(data, (Tensor, np.ndarray, np.generic)):
+        return _dtype_of(data)
+    if isinstance(data, complex):
+        raise ArgumentError("tensors of complex numbers are not supported")
+    if isinstance(data, (str, bytes)):
+        raise ArgumentError(f"new(): invalid data type '{type(data).__name__}'")
+    if _is_sequence(data):
+        found = {d for d in map(_infer, data) if d is not None}
+        return reduce(dtypes.promote_types, found) if found else None
+    if hasattr(data, "__index__"):
+        return dtypes.int64
+    if hasattr(data, "__float__"):
+        return dtypes.get_default_dtype()
+    raise AutogradError(f"Could not infer dtype of {type(data).__name__}")
+
+
+def _filled(data: Any, shape: tuple[int, ...], dtype: DType) -> Any:
+    """The array of the data, every level checked against ``shape``."""
+    flat: list[Any] = []
+    _collect(data, shape, 0, flat)
+    if dtype.category == "int":
+        return _integers(flat, dtype).reshape(shape)
+    values = [v != 0 for v in flat] if dtype is dtypes.bool_ else flat
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float64 if dtype.is_floating_point else bool).astype(dtype.np).reshape(shape)
+
+
+def _integers(values: list[Any], dtype: DType) -> Any:
+    """Integers as C converts them; ``RuntimeError`` beyond the 64-bit range."""
+    limits = np.iinfo(dtype.np)
+    whole = []
+    for value in values:
+        if isinstance(value, float) and not np.isfinite(value):
+            raise ArgumentValueError(f"cannot convert float {value} to {dtype.name}")
+        number = int(value)
+        if not -(2**63) <= number < 2**63 or not limits.min <= number <= limits.max:
+            if isinstance(value, float) or -(2**63) <= number < 2**63:
+                raise AutogradError(
+                    f"value cannot be converted to type {dtype.name} without overflow: {number}"
+                )
+            raise AutogradError(f"Overflow when unpacking long long: {number}")
+        whole.append(number)
+    return np.array(whole, dtype.np)
+
+
+def _collect(data: Any, shape: tuple[int, ...], level: int, flat: list[Any]) -> None:
+    """Append the numbers of ``data`` in order."""
+    if level == len(shape):
+        if _is_sequence(data):
+            raise ArgumentError(f"only numbers can be at depth {level} of this data, not {type(data).__name__}")
+        flat.append(_number(data))
+        return
+    if isinstance(data, (Tensor, np.ndarray)):
+        array = data.detach().numpy() if isinstance(data, Tensor) else data
+        if array.shape != shape[level:]:
+            _refuse_ragged(shape[level], level, array.shape[0] if array.ndim else 0)
+        flat.extend(map(_number, array.ravel()))
+        return
+    if not _is_sequence(data):
+        raise ArgumentError(f"expected a sequence at dim {level}, got {type(data).__name__}")
+    if len(data) != shape[level]:
+        _refuse_ragged(shape[level], level, len(data))
+    for entry in data:
+        _collect(entry, shape, level + 1, flat)
+
+
+def _refuse_ragged(expected: int, dim: int, got: int) -> None:
+    raise ArgumentValueError(
+        f"expected sequence of length {expected} at dim {dim} (got {got})",
+        "All rows must have the same length.",
+    )
+
+
+def _number(value: Any) -> Scalar:
+    """A Python number of anything that counts as one."""
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+        found = value.item()
+        return found if isinstance(found, (bool, int)) else float(found)
+    return operator.index(value) if hasattr(value, "__index__") else float(value)

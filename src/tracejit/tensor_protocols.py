@@ -1,0 +1,312 @@
+"""What Python, NumPy and other libraries ask of a tensor: numbers, sequences, arrays, DLPack, copies, pickles, text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import dtypes, ops
+from .device import CPU, device
+from .errors import ArgumentError, AutogradError
+from .modes import MODES
+from .ops.table import FUNCTIONS
+from .tensor_core import TensorCore
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+_UFUNCS = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "true_divide": "div",
+    "divide": "div",
+    "floor_divide": "floor_divide",
+    "remainder": "remainder",
+    "power": "pow",
+    "matmul": "matmul",
+    "bitwise_and": "bitwise_and",
+    "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+
+
+class ProtocolMethods(TensorCore):
+    """Conversions out of the world of tensors."""
+
+    __slots__ = ()
+
+    # --- Python numbers and sequences -------------------------------------------------------------
+
+    def item(self) -> bool | int | float:
+        """The value of a one-element tensor as a Python number; ``RuntimeError`` for more elements.
+
+        >>> import tracejit as tj
+        >>> tj.tensor([2.5]).item()
+        2.5
+        """
+        array = self.array
+        if array.size != 1:
+            raise AutogradError(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar"
+            )
+        value: bool | int | float = array.item()
+        if self.dtype is dtypes.bfloat16:
+            value = float(value)
+        if MODES.recorder is not None:
+            MODES.recorder.guard(self, value)
+        return value
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; a number for a 0-d tensor.
+
+        >>> import tracejit as tj
+        >>> tj.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        if MODES.recorder is not None:
+            MODES.recorder.escape(self, "tolist()")
+        array = self.array
+        return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
+
+    def __bool__(self) -> bool:
+        array = self.array
+        if array.size != 1:
+            count = "no values" if array.size == 0 else "more than one value"
+            raise AutogradError(
+                f"Boolean value of Tensor with {count} is ambiguous",
+                "" if array.size == 0 else "Use .any() or .all().",
+            )
+        value = bool(array)
+        if MODES.recorder is not None:
+            MODES.recorder.guard(self, value)
+        return value
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point or self.array.size != 1:
+            raise ArgumentError(
+                "only integer tensors of a single element can be converted to an index"
+            )
+        return int(self.item())
+
+    def __len__(self) -> int:
+        shape = self.type.shape
+        if not shape:
+            raise ArgumentError("len() of a 0-d tensor")
+        count: int = shape[0]
+        return count
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.type.shape:
+            raise ArgumentError("iteration over a 0-d tensor")
+        return (_row(self, index) for index in range(self.type.shape[0]))
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (TensorCore, bool, int, float, np.number, np.bool_)):
+            raise AutogradError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
+        equal = ops.elementwise.eq(self, element)
+        found = ops.reduction.any(equal, dims=tuple(range(len(equal.type.shape))), keepdim=False)
+        return bool(found)
+
+    # --- NumPy ------------------------------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The values as a NumPy array that shares memory with this tensor.
+
+        Raises ``RuntimeError`` when the tensor requires grad, unless ``force``.
+
+        >>> import tracejit as tj
+        >>> tj.tensor([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+        """
+        if not force and self.requires_grad:
+            raise AutogradError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        if MODES.recorder is not None:
+            MODES.recorder.escape(self, "numpy()")
+        array = self.array
+        # A view, so that reshaping the result in place does not reach into the tensor.
+        return array.view()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        if dtype is not None and array.dtype != np.dtype(dtype):
+            if copy is False:
+                raise ValueError(f"a copy is needed to convert {self.dtype!r} to {np.dtype(dtype)}")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """``ndarray op tensor`` is a tensor operation; other ufuncs compute in NumPy and give tensors."""
+        name = _UFUNCS.get(ufunc.__name__)
+        if method == "__call__" and not kwargs and name in FUNCTIONS:
+            return FUNCTIONS[name](*map(_operand, inputs))
+        out = kwargs.get("out", ())
+        if any(isinstance(x, TensorCore) for x in out):
+            return NotImplemented
+        arrays = [x.__array__() if isinstance(x, ProtocolMethods) else x for x in inputs]
+        result = getattr(ufunc, method)(*arrays, **kwargs)
+        if out:
+            return result
+        if isinstance(result, tuple):
+            return tuple(self._wrap(np.asarray(r)) for r in result)
+        return self._wrap(np.asarray(result))
+
+    # --- DLPack -----------------------------------------------------------------------------------
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the storage; ``BufferError`` when the tensor requires grad."""
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self.dtype is dtypes.bfloat16:
+            raise BufferError("bfloat16 tensors cannot be exported: NumPy has no DLPack code for it")
+        array = self.numpy()
+        return array.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    # --- copies, pickles --------------------------------------------------------------------------
+
+    def __copy__(self) -> Tensor:
+        """Another tensor on the same storage, in the same place of the graph."""
+        other = self._of_my_class(self.array)
+        other._version = self._version
+        other._requires_grad, other._grad_fn = self.requires_grad, self._grad_fn
+        if self._output_nr:
+            other._output_nr = self._output_nr
+        other._grad = self._grad
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if id(self) in memo:
+            known: Tensor = memo[id(self)]
+            return known
+        if not self.is_leaf:
+            raise AutogradError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment.",
+                "Copy tensor.detach(), or clone() it.",
+            )
+        other = self._of_my_class(_deep_array(self.array, memo))
+        memo[id(self)] = other
+        other._requires_grad = self._requires_grad
+        if self._grad is not None:
+            other._grad = self._grad.__deepcopy__(memo)
+        return other
+
+    def _of_my_class(self, array: Any) -> Tensor:
+        """A tensor on ``array`` with this one's class and ordinary attributes."""
+        other = type(self).__new__(type(self))
+        TensorCore.__init__(other)
+        other._array = array
+        result: Any = other
+        return result  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.is_leaf and self.requires_grad:
+            raise AutogradError(
+                "cannot pickle a tensor that was computed in a graph that requires grad",
+                "Pickle tensor.detach() instead.",
+            )
+        kind = type(self)
+        data = np.ascontiguousarray(self.array).reshape(self.array.shape)
+        return _rebuild, (kind, data.tobytes(), self.dtype, data.shape, self._requires_grad)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        from .printing import tensor_text
+
+        recorder, MODES.recorder = MODES.recorder, None
+        try:
+            text = tensor_text(self)  # type: ignore[arg-type]
+        finally:
+            MODES.recorder = recorder
+        if recorder is not None:
+            recorder.escape(self, "repr()")
+        return text
+
+    def __format__(self, spec: str) -> str:
+        if not self.type.shape:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *ops.table.METHODS})
+
+    __hash__ = object.__hash__
+
+    @property
+    def device(self) -> device:
+        """Where the storage lives."""
+        return CPU
+
+
+def _row(tensor: Any, index: int) -> Tensor:
+    """``tensor[index]``, a view."""
+    shape = tensor.type.shape
+    starts = (index,) + (0,) * (len(shape) - 1)
+    part = ops.movement.slice(
+        tensor, starts=starts, counts=(1, *shape[1:]), steps=(1,) * len(shape)
+    )
+    row: Tensor = ops.movement.squeeze(part, dims=(0,))
+    return row
+
+
+def _operand(value: Any) -> Any:
+    """A ufunc's operand as the tensor operation takes it."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        from .interop import from_numpy
+
+        return from_numpy(np.array(value) if not value.flags.writeable else value)
+    return value.item() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _deep_array(array: Any, memo: dict[int, Any]) -> Any:
+    """A copy of an array in the same memory order."""
+    copied = array.copy(order="K")
+    memo[id(array)] = copied
+    return copied
+
+
+def _rebuild(
+    kind: type[Any], data: bytes, dtype: Any, shape: tuple[int, ...], requires_grad: bool
+) -> Any:
+    """A tensor from its pickled parts."""
+    tensor = kind.__new__(kind)
+    TensorCore.__init__(tensor)
+    tensor._array = np.frombuffer(bytearray(data), dtype.np).reshape(shape)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+

@@ -1,0 +1,152 @@
+"""Linking object code: addresses, duplicates, and damage that must not end the process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tracejit.codegen.llvm import compile_source
+from tracejit.runtime import elf
+from tracejit.runtime.loader import LoadError, load_object, loaded_count
+
+
+def source(name: str, code: int) -> str:
+    return f"""
+def {name}(lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    return int32({code})
+"""
+
+
+def assembled(name: str, body: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic")
+    text = (
+        "declare i64 @tracejit_nobody_defines_this(i64)\n"
+        "declare double @llvm.pow.f64(double, double)\n"
+        f"define i64 @{name}(i64 %x) {{\n{body}\n}}"
+    )
+    module = llvm.parse_assembly(text)
+    module.triple = machine.triple
+    return bytes(machine.emit_object(module))
+
+
+def call(address: int) -> int:
+    function = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+    )(address)
+    return function(None, 0, 1, 0)
+
+
+def test_a_compiled_kernel_runs() -> None:
+    code = compile_source(source("ld_seven", 7), "ld_seven")
+    assert call(load_object(code, "ld_seven")) == 7
+
+
+def test_the_same_object_is_linked_once() -> None:
+    code = compile_source(source("ld_once", 1), "ld_once")
+    first = load_object(code, "ld_once")
+    count = loaded_count()
+    assert load_object(bytes(bytearray(code)), "ld_once") == first
+    assert loaded_count() == count
+
+
+def test_one_name_may_belong_to_several_objects() -> None:
+    codes = [compile_source(source("ld_same", n), "ld_same") for n in range(5)]
+    addresses = [load_object(code, "ld_same") for code in codes]
+    assert [call(address) for address in addresses] == [0, 1, 2, 3, 4]
+    assert [load_object(code, "ld_same") for code in codes] == addresses
+
+
+def test_hundreds_of_objects_and_threads() -> None:
+    template = compile_source(source("ld_many_0000", 5), "ld_many_0000")
+    names = [f"ld_many_{n:04d}" for n in range(1, 601)]
+    found: dict[str, int] = {}
+
+    def load(part: list[str]) -> None:
+        for name in part:
+            found[name] = load_object(template.replace(b"ld_many_0000", name.encode()), name)
+
+    shuffled = [random.Random(n).sample(names, 300) for n in range(4)]
+    threads = [threading.Thread(target=load, args=(part,)) for part in [names, *shuffled]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found.values())) == 600
+    assert all(call(address) == 5 for address in found.values())
+
+
+def test_functions_of_the_c_library_are_found() -> None:
+    body = """
+  %d = sitofp i64 %x to double
+  %p = call double @llvm.pow.f64(double %d, double 2.5)
+  %r = fptosi double %p to i64
+  ret i64 %r"""
+    address = load_object(assembled("ld_pow", body), "ld_pow")
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(4) == 32
+
+
+def test_a_missing_symbol_is_an_error_not_the_end() -> None:
+    with pytest.raises(LoadError, match="does not define"):
+        load_object(assembled("ld_here", "  ret i64 0"), "ld_elsewhere")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="objects are ELF on Linux")
+def test_an_unresolved_function_is_an_error_not_the_end() -> None:
+    body = "  %r = call i64 @tracejit_nobody_defines_this(i64 %x)\n  ret i64 %r"
+    with pytest.raises(LoadError, match="tracejit_nobody_defines_this"):
+        load_object(assembled("ld_needs", body), "ld_needs")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="objects are ELF on Linux")
+def test_cut_off_objects_are_errors() -> None:
+    code = compile_source(source("ld_cut", 1), "ld_cut")
+    defined, needed = elf.symbols(code)
+    assert "ld_cut" in defined
+    assert not needed & defined
+    for length in [0, 3, 10, 63, 64, 100, *range(128, len(code), 37), len(code) - 1]:
+        with pytest.raises(LoadError, match="damaged|not object code"):
+            load_object(code[:length], "ld_cut")
+    assert call(load_object(code, "ld_cut")) == 1
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="objects are ELF on Linux")
+def test_damaged_tables_are_errors() -> None:
+    code = compile_source(source("ld_hurt", 1), "ld_hurt")
+    header_fields = {40: b"\xff" * 8, 58: b"\0\0", 60: b"\xff\xff", 16: b"\x03\0"}
+    for offset, value in header_fields.items():
+        hurt = code[:offset] + value + code[offset + len(value) :]
+        with pytest.raises(LoadError, match="damaged"):
+            load_object(hurt, "ld_hurt")
+    for filler in (b"", b"\0" * 500, b"\x7fELF", b"hello" * 100):
+        with pytest.raises(LoadError):
+            load_object(filler, "ld_hurt")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_loaded_code_works_in_a_forked_child() -> None:
+    code = """
+import os, sys
+sys.path[:0] = [{path!r}]
+from test_runtime_loader import call, compile_source, load_object, source
+first = load_object(compile_source(source("ld_a", 3), "ld_a"), "ld_a")
+child = os.fork()
+if child == 0:
+    second = load_object(compile_source(source("ld_b", 4), "ld_b"), "ld_b")
+    os._exit(10 * call(first) + call(second))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    code = code.format(path=os.path.dirname(__file__))
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert result.stdout == "34\n", result.stderr
