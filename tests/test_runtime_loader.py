@@ -95,6 +95,53 @@ def test_functions_of_the_c_library_are_found() -> None:
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(4) == 32
 
 
+def test_functions_may_be_given_by_address() -> None:
+    kernel = load_object(compile_source(source("ld_given", 0), "ld_given"), "ld_given")
+    double = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda x: 2 * x)
+    address = ctypes.cast(double, ctypes.c_void_p).value or 0
+    body = "  %r = call i64 @tracejit_nobody_defines_this(i64 %x)\n  ret i64 %r"
+    caller = load_object(
+        assembled("ld_caller", body), "ld_caller", {"tracejit_nobody_defines_this": address}
+    )
+    assert kernel != caller
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(caller)(21) == 42
+
+
+FRAGMENTED = """
+import ctypes, mmap, sys
+sys.path[:0] = [{path!r}]
+from test_runtime_loader import assembled
+from tracejit.runtime.loader import load_object
+pages = []
+for _ in range(6):  # small holes between large reservations, all over the address space
+    pages += [mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(40)]
+    pages.append(mmap.mmap(-1, 3 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000))
+del pages[1:-1:2]
+for n in range(60):
+    pad = "".join(f"  store volatile i64 {{i}}, ptr %p\\n" for i in range(900 if n % 2 else 1))
+    body = f'''
+  %p = alloca i64
+{{pad}}
+  %d = sitofp i64 %x to double
+  %s = fmul double %d, {{n}}.5
+  %r = fptosi double %s to i64
+  ret i64 %r'''
+    name = f"ld_far_{{n}}"
+    address = load_object(assembled(name, body), name)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(2) == 2 * n + 1, n
+print("done")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="maps memory as Linux does")
+def test_constants_are_found_in_a_fragmented_address_space() -> None:
+    code = FRAGMENTED.format(path=os.path.dirname(__file__))
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert result.stdout == "done\n", result.stderr
+
+
 def test_a_missing_symbol_is_an_error_not_the_end() -> None:
     with pytest.raises(LoadError, match="does not define"):
         load_object(assembled("ld_here", "  ret i64 0"), "ld_elsewhere")
@@ -114,7 +161,7 @@ def test_cut_off_objects_are_errors() -> None:
     assert "ld_cut" in defined
     assert not needed & defined
     for length in [0, 3, 10, 63, 64, 100, *range(128, len(code), 37), len(code) - 1]:
-        with pytest.raises(LoadError, match="damaged|not object code"):
+        with pytest.raises(LoadError, match=r"damaged|not object code"):
             load_object(code[:length], "ld_cut")
     assert call(load_object(code, "ld_cut")) == 1
 

@@ -22,5 +22,7 @@ disabled: bool = os.environ.get("TRACEJIT_DISABLE", "0") == "1"
 grain_elements: int = 16384
 #: Recorded paths per signature before a function runs eagerly from an unseen branch on.
 max_paths: int = 64
+#: Python states remembered per signature.
+max_variants: int = 8
 #: Signatures per function before the oldest is dropped.
 max_signatures: int = 256

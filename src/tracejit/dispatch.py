@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .autograd.node import OpNode
+from .errors import ArgumentError
 from .modes import MODES
 from .ops.table import Movement, Op, set_dispatcher
 from .tensor import Tensor
@@ -21,28 +22,25 @@ def apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         return modes.builder.emit(op, operands, attributes)
     arrays = []
     requires_grad = False
-    for position, x in enumerate(operands):
+    for x in operands:
         if isinstance(x, Tensor):
             array = x._array
             arrays.append(x.array if array is None else array)
-            requires_grad = requires_grad or x._requires_grad
+            # A view learns only when asked that its base got a history.
+            if x._requires_grad or (x._base is not None and x.requires_grad):
+                requires_grad = True
         elif type(x) in _NUMBERS:
             arrays.append(x)
         else:
-            number = _as_number(op, position, x)
-            operands = (*operands[:position], number, *operands[position + 1 :])
-            arrays.append(number)
+            return apply(op, _with_numbers(op, operands), attributes)
     result = op.evaluate(arrays, attributes)
     out = Tensor._wrap(result)
     if isinstance(op, Movement) and op.is_view and _shares(result, arrays[0]):
         out._become_view(operands[0], op, attributes)
-    if requires_grad and modes.grad:
-        if op.differentiable and out.dtype.is_floating_point:
-            OpNode.record(op, operands, attributes, out)
-        if modes.inference:
-            _refuse_inference(op)
     elif modes.inference:
         out._inference = True
+    if requires_grad and op.grads and modes.grad and out.type.dtype.is_floating_point:
+        OpNode.record(op, operands, attributes, out)
     if modes.recorder is not None:
         modes.recorder.record(op, operands, attributes, out)
     return out
@@ -56,22 +54,27 @@ def _shares(result: Any, source: Any) -> bool:
     return base is source or (source.base is not None and base is source.base)
 
 
-def _as_number(op: Op, position: int, value: Any) -> bool | int | float:
-    """NumPy scalars count as Python numbers; anything else is an error."""
-    if isinstance(value, np.generic) or (isinstance(value, _NUMBERS)):
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, _NUMBERS):
-            return bool(value) if isinstance(value, bool) else value
-    names = ("input", "other")
-    name = names[position] if not op.variadic and position < 2 else f"#{position}"
-    raise TypeError(
-        f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, not {type(value).__name__}"
+def _with_numbers(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NumPy scalars and subclasses of numbers as Python numbers; anything else is an error."""
+    return tuple(
+        x if isinstance(x, Tensor) or type(x) in _NUMBERS else _as_number(op, position, x)
+        for position, x in enumerate(operands)
     )
 
 
-def _refuse_inference(op: Op) -> None:
-    raise RuntimeError(f"{op.name}: inference tensors cannot be saved for backward")
+def _as_number(op: Op, position: int, value: Any) -> bool | int | float:
+    if isinstance(value, np.generic):
+        value = value.item()
+    for kind in _NUMBERS:
+        if isinstance(value, kind):
+            number: bool | int | float = kind(value)
+            return number
+    names = ("input", "other")
+    name = names[position] if not op.variadic and position < 2 else f"#{position}"
+    raise ArgumentError(
+        f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, "
+        f"not {type(value).__name__}"
+    )
 
 
 set_dispatcher(apply)

@@ -128,7 +128,7 @@ def _formatter(array: Any) -> tuple[Callable[[Any], str], int]:
     finite = values[np.isfinite(values) & (values != 0)]
     whole = bool(np.all(finite == np.ceil(finite)))
     scientific = _needs_exponent(finite, whole)
-    if _options.sci_mode is not None:
+    if _options.sci_mode is not None and finite.size:
         scientific = _options.sci_mode
     digits = _options.precision
     if scientific:

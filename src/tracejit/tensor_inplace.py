@@ -65,7 +65,10 @@ class InplaceMethods(TensorCore):
         tracked = MODES.grad and (
             new._requires_grad or self._requires_grad or (base is not None and base._requires_grad)
         )
-        if tracked and new._grad_fn is not None:
+        if tracked and new._requires_grad:
+            if new._grad_fn is None:  # a leaf: this tensor becomes a copy of it, not the leaf itself
+                new = ops.elementwise.clone(new)
+            assert new._grad_fn is not None
             self._keep_saved(new._grad_fn)
         np.copyto(target, new.array, casting="unsafe")
         self._version.value += 1

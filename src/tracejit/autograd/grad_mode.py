@@ -103,7 +103,7 @@ class enable_grad(_Bare):  # noqa: N801
     """
 
     def _switch(self) -> None:
-        MODES.grad = True
+        MODES.grad = not MODES.inference  # inference mode records nothing, whatever is inside it
 
 
 class set_grad_enabled(_Mode):  # noqa: N801
@@ -118,11 +118,14 @@ class set_grad_enabled(_Mode):  # noqa: N801
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
         self._previous = (MODES.grad, MODES.inference)
-        MODES.grad = self.mode
+        self._switch()
 
     def __enter__(self) -> None:
         self._before = [*(self._before or ()), self._previous]
-        MODES.grad = self.mode
+        self._switch()
+
+    def _switch(self) -> None:
+        MODES.grad = self.mode and not MODES.inference
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         MODES.grad, MODES.inference = self._previous  # a decorator switches nothing by itself

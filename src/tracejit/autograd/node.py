@@ -15,6 +15,7 @@ from ..errors import AutogradError
 from ..modes import MODES
 from ..ops.table import Op
 from .handle import RemovableHandle
+from .names import torch_name
 from .rules import differentiate_operands, fit
 from .saved import SavedTensor
 
@@ -56,15 +57,21 @@ class Node:
     prehooks: dict[int, Hook] | None = None
     tensor_hooks: dict[int, dict[int, Hook]] | None = None
     retained: dict[int, weakref.ref[Tensor]] | None = None  # output number -> tensor that keeps .grad
+    label: str | None = None  # the name a composite function gives its last node
     _metadata: dict[str, Any] | None = None
 
     def __init__(self, edges: Sequence[Edge | None], n_outputs: int = 1) -> None:
         self.edges: tuple[Edge | None, ...] = tuple(edges)
-        self.sequence = _next_number()
+        self.sequence = _next_number()  # edges exist by now: numbers fall along every path
         if n_outputs != 1:
             self.n_outputs = n_outputs
         if MODES.anomaly is not None:
             MODES.anomaly.remember(self)
+
+    def set_edges(self, edges: Sequence[Edge | None]) -> None:
+        """Connect a node that was made before its edges; it is numbered again, after what they lead to."""
+        self.edges = tuple(edges)
+        self.sequence = _next_number()
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -196,18 +203,9 @@ class OpNode(Node):
 
     def name(self) -> str:
         """PyTorch's name of the node where it has this op."""
-        name = self.__dict__.get("label") or _TORCH_NAMES.get(self.op.name)
-        if name is None:
-            name = "".join(part.title() for part in self.op.name.split("_"))
-        return f"{name}Backward{self._variant()}"
-
-    def _variant(self) -> int:
-        """PyTorch numbers overloads: a sum along dimensions is ``SumBackward1``."""
-        dims = self.attributes.get("dims")
-        partial = dims is not None and (
-            self.attributes.get("keepdim") or len(dims) < len(self.operands[0].shape)
-        )
-        return int(bool(partial) and self.op.name in ("sum", "prod"))
+        if self.label is not None:
+            return f"{self.label}Backward0"
+        return torch_name(self.op.name, self.operands, self.attributes)
 
     @property
     def saved_tensors(self) -> dict[str, Any]:
@@ -252,13 +250,3 @@ class Overwritten(Node):
         """Zeros."""
         (g,) = grads
         return [None if g is None else g.new_zeros(tuple(g.shape))]
-
-
-#: Where the table's name and PyTorch's node name differ by more than capitals.
-_TORCH_NAMES = {
-    "cast": "ToCopy",
-    "reshape": "View",
-    "matmul": "Mm",
-    "logical_not": "LogicalNot",
-    "log_softmax": "LogSoftmax",
-}

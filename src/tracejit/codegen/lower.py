@@ -1,8 +1,9 @@
 """Kernel source text to an LLVM module: the fast road from the readable kernel to machine code.
 
-Numba's front end needs 110-170 ms for a kernel; the kernel language is small enough to be typed and printed as LLVM text
-in about a millisecond. The module holds the kernel's body, the `scalar_math` functions it uses (`alwaysinline`), and one
-exported function with the entry ABI `i32 NAME(i64* args, i64 lo, i64 hi, i64 worker)`, which unpacks the argument block.
+Numba's front end needs 110-170 ms for a kernel; the kernel language is small enough to be typed and printed as LLVM
+text in about a millisecond. The module holds the kernel's body, the `scalar_math` functions it uses (`alwaysinline`),
+and one exported function with the entry ABI `i32 NAME(i64* args, i64 lo, i64 hi, i64 worker)`, which unpacks the
+argument block.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from tracejit import scalar_math
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_module import LIBRARY
-from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Scalar, Type, fail
+from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
 
 __all__ = ["LoweringError", "lower"]
 
@@ -106,7 +107,7 @@ def _unpack(name: str, type_: Type) -> list[str]:
         return [f"  %{name} = load {type_.llvm}, ptr %{name}.at"]
     word = f"  %{name}.word = load i64, ptr %{name}.at"
     integer = f"i{type_.bits}"
-    if not isinstance(type_, Scalar) or type_.is_float:
+    if type_.is_float:
         bits = f"  %{name}.bits = trunc i64 %{name}.word to {integer}"
         return [word, bits, f"  %{name} = bitcast {integer} %{name}.bits to {type_.llvm}"]
     return [word, f"  %{name} = trunc i64 %{name}.word to {integer}"]

@@ -69,6 +69,7 @@ class ExpressionLowering:
         self.calls: dict[str, None] = {}
         self.tables: dict[str, None] = {}
         self.block = "entry"
+        self.weight = 0
         self._count = 0
 
     def fresh(self, stem: str = "t") -> str:
@@ -79,6 +80,7 @@ class ExpressionLowering:
     def emit(self, instruction: str) -> str:
         """Append an instruction with a result and return the result's name."""
         self._count += 1
+        self.weight += 1
         ref = f"%t.{self._count}"
         self.lines.append(f"  {ref} = {instruction}")
         return ref
@@ -260,6 +262,7 @@ class ExpressionLowering:
         callee = self.library.function(name, node)
         expect(node, name, values, callee.parameters)
         self.calls[name] = None
+        self.weight += callee.weight
         operands = ", ".join(f"{value.type.llvm} {value.ref}" for value in values)
         ref = self.emit(f"call {callee.result.llvm} @tj.{name}({operands})")
         return Value(ref, callee.result)

@@ -16,11 +16,14 @@ from tracejit.codegen.lower_types import B1, F32, F64, I64, U16, U32, U64, Scala
 class Emitter(Protocol):
     """What a primitive needs of the function being lowered."""
 
-    def emit(self, instruction: str) -> str: ...
+    def emit(self, instruction: str) -> str:
+        """Append an instruction and return the name of its result."""
 
-    def declare(self, declaration: str) -> None: ...
+    def declare(self, declaration: str) -> None:
+        """Note an external declaration."""
 
-    def need_table(self, name: str) -> None: ...
+    def need_table(self, name: str) -> None:
+        """Note a constant table."""
 
 
 Primitive = Callable[[Emitter, Sequence[Value], ast.AST], Value]
@@ -95,7 +98,7 @@ def _fmod(name: str, scalar: Scalar) -> Primitive:
 
 def _float_primitives(scalar: Scalar, integer: Scalar) -> dict[str, Primitive]:
     names = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc"}
-    names |= {"round": "roundeven", "fabs": "fabs"}
+    names |= {"round": "rint", "fabs": "fabs"}
     suffix = scalar.name
     table = {f"{n}_{suffix}": _intrinsic(f"{n}_{suffix}", i, scalar, 1) for n, i in names.items()}
     table[f"copysign_{suffix}"] = _intrinsic(f"copysign_{suffix}", "copysign", scalar, 2)

@@ -27,14 +27,17 @@ class Scalar:
 
     @property
     def is_float(self) -> bool:
+        """Whether this is f32 or f64."""
         return self.kind == "float"
 
     @property
     def is_signed(self) -> bool:
+        """Whether this is a signed integer."""
         return self.kind == "signed"
 
     @property
     def is_int(self) -> bool:
+        """Whether this is an integer; b1 is not."""
         return self.kind in ("signed", "unsigned")
 
 
@@ -46,10 +49,12 @@ class Pointer:
 
     @property
     def name(self) -> str:
+        """How kernel text spells the type."""
         return self.element.name + "*"
 
     @property
     def llvm(self) -> str:
+        """How LLVM spells the type."""
         return "ptr"
 
 

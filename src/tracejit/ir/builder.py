@@ -49,7 +49,7 @@ class Builder:
         line: tuple[str, int] | None = None,
     ) -> Value:
         """The value of ``op`` on ``operands``, written down unless an equal one is already there."""
-        key = (op.name, *map(_operand_key, operands), *map(_attribute_key, sorted(attributes.items())))
+        key = _statement_key(op, operands, attributes)
         known = self._known.get(key)
         if known is not None:
             return known
@@ -74,6 +74,14 @@ class Builder:
         operands = [mapping[x] if isinstance(x, Value) else x for x in value.operands]
         return self.emit(value.op, operands, value.attributes, value.line)
 
+    def adopt(self, graph: Graph) -> None:
+        """Continue after ``graph``: its inputs and statements themselves, guards left out."""
+        self.inputs.extend(graph.inputs)
+        for value in graph.values:
+            assert value.op is not None
+            self.body.append(value)
+            self._known.setdefault(_statement_key(value.op, value.operands, value.attributes), value)
+
     @contextmanager
     def writing(self) -> Iterator[Builder]:
         """While active, op calls on values (and sources) are written into this builder instead of run."""
@@ -86,6 +94,11 @@ class Builder:
     def finish(self, outputs: Sequence[Value]) -> Graph:
         """The graph with these outputs."""
         return Graph(self.name, tuple(self.inputs), tuple(self.body), tuple(outputs))
+
+
+def _statement_key(op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]) -> Any:
+    numbers = map(_attribute_key, sorted(attributes.items())) if attributes else ()
+    return (op.name, *map(_operand_key, operands), *numbers)
 
 
 def _operand_key(operand: Any) -> Any:

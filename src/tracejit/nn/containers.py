@@ -42,7 +42,9 @@ class _Numbered(Module):
 
     def __delitem__(self, index: int | slice) -> None:
         modules = list(self._modules.values())
-        del modules[index if isinstance(index, slice) else list(self._modules).index(self._key(index))]
+        del modules[
+            index if isinstance(index, slice) else list(self._modules).index(self._key(index))
+        ]
         self._refill(modules)
 
     def append(self, module: Module) -> Any:
@@ -134,7 +136,7 @@ class ModuleList(_Numbered):
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return type(self)(list(self._modules.values())[index])
+            return type(self)(list(self)[index])
         return self._modules[self._key(index)]
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:

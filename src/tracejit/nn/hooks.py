@@ -88,16 +88,14 @@ def _run_pre_hook(
             raise RuntimeError(
                 f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {new}."
             )
-        return new
+        return new[0], new[1]
     new = hook(module, args)
     if new is None:
         return args, kwargs
     return (new if isinstance(new, tuple) else (new,)), kwargs
 
 
-def _run_always(
-    module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def _run_always(module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """After a failed forward, hooks registered with ``always_call`` still see the call (with no result)."""
     for hook, with_kwargs, always in tuple(hooks.forward.values()):
         if always:
@@ -158,6 +156,7 @@ class _AroundBackward:
         return type(result)(*new) if hasattr(result, "_fields") else type(result)(new)
 
     def run_backward(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the backward hooks make of ``grad_input``."""
         for hook in tuple(self.module._hooks.backward.values()):
             new = hook(self.module, grad_input, self.grad_output)
             if new is not None and not grad_input:
@@ -173,12 +172,13 @@ def _replaced(grads: tuple[Any, ...], new: Any, what: str) -> tuple[Any, ...]:
     """What a backward hook returned in place of ``grads``."""
     if new is None:
         return grads
-    new = new if isinstance(new, tuple) else (new,)
-    if len(new) != len(grads):
+    replaced: tuple[Any, ...] = new if isinstance(new, tuple) else (new,)
+    if len(replaced) != len(grads):
         raise RuntimeError(
-            f"Backward hook returned an invalid number of {what}, got {len(new)}, but expected {len(grads)}"
+            f"Backward hook returned an invalid number of {what}, got {len(replaced)}, "
+            f"but expected {len(grads)}"
         )
-    return new
+    return replaced
 
 
 class BackwardHookFunctionBackward(Node):
@@ -191,6 +191,7 @@ class BackwardHookFunctionBackward(Node):
         self.seen = seen
 
     def apply(self, grads: list[Any]) -> Sequence[Any]:
+        """Show the gradients, and pass on what comes back."""
         return list(self.seen(grads))
 
 

@@ -57,7 +57,6 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
-@no_grad()
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Draw from the uniform distribution on [a, b).
 
@@ -65,10 +64,10 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
     >>> bool((tj.nn.init.uniform_(tj.empty(9), 2.0, 3.0) >= 2).all())
     True
     """
-    return tensor.uniform_(a, b, generator=generator)
+    with no_grad():
+        return tensor.uniform_(a, b, generator=generator)
 
 
-@no_grad()
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Draw from the normal distribution.
 
@@ -76,10 +75,10 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
     >>> tj.nn.init.normal_(tj.empty(2, 3)).shape
     tracejit.Size([2, 3])
     """
-    return tensor.normal_(mean, std, generator=generator)
+    with no_grad():
+        return tensor.normal_(mean, std, generator=generator)
 
 
-@no_grad()
 def constant_(tensor: Any, val: float) -> Any:
     """Fill with one value.
 
@@ -87,7 +86,8 @@ def constant_(tensor: Any, val: float) -> Any:
     >>> tj.nn.init.constant_(tj.empty(2), 3.0)
     tensor([3., 3.])
     """
-    return tensor.fill_(val)
+    with no_grad():
+        return tensor.fill_(val)
 
 
 def zeros_(tensor: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from ..device import check_device
 from ..dtypes import DType, get_default_dtype
 from ..tensor import Tensor
-from . import functional as F
+from . import functional as F  # noqa: N812
 from . import init
 from .module import Module
 from .parameter import Parameter
@@ -216,13 +216,13 @@ class Embedding(Module):
         self.padding_idx = _row(padding_idx, num_embeddings)
         self.norm_type = norm_type
         if _weight is None:
-            self.weight = empty_parameter(
-                num_embeddings, embedding_dim, device=device, dtype=dtype
-            )
+            self.weight = empty_parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
             self.reset_parameters()
         else:
             if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+                raise AssertionError(
+                    "Shape of weight does not match num_embeddings and embedding_dim"
+                )
             self.weight = Parameter(_weight)
         if _freeze:
             self.weight.requires_grad_(False)
@@ -241,7 +241,8 @@ class Embedding(Module):
         """Draw new values."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
-            self.weight.detach()[self.padding_idx].zero_()
+            row: Any = self.weight.detach()
+            row[self.padding_idx].zero_()
 
     def forward(self, input: Any) -> Any:
         """The rows at the given indices."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..tensor import Tensor
-from . import hooks as _hooks
+from . import hooks as module_hooks
 from . import state
 from .parameter import Buffer, Parameter
 from .structure import STRUCTURE_VERSION, changed
@@ -38,7 +38,7 @@ class Module(ModuleTree):
 
     training: bool
     _version: int
-    _hooks: _hooks.Hooks | None
+    _hooks: module_hooks.Hooks | None
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
@@ -62,9 +62,10 @@ class Module(ModuleTree):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward``, with hooks if there are any."""
         if self._hooks is None:
             return self.forward(*args, **kwargs)
-        return _hooks.call(self, args, kwargs)
+        return module_hooks.call(self, args, kwargs)
 
     # --- attributes -----------------------------------------------------------------------------------------
 
@@ -132,7 +133,7 @@ class Module(ModuleTree):
     def __delattr__(self, name: str) -> None:
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
-                del table[name]  # type: ignore[attr-defined]
+                del table[name]
                 self._transient.discard(name)
                 break
         else:
@@ -194,15 +195,15 @@ class Module(ModuleTree):
 
     # --- hooks ----------------------------------------------------------------------------------------------
 
-    def _add_hook(self, kind: str, entry: Any, prepend: bool) -> _hooks.HookHandle:
+    def _add_hook(self, kind: str, entry: Any, prepend: bool) -> module_hooks.HookHandle:
         if self._hooks is None:
-            self.__dict__["_hooks"] = _hooks.Hooks()
+            self.__dict__["_hooks"] = module_hooks.Hooks()
         assert self._hooks is not None
         return self._hooks.add(kind, self, entry, prepend)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> _hooks.HookHandle:
+    ) -> module_hooks.HookHandle:
         """Call ``hook(module, args)`` before ``forward``; what it returns replaces the arguments."""
         return self._add_hook("forward_pre", (hook, with_kwargs), prepend)
 
@@ -213,19 +214,19 @@ class Module(ModuleTree):
         prepend: bool = False,
         with_kwargs: bool = False,
         always_call: bool = False,
-    ) -> _hooks.HookHandle:
+    ) -> module_hooks.HookHandle:
         """Call ``hook(module, args, output)`` after ``forward``; what it returns replaces the output."""
         return self._add_hook("forward", (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
-    ) -> _hooks.HookHandle:
+    ) -> module_hooks.HookHandle:
         """Call ``hook(module, grad_output)`` before the module's backward."""
         return self._add_hook("backward_pre", hook, prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
-    ) -> _hooks.HookHandle:
+    ) -> module_hooks.HookHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known."""
         return self._add_hook("backward", hook, prepend)
 
@@ -239,7 +240,9 @@ class Module(ModuleTree):
         keep_vars: bool = False,
     ) -> OrderedDict[str, Any]:
         """Parameters and persistent buffers by dotted name, detached unless ``keep_vars``."""
-        return state.state_dict(self, OrderedDict() if destination is None else destination, prefix, keep_vars)
+        return state.state_dict(
+            self, OrderedDict() if destination is None else destination, prefix, keep_vars
+        )
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -257,4 +260,6 @@ class Module(ModuleTree):
 def kind_name(value: Any) -> str:
     """The name of a value's class as error messages spell it: with its module unless it is a built-in."""
     cls = type(value)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )

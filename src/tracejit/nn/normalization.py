@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType
-from . import functional as F
+from . import functional as F  # noqa: N812
 from . import init
 from .linear import empty_parameter
 from .module import Module
@@ -15,9 +15,7 @@ __all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
 
 
 def _as_shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (
-        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    )
+    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
 class _Affine(Module):
@@ -115,7 +113,9 @@ class RMSNorm(_Affine):
 
     def extra_repr(self) -> str:
         """Shape and options."""
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
 
 
 class GroupNorm(_Affine):

@@ -42,7 +42,9 @@ def state_dict(
         destination[prefix + EXTRA] = module.get_extra_state()
     for name, child in module._modules.items():
         if child is not None:
-            child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+            child.state_dict(
+                destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
+            )
     return destination
 
 

@@ -192,7 +192,9 @@ class ModuleTree:
                 f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype!r}"
             )
         return self._apply(
-            lambda t: cast(t, dtype=dtype) if t.dtype.is_floating_point and t.dtype is not dtype else t
+            lambda t: (
+                cast(t, dtype=dtype) if t.dtype.is_floating_point and t.dtype is not dtype else t
+            )
         )
 
     def type(self: T, dst_type: DType) -> T:

@@ -1,6 +1,7 @@
 """The op table: one entry per op, and the composite functions made of them."""
 
 from . import (
+    comparison,
     contraction,
     elementwise,
     inverse,
@@ -9,6 +10,7 @@ from . import (
     shapes,
     source,
     table,
+    transcendental,
 )
 from .mixin import OperatorMixin, Size, as_method
 
@@ -16,6 +18,7 @@ __all__ = [
     "OperatorMixin",
     "Size",
     "as_method",
+    "comparison",
     "contraction",
     "elementwise",
     "inverse",
@@ -24,4 +27,5 @@ __all__ = [
     "shapes",
     "source",
     "table",
+    "transcendental",
 ]

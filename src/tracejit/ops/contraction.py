@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import DtypeError, ShapeError
 from ..types import TensorType
 from . import shapes
-from .movement import permute
+from .movement import permute, sum_to
 from .namespace import xp
 from .table import Array, Sample, contraction
 
@@ -17,7 +17,8 @@ from .table import Array, Sample, contraction
 def _matmul_type(x: TensorType, y: TensorType) -> TensorType:
     if x.dtype is not y.dtype:
         raise DtypeError(
-            f"expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name} (matmul: {x} @ {y})"
+            f"expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name} "
+            f"(matmul: {x} @ {y})"
         )
     if x.ndim < 2 or y.ndim < 2:
         raise ShapeError(f"matmul: both operands need two dimensions here, got {x} @ {y}")
@@ -37,7 +38,9 @@ def _flat(t: TensorType) -> str:
 
 def _hint(x: TensorType, y: TensorType) -> str:
     if x.shape[-1] == y.shape[-1]:
-        return f"The right operand should have {x.shape[-1]} rows; did you mean to transpose it (.mT)?"
+        return (
+            f"The right operand should have {x.shape[-1]} rows; did you mean to transpose it (.mT)?"
+        )
     if x.shape[-2] == y.shape[-2]:
         return "Did you mean to transpose the left operand (.mT)?"
     return f"The right operand should have {x.shape[-1]} rows."
@@ -52,8 +55,8 @@ def transposed(x: Any) -> Any:
 @contraction(
     _matmul_type,
     grad={
-        "x": lambda g, y: matmul(g, transposed(y)),
-        "y": lambda g, x: matmul(transposed(x), g),
+        "x": lambda g, x_type, y: sum_to(matmul(g, transposed(y)), x_type.shape),
+        "y": lambda g, x, y_type: sum_to(matmul(transposed(x), g), y_type.shape),
     },
     samples=(
         Sample(((3, 4), (4, 5))),

@@ -50,7 +50,9 @@ class Elementwise(Op):
             found = self._promoted[key] = self.promotion(self, infos, attributes)
         return found
 
-    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+    def infer(
+        self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
+    ) -> TensorType:
         _, dtype = self.types(tuple(map(operand_info, operands)), attributes)
         shape = shapes.broadcast(
             self.name, [o.shape for o in operands if isinstance(o, TensorType)], operands
@@ -64,7 +66,9 @@ class Elementwise(Op):
             with np.errstate(all="ignore"):
                 result = self.body(*arrays, **attributes)
         except ValueError:
-            self.infer([_type_of(x) for x in operands], attributes)  # raises the ShapeError, if it is one
+            self.infer(
+                [_type_of(x) for x in operands], attributes
+            )  # raises the ShapeError, if it is one
             raise
         return np.asarray(result, dtype.np, order="C")
 
@@ -83,9 +87,14 @@ def _converted(operand: Array | Scalar, dtype: DType) -> Array:
 
 
 def convert_scalar(value: Scalar, dtype: DType) -> Array:
-    """A Python number as a 0-d array of ``dtype``."""
-    if dtype.is_floating_point or dtype is dtypes.bool_ or isinstance(value, float):
-        return np.asarray(value).astype(dtype.np) if not isinstance(value, int) else np.asarray(float(value) if dtype.is_floating_point else bool(value)).astype(dtype.np)
+    """A Python number as a 0-d array of ``dtype``; integers wrap around, floats truncate towards zero."""
+    if dtype is dtypes.bool_:
+        return np.asarray(bool(value))
+    if dtype.is_floating_point:
+        return np.asarray(float(value)).astype(dtype.np)
+    if isinstance(value, float):
+        with np.errstate(invalid="ignore"):
+            return np.asarray(value).astype(dtype.np)
     bits = dtype.itemsize * 8
     wrapped = int(value) & ((1 << bits) - 1)
     if dtype.is_signed and wrapped >= 1 << (bits - 1):
@@ -105,7 +114,9 @@ class Reduction(Op):
     result_dtype: Callable[[DType], DType]
     check: Callable[[TensorType, Mapping[str, Any]], None] | None = None
 
-    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+    def infer(
+        self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
+    ) -> TensorType:
         x = _tensor_operand(self, operands[0])
         if self.check is not None:
             self.check(x, attributes)
@@ -123,7 +134,9 @@ class Reduction(Op):
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
     if not isinstance(operand, TensorType):
-        raise TypeError(f"{op.name}(): argument 'input' must be Tensor, not {type(operand).__name__}")
+        raise TypeError(
+            f"{op.name}(): argument 'input' must be Tensor, not {type(operand).__name__}"
+        )
     return operand
 
 
@@ -132,13 +145,17 @@ class Movement(Op):
     """Rearranges elements without computing; ``is_view`` when the result aliases the operand's storage.
 
     The index map of a view is what the body does to strides: the compiler obtains it by running the body on a
-    strided array of the operand's layout.
+    strided array of the operand's layout. ``write(base, value, **attributes)`` is ``base`` with ``value`` in the
+    place the view shows; ``None`` for views in which elements share a place.
     """
 
     is_view: bool
     infer_shape: Callable[..., TensorType]
+    write: Callable[..., Any] | None = None
 
-    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+    def infer(
+        self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
+    ) -> TensorType:
         return self.infer_shape(*operands, **attributes)
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
@@ -153,7 +170,9 @@ class Contraction(Op):
 
     infer_type: Callable[..., TensorType]
 
-    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+    def infer(
+        self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
+    ) -> TensorType:
         return self.infer_type(*operands, **attributes)
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
@@ -169,8 +188,9 @@ class Indexing(Contraction):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Source(Contraction):
-    """Makes a tensor out of attributes (full, arange) or of a random key."""
+    """Makes a tensor out of attributes (full, arange) or of a random key.
+
+    ``scalar`` is the element at ``index``; for random sources (operand ``key``) see ``ops.random``.
+    """
 
     scalar: str | None = None
-
-

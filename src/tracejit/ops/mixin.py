@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..dtypes import DType
 from ..types import TensorType
 from . import elementwise as e
+from .comparison import bitwise_not
 from .table import FUNCTIONS
 
 _OPERANDS = (bool, int, float)
@@ -96,7 +97,7 @@ class OperatorMixin:
         return e.abs(self)
 
     def __invert__(self) -> Any:
-        return e.bitwise_not(self)
+        return bitwise_not(self)
 
 
 class Size(tuple[int, ...]):

@@ -10,11 +10,13 @@ import builtins
 from typing import Any
 
 
+from ..dtypes import from_numpy
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from . import shapes
 from .namespace import xp
-from .table import Array, Sample, movement
+from .source import full
+from .table import Array, Sample, convert_scalar, movement
 
 
 def _reshape_type(x: TensorType, *, shape: Shape) -> TensorType:
@@ -27,6 +29,7 @@ def _reshape_type(x: TensorType, *, shape: Shape) -> TensorType:
     _reshape_type,
     is_view=True,
     grad=lambda g, x_type: reshape(g, shape=x_type.shape),
+    write=lambda base, value, shape: reshape(value, shape=tuple(base.shape)),
     samples=(
         Sample(((2, 3, 4),), {"shape": (6, 4)}),
         Sample(((6,),), {"shape": (2, 1, 3)}),
@@ -42,8 +45,11 @@ def reshape(x: Array, *, shape: Shape) -> Array:
 
 def _permute_type(x: TensorType, *, dims: Shape) -> TensorType:
     if sorted(dims) != list(range(x.ndim)):
-        raise ShapeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match "
-                         f"the length of the desired ordering of dimensions i.e. input.dim() = {x.ndim} is not equal to len(dims) = {len(dims)}")
+        raise ShapeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
+            f"of the desired ordering of dimensions i.e. input.dim() = {x.ndim} is not equal to "
+            f"len(dims) = {len(dims)}"
+        )
     return TensorType(tuple(x.shape[d] for d in dims), x.dtype)
 
 
@@ -55,6 +61,7 @@ def _inverse(dims: Shape) -> Shape:
     _permute_type,
     is_view=True,
     grad=lambda g, dims: permute(g, dims=_inverse(dims)),
+    write=lambda base, value, dims: permute(value, dims=_inverse(dims)),
     samples=(
         Sample(((2, 3, 4),), {"dims": (2, 0, 1)}),
         Sample(((2, 3),), {"dims": (1, 0)}),
@@ -68,7 +75,9 @@ def permute(x: Array, *, dims: Shape) -> Array:
 
 def _expand_type(x: TensorType, *, shape: Shape) -> TensorType:
     ahead = len(shape) - x.ndim
-    if ahead < 0 or builtins.any(e not in (1, n) for e, n in zip(x.shape, shape[max(ahead, 0) :], strict=False)):
+    if ahead < 0 or builtins.any(
+        e not in (1, n) for e, n in zip(x.shape, shape[max(ahead, 0) :], strict=False)
+    ):
         raise ShapeError(
             f"The expanded size of the tensor {list(shape)} must match the existing size {list(x.shape)} "
             "at every non-singleton dimension"
@@ -100,7 +109,9 @@ def sum_to(g: Any, shape: Shape) -> Any:
         return g
     ahead = len(g.shape) - len(shape)
     dims = tuple(
-        d for d, extent in enumerate(g.shape) if d < ahead or (shape[d - ahead] == 1 and extent != 1)
+        d
+        for d, extent in enumerate(g.shape)
+        if d < ahead or (shape[d - ahead] == 1 and extent != 1)
     )
     result = sum_op(g, dims=dims, keepdim=True) if dims else g
     return reshape(result, shape=shape) if ahead else result
@@ -117,7 +128,12 @@ def _unsqueeze_type(x: TensorType, *, dims: Shape) -> TensorType:
     _unsqueeze_type,
     is_view=True,
     grad=lambda g, dims: squeeze(g, dims=dims),
-    samples=(Sample(((2, 3),), {"dims": (1,)}), Sample(((2,),), {"dims": (0, 2)}), Sample(((),), {"dims": (0,)})),
+    write=lambda base, value, dims: squeeze(value, dims=dims),
+    samples=(
+        Sample(((2, 3),), {"dims": (1,)}),
+        Sample(((2,),), {"dims": (0, 2)}),
+        Sample(((),), {"dims": (0,)}),
+    ),
 )
 def unsqueeze(x: Array, *, dims: Shape) -> Array:
     """x with extents of one inserted so that they stand at ``dims`` of the result."""
@@ -134,11 +150,16 @@ def _squeeze_type(x: TensorType, *, dims: Shape) -> TensorType:
     _squeeze_type,
     is_view=True,
     grad=lambda g, dims: unsqueeze(g, dims=dims),
+    write=lambda base, value, dims: unsqueeze(value, dims=dims),
     samples=(Sample(((2, 1, 3),), {"dims": (1,)}), Sample(((1, 1),), {"dims": (0, 1)})),
 )
 def squeeze(x: Array, *, dims: Shape) -> Array:
     """x without the extents of one at ``dims``."""
     return xp(x).squeeze(x, axis=dims)
+
+
+def _zeros(g: Any, shape: Shape) -> Any:
+    return full(shape=tuple(shape), value=0, dtype=g.dtype)
 
 
 def _slice_type(x: TensorType, *, starts: Shape, counts: Shape, steps: Shape) -> TensorType:
@@ -161,7 +182,10 @@ def _one_slice(start: int, count: int, step: int) -> builtins.slice:
     _slice_type,
     is_view=True,
     grad=lambda g, x_type, starts, counts, steps: slice_scatter(
-        g.new_zeros(x_type.shape), g, starts=starts, counts=counts, steps=steps
+        _zeros(g, x_type.shape), g, starts=starts, counts=counts, steps=steps
+    ),
+    write=lambda base, value, starts, counts, steps: slice_scatter(
+        base, value, starts=starts, counts=counts, steps=steps
     ),
     samples=(
         Sample(((5, 6),), {"starts": (1, 0), "counts": (3, 3), "steps": (1, 2)}),
@@ -191,7 +215,7 @@ def _slice(x: Any, starts: Shape, counts: Shape, steps: Shape) -> Any:
     is_view=False,
     grad={
         "x": lambda g, value_type, starts, counts, steps: slice_scatter(
-            g, g.new_zeros(value_type.shape), starts=starts, counts=counts, steps=steps
+            g, _zeros(g, value_type.shape), starts=starts, counts=counts, steps=steps
         ),
         "value": lambda g, starts, counts, steps: _slice(g, starts, counts, steps),
     },
@@ -214,7 +238,10 @@ def _diagonal_type(x: TensorType, *, offset: int, dim1: int, dim2: int) -> Tenso
     _diagonal_type,
     is_view=True,
     grad=lambda g, x_type, offset, dim1, dim2: diagonal_scatter(
-        g.new_zeros(x_type.shape), g, offset=offset, dim1=dim1, dim2=dim2
+        _zeros(g, x_type.shape), g, offset=offset, dim1=dim1, dim2=dim2
+    ),
+    write=lambda base, value, offset, dim1, dim2: diagonal_scatter(
+        base, value, offset=offset, dim1=dim1, dim2=dim2
     ),
     samples=(
         Sample(((3, 4),), {"offset": 0, "dim1": 0, "dim2": 1}),
@@ -234,7 +261,7 @@ def diagonal(x: Array, *, offset: int, dim1: int, dim2: int) -> Array:
     is_view=False,
     grad={
         "x": lambda g, value_type, offset, dim1, dim2: diagonal_scatter(
-            g, g.new_zeros(value_type.shape), offset=offset, dim1=dim1, dim2=dim2
+            g, _zeros(g, value_type.shape), offset=offset, dim1=dim1, dim2=dim2
         ),
         "value": lambda g, offset, dim1, dim2: diagonal(g, offset=offset, dim1=dim1, dim2=dim2),
     },
@@ -279,7 +306,12 @@ def _cat_grad(g: Any, position: int, types: tuple[TensorType, ...], dim: int) ->
     samples=(
         Sample(((2, 3), (2, 1), (2, 2)), {"dim": 1}),
         Sample(((2,), (0,), (3,)), {"dim": 0}),
-        Sample(((2, 3), (3, 3)), {"dim": 1}, RuntimeError, "Sizes of tensors must match except in dimension 1"),
+        Sample(
+            ((2, 3), (3, 3)),
+            {"dim": 1},
+            RuntimeError,
+            "Sizes of tensors must match except in dimension 1",
+        ),
     ),
 )
 def cat(*xs: Array, dim: int) -> Array:
@@ -294,7 +326,9 @@ def _pad_type(x: TensorType, *, widths: tuple[tuple[int, int], ...], value: Any)
 @movement(
     _pad_type,
     is_view=False,
-    grad=lambda g, x_type, widths: _slice(g, tuple(a for a, _ in widths), x_type.shape, (1,) * len(widths)),
+    grad=lambda g, x_type, widths: _slice(
+        g, tuple(a for a, _ in widths), x_type.shape, (1,) * len(widths)
+    ),
     samples=(
         Sample(((2, 3),), {"widths": ((1, 0), (0, 2)), "value": 0.5}),
         Sample(((3,),), {"widths": ((2, 2),), "value": 0}),
@@ -302,6 +336,4 @@ def _pad_type(x: TensorType, *, widths: tuple[tuple[int, int], ...], value: Any)
 )
 def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
     """x with ``value`` added before and after along each dimension."""
-    return xp(x).pad(x, widths, constant_values=x.dtype.type(value))
-
-
+    return xp(x).pad(x, widths, constant_values=convert_scalar(value, from_numpy(x.dtype)))

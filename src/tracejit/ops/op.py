@@ -13,17 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from .. import dtypes
-from ..dtypes import DType
 from ..types import Scalar, TensorType
-from . import shapes
 
 Array = Any  # an ndarray of the namespace the op runs in (NumPy, or CuPy on a GPU)
-OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
-PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
-REQUIRED: Any = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
@@ -73,6 +65,7 @@ class Op:
     grads: Mapping[str, GradRule]
     samples: tuple[Sample, ...] = ()
     doc: str = ""
+    dynamic: bool = False  # the result's shape depends on values
 
     @property
     def kind(self) -> str:
@@ -115,7 +108,9 @@ class Op:
         """True when some operand has a gradient rule."""
         return bool(self.grads)
 
-    def infer(self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]) -> TensorType:
+    def infer(
+        self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
+    ) -> TensorType:
         """Type of the result; raises the op's own error for operands it refuses."""
         raise NotImplementedError
 
@@ -151,5 +146,3 @@ def set_dispatcher(apply: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]) 
     """Install the one door every op call goes through (done once by ``tracejit.dispatch``)."""
     global _apply
     _apply = apply
-
-

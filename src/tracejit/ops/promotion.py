@@ -24,7 +24,9 @@ def numeric(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Like :func:`same`, and refuses bool."""
     common = dtypes.result_type_of(infos)
     if common is dtypes.bool_:
-        raise DtypeError(f"{op.name} is not supported for bool tensors; convert with .to(dtype) first")
+        raise DtypeError(
+            f"{op.name} is not supported for bool tensors; convert with .to(dtype) first"
+        )
     return (common,) * len(infos), common
 
 
@@ -59,14 +61,18 @@ def bitwise(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Bools and integers only."""
     common = dtypes.result_type_of(infos)
     if common.is_floating_point:
-        raise DtypeError(f'"{op.name}" not implemented for {common.name}; it takes bool and integer tensors')
+        raise DtypeError(
+            f'"{op.name}" not implemented for {common.name}; it takes bool and integer tensors'
+        )
     return (common,) * len(infos), common
 
 
 def select(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """``where``: a bool condition, then promoted values."""
     if infos[0][0] is not dtypes.bool_:
-        raise DtypeError(f"where expected condition to be a boolean tensor, but got {infos[0][0].name}")
+        raise DtypeError(
+            f"where expected condition to be a boolean tensor, but got {infos[0][0].name}"
+        )
     common = dtypes.result_type_of(infos[1:])
     return (dtypes.bool_, common, common), common
 
@@ -74,3 +80,11 @@ def select(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
 def cast(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """The dtype attribute; the operand stays as it is."""
     return (infos[0][0],), attributes["dtype"]
+
+
+def shift(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+    """Integers only."""
+    common = dtypes.result_type_of(infos)
+    if common.category != "int":
+        raise DtypeError(f'"{op.name}" not implemented for {common.name}; it takes integer tensors')
+    return (common,) * len(infos), common

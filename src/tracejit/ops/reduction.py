@@ -11,7 +11,8 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DimensionError
 from ..types import Shape, TensorType
-from .elementwise import cast, isnan, where
+from .comparison import isnan
+from .elementwise import cast, where
 from .movement import expand, unsqueeze
 from .namespace import xp
 from .table import Array, Sample, reduction
@@ -25,7 +26,10 @@ SHAPES = (
     Sample(((),), {"dims": (), "keepdim": False}),
     Sample(((1, 1),), {"dims": (0,), "keepdim": False}),
 )
-EMPTY = (Sample(((0, 3),), {"dims": (0,), "keepdim": False}), Sample(((3, 0),), {"dims": (0, 1), "keepdim": False}))
+EMPTY = (
+    Sample(((0, 3),), {"dims": (0,), "keepdim": False}),
+    Sample(((3, 0),), {"dims": (0, 1), "keepdim": False}),
+)
 
 
 def accumulated(dtype: DType) -> DType:
@@ -120,13 +124,25 @@ def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool) -> Any:
     return kept(g, x_type, dims, keepdim) * chosen / sum(chosen, dims=dims, keepdim=True)
 
 
-@reduction("max", result_dtype=unchanged, check=nonempty, grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim), samples=SHAPES)
+@reduction(
+    "max",
+    result_dtype=unchanged,
+    check=nonempty,
+    grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim),
+    samples=SHAPES,
+)
 def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The largest element along ``dims``; NaN if one is there."""
     return xp(x).max(x, axis=dims, keepdims=keepdim)
 
 
-@reduction("min", result_dtype=unchanged, check=nonempty, grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim), samples=SHAPES)
+@reduction(
+    "min",
+    result_dtype=unchanged,
+    check=nonempty,
+    grad=lambda g, x, out, dims, keepdim: _extreme_grad(g, x, out, dims, keepdim),
+    samples=SHAPES,
+)
 def amin(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The smallest element along ``dims``; NaN if one is there."""
     return xp(x).min(x, axis=dims, keepdims=keepdim)
@@ -155,10 +171,14 @@ ONE_DIM = (
 @reduction(None, result_dtype=index, check=nonempty, samples=ONE_DIM)
 def argmax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The first position of the largest element along the one dimension in ``dims``."""
-    return xp(x).argmax(x, axis=dims[0], keepdims=keepdim) if dims else xp(x).zeros(x.shape, np.int64)
+    return (
+        xp(x).argmax(x, axis=dims[0], keepdims=keepdim) if dims else xp(x).zeros(x.shape, np.int64)
+    )
 
 
 @reduction(None, result_dtype=index, check=nonempty, samples=ONE_DIM)
 def argmin(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The first position of the smallest element along the one dimension in ``dims``."""
-    return xp(x).argmin(x, axis=dims[0], keepdims=keepdim) if dims else xp(x).zeros(x.shape, np.int64)
+    return (
+        xp(x).argmin(x, axis=dims[0], keepdims=keepdim) if dims else xp(x).zeros(x.shape, np.int64)
+    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
-from .table import Array, source
+from .table import Array, Sample, convert_scalar, source
 
 
 def _full_type(*, shape: Shape, value: Scalar, dtype: DType) -> TensorType:
@@ -18,7 +18,7 @@ def _full_type(*, shape: Shape, value: Scalar, dtype: DType) -> TensorType:
 @source(_full_type, scalar="convert(value, dtype)")
 def full(*, shape: Shape, value: Scalar, dtype: Any) -> Array:
     """A tensor of ``shape`` filled with ``value``."""
-    return np.full(shape, value, dtype.np)
+    return np.full(shape, convert_scalar(value, dtype), dtype.np)
 
 
 def _arange_type(*, start: Scalar, step: Scalar, count: int, dtype: DType) -> TensorType:

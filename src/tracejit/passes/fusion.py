@@ -384,7 +384,7 @@ class Fuser:
         for other in range(len(self.steps)):
             if self.after[other] >> second & 1:
                 self.after[other] = (self.after[other] & ~(1 << second)) | (1 << first)
-        self.after[first] &= ~(1 << second)
+        self.after[first] &= ~((1 << first) | (1 << second))
         self.add_needs(first, mask)
         return first
 

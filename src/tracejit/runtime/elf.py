@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 
-__all__ = ["MalformedObject", "is_elf", "symbols"]
+__all__ = ["MalformedObjectError", "is_elf", "symbols"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -20,7 +20,7 @@ _ABSENT, _RESERVED = 0, 0xFF00  # section numbers
 _LOCAL = 0  # binding
 
 
-class MalformedObject(ValueError):
+class MalformedObjectError(ValueError):
     """An ELF file whose tables do not fit inside it."""
 
 
@@ -36,7 +36,7 @@ def is_elf(data: bytes) -> bool:
 def symbols(data: bytes) -> tuple[set[str], set[str]]:
     """Names a relocatable object defines for others, and names it expects others to define.
 
-    Raises `MalformedObject` when a table or section reaches outside the file.
+    Raises `MalformedObjectError` when a table or section reaches outside the file.
     """
     sections = _sections(data)
     defined: set[str] = set()
@@ -45,13 +45,13 @@ def symbols(data: bytes) -> tuple[set[str], set[str]]:
         if kind != _SYMTAB:
             continue
         if link >= len(sections):
-            raise MalformedObject("symbol table without names")
+            raise MalformedObjectError("symbol table without names")
         _, names_at, names_size, _ = sections[link]
         strings = data[names_at : names_at + names_size]
         table = data[offset : offset + size - size % _SYMBOL.size]
         for name_at, info, _, section, _, _ in _SYMBOL.iter_unpack(table):
             if _ABSENT < section < _RESERVED and section >= len(sections):
-                raise MalformedObject("symbol in a section that does not exist")
+                raise MalformedObjectError("symbol in a section that does not exist")
             if name_at and section == _ABSENT:
                 needed.add(_string(strings, name_at))
             elif name_at and info >> 4 != _LOCAL:
@@ -62,21 +62,21 @@ def symbols(data: bytes) -> tuple[set[str], set[str]]:
 def _sections(data: bytes) -> list[tuple[int, int, int, int]]:
     """(type, offset, size, link) of every section, each inside the file."""
     if len(data) < _HEADER.size:
-        raise MalformedObject("shorter than its header")
+        raise MalformedObjectError("shorter than its header")
     header = _HEADER.unpack_from(data)
     kind, table, entry_size, count = header[1], header[6], header[11], header[12]
     if kind != _RELOCATABLE or entry_size != _SECTION.size or count == 0:
-        raise MalformedObject("not a relocatable object")
+        raise MalformedObjectError("not a relocatable object")
     if table + count * entry_size > len(data):
-        raise MalformedObject("cut off before its section table")
+        raise MalformedObjectError("cut off before its section table")
     sections = []
     for index in range(count):
         fields = _SECTION.unpack_from(data, table + index * entry_size)
         _, section_kind, _, _, offset, size, link, info, _, _ = fields
         if section_kind != _NOBITS and offset + size > len(data):
-            raise MalformedObject("a section reaches past the end of the file")
+            raise MalformedObjectError("a section reaches past the end of the file")
         if section_kind == _RELA and info >= count:
-            raise MalformedObject("relocations of a section that does not exist")
+            raise MalformedObjectError("relocations of a section that does not exist")
         sections.append((section_kind, offset, size, link))
     return sections
 
@@ -84,5 +84,5 @@ def _sections(data: bytes) -> list[tuple[int, int, int, int]]:
 def _string(strings: bytes, start: int) -> str:
     end = strings.find(b"\0", start)
     if start >= len(strings) or end < 0:
-        raise MalformedObject("a symbol name outside the name table")
+        raise MalformedObjectError("a symbol name outside the name table")
     return strings[start:end].decode("utf-8", "replace")

@@ -1,27 +1,27 @@
 """Object code becomes callable addresses.
 
 Kernels are kept as relocatable object code (see `store`). Loading one means handing it to LLVM's
-runtime linker, which takes some 35 microseconds and runs no compiler. All objects share one
-execution engine, because an engine of its own costs each object 0.6 ms and 50 KiB; a further
-engine is opened only when two different objects define the same symbol, since one engine keeps one
-definition per name. Loaded code is never unloaded: programs hold its addresses.
+JITLink, which takes some 0.2 ms and runs no compiler. (LLVM's older linker is faster but places an
+object's constants wherever there is room: more than 2 GiB from its code they are silently read
+from the wrong place. JITLink lays out each object as a whole.) Loaded code is never unloaded:
+programs hold its addresses, and threads may be inside it when the interpreter exits.
 
-LLVM ends the process when it is handed a damaged object or one that needs a symbol nobody
-defines, so everything it would die of is checked here first and raised as `LoadError`.
+Every object is a library of its own, so equal names in different objects are no conflict.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import itertools
 import os
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracejit.runtime.elf import MalformedObject, is_elf, symbols
+from tracejit.runtime.elf import MalformedObjectError, is_elf, symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["LoadError", "load_object", "loaded_count"]
 
@@ -30,19 +30,11 @@ class LoadError(RuntimeError):
     """Object code that cannot be linked into this process."""
 
 
-@dataclass
-class _Engine:
-    """One LLVM execution engine and the symbols its objects define."""
-
-    engine: Any
-    symbols: set[str] = field(default_factory=set)
-
-
 _lock = threading.Lock()
-_engines: list[_Engine] = []
-_retired: list[_Engine] = []
-_objects: dict[bytes, _Engine] = {}
+_linker: Any = None
+_libraries: dict[bytes, str] = {}
 _addresses: dict[tuple[str, bytes], int] = {}
+_numbers = itertools.count()
 
 
 def _reset_lock() -> None:
@@ -55,15 +47,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_lock)
 
 
-def load_object(object_code: bytes, symbol: str) -> int:
+def load_object(object_code: bytes, symbol: str, imports: Mapping[str, int] | None = None) -> int:
     """Link relocatable object code into the process and return the address of `symbol`.
 
     The memory stays for the life of the process. The same bytes are linked once, however often
     and for whichever of their symbols they are asked for; the same symbol of other bytes is
-    another function.
+    another function. `imports` are addresses of functions the object calls; others are looked for
+    in the process.
 
     Raises `LoadError` when the object is damaged, is for another machine, does not define
-    `symbol`, or needs a symbol that the process lacks.
+    `symbol`, or needs a symbol that nobody defines.
 
     >>> load_object(b"not an object", "f")
     Traceback (most recent call last):
@@ -75,73 +68,87 @@ def load_object(object_code: bytes, symbol: str) -> int:
     if address is not None:
         return address
     with _lock:
-        slot = _objects.get(digest)
-        if slot is None:
-            slot = _objects[digest] = _link(object_code, symbol)
-        address = int(slot.engine.get_function_address(symbol))
-        if address == 0:
-            raise LoadError(f"cannot load {symbol!r}: the object does not define that symbol")
+        if digest in _libraries:
+            address = _look_up(_libraries[digest], symbol)
+        else:
+            address = _link(object_code, digest, symbol, imports or {})
         _addresses[symbol, digest] = address
         return address
 
 
 def loaded_count() -> int:
     """How many distinct objects this process has linked."""
-    return len(_objects)
+    return len(_libraries)
 
 
-def _link(object_code: bytes, symbol: str) -> _Engine:
+def _link(object_code: bytes, digest: bytes, symbol: str, imports: Mapping[str, int]) -> int:
     import llvmlite.binding as llvm
 
-    defined = _defined(object_code, symbol)
-    slot = _engine_without(defined)
+    found = _imports(object_code, symbol, imports)
+    library = f"object{next(_numbers)}"
+    builder = llvm.JITLibraryBuilder().add_object_img(object_code).export_symbol(symbol)
+    if found is None:
+        found = imports
+        builder.add_current_process()
+    for name, address in found.items():
+        builder.import_symbol(name, address)
+    address = _kept(symbol, lambda linker: builder.link(linker, library))
+    _libraries[digest] = library
+    return address
+
+
+def _look_up(library: str, symbol: str) -> int:
+    return _kept(symbol, lambda linker: linker.lookup(library, symbol))
+
+
+def _kept(symbol: str, link: Callable[[Any], Any]) -> int:
+    """The address of `symbol` in what `link` makes, which then lives for ever."""
     try:
-        reference = llvm.ObjectFileRef.from_data(object_code)
-        slot.engine.add_object_file(reference)
-        slot.engine.finalize_object()
-    except Exception as error:
-        # The engine may hold half an object: keep it alive for the code it already serves, but
-        # let nothing else be added to it.
-        _engines.remove(slot)
-        _retired.append(slot)
+        tracker = link(_the_linker())
+    except RuntimeError as error:
         raise LoadError(f"cannot load {symbol!r}: {error}") from error
-    slot.symbols |= defined
-    return slot
+    address = int(tracker[symbol])
+    tracker.detach()  # its end would unload the code
+    return address
 
 
-def _engine_without(defined: set[str]) -> _Engine:
-    for slot in _engines:
-        if slot.symbols.isdisjoint(defined):
-            return slot
-    slot = _Engine(_create_engine())
-    _engines.append(slot)
-    return slot
+def _the_linker() -> Any:
+    global _linker
+    if _linker is None:
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", jit=True)
+        _linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
+        # One reference that nobody gives back: at exit too the code has to stay.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_linker))
+    return _linker
 
 
-def _create_engine() -> Any:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-
-
-def _defined(object_code: bytes, symbol: str) -> set[str]:
-    """The symbols an object defines; raises for what LLVM would end the process on."""
+def _imports(object_code: bytes, symbol: str, given: Mapping[str, int]) -> dict[str, int] | None:
+    """Addresses of what an object needs, None for "ask the process"; raises for what is wrong."""
     if not is_elf(object_code):
         _check_foreign_format(object_code, symbol)
-        return {symbol}
+        return None
     try:
         defined, needed = symbols(object_code)
-    except MalformedObject as error:
+    except MalformedObjectError as error:
         raise LoadError(f"cannot load {symbol!r}: damaged object code ({error})") from error
     if symbol not in defined:
         raise LoadError(f"cannot load {symbol!r}: the object does not define that symbol")
-    missing = sorted(_unresolvable(needed))
+    found = {name: given.get(name) or _in_process(name) for name in needed}
+    missing = sorted(name for name, address in found.items() if not address)
     if missing:
         raise LoadError(f"cannot load {symbol!r}: no definition of {', '.join(missing)}")
-    return defined
+    return found
+
+
+def _in_process(name: str) -> int:
+    for library in (ctypes.pythonapi, ctypes.CDLL(None)):
+        if hasattr(library, name):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    return 0
 
 
 def _check_foreign_format(object_code: bytes, symbol: str) -> None:
@@ -149,18 +156,3 @@ def _check_foreign_format(object_code: bytes, symbol: str) -> None:
     if object_code[:4] == b"\xcf\xfa\xed\xfe" or object_code[:2] in (b"\x64\x86", b"\x64\xaa"):
         return
     raise LoadError(f"cannot load {symbol!r}: not object code of this platform")
-
-
-def _unresolvable(names: Iterable[str]) -> set[str]:
-    import ctypes
-
-    import llvmlite.binding as llvm
-
-    missing = set()
-    for name in names:
-        if name == "_GLOBAL_OFFSET_TABLE_" or llvm.address_of_symbol(name):
-            continue
-        # libc may keep memcpy and friends out of LLVM's own view but in the process's.
-        if not hasattr(ctypes.pythonapi, name):
-            missing.add(name)
-    return missing

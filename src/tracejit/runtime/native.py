@@ -110,11 +110,11 @@ def native() -> Native:
 
 
 def _load() -> Native:
-    can_block = _register_symbols()
+    imports, can_block = _imports()
     triple = process_triple()
     code = native_object(module_text(triple), triple)
     addresses = {
-        name: load_object(code, f"tracejit_{name}")
+        name: load_object(code, f"tracejit_{name}", imports)
         for name in ("launch", "worker", "wake", "spin", "run_bytes", "run_ints")
     }
     word, pointer = ctypes.c_int64, ctypes.c_void_p
@@ -169,20 +169,17 @@ def _compile(text: str, triple: str) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _register_symbols() -> bool:
-    """Tell LLVM the addresses of the external functions; whether the POSIX ones exist."""
-    import llvmlite.binding as llvm
-
+def _imports() -> tuple[dict[str, int], bool]:
+    """Addresses of the external functions, and whether the POSIX ones are among them."""
+    addresses = {name: _address(name) for name in _PYTHON}
     can_block = True
-    for name in _PYTHON:
-        llvm.add_symbol(f"tracejit_x_{name}", _address(name))
     for name in _POSIX:
         try:
-            address = _address(name)
+            addresses[name] = _address(name)
         except LoadError:
-            can_block, address = False, _address("PyErr_Occurred")  # linked, never called
-        llvm.add_symbol(f"tracejit_x_{name}", address)
-    return can_block
+            can_block = False
+            addresses[name] = _address("PyErr_Occurred")  # linked, never called
+    return {f"tracejit_x_{name}": address for name, address in addresses.items()}, can_block
 
 
 def _address(name: str) -> int:

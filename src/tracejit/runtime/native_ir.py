@@ -72,8 +72,8 @@ def module_text(triple: str) -> str:
     return f'target triple = "{triple}"\n{declaration}\n' + text.replace("PAUSE", pause)
 
 
-# Every external function carries a prefix and is registered by address before loading, so nothing
-# depends on what the dynamic linker happens to export.
+# Every external function carries a prefix and is linked by address, so nothing depends on what the
+# dynamic linker happens to export.
 _EXTERNAL = """
 declare i32 @tracejit_x_pthread_mutex_lock(ptr)
 declare i32 @tracejit_x_pthread_mutex_unlock(ptr)

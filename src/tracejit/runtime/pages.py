@@ -7,6 +7,7 @@ hold a reference to it and not to something beneath.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 
 import numpy as np
@@ -22,7 +23,7 @@ def aligned_array(nbytes: int) -> np.ndarray:
     """A uint8 array of `nbytes` bytes whose address is a multiple of 64."""
     raw = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return np.frombuffer(memoryview(raw)[start : start + nbytes], dtype=np.uint8)
+    return np.frombuffer(memoryview(raw.data)[start : start + nbytes], dtype=np.uint8)
 
 
 def map_pages(nbytes: int) -> np.ndarray:
@@ -45,8 +46,6 @@ def map_pages(nbytes: int) -> np.ndarray:
     whole = np.frombuffer(pages, dtype=np.uint8)
     start = -whole.ctypes.data % _HUGE_PAGE
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
+        with contextlib.suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:
-            pass  # a kernel without huge pages
     return np.frombuffer(memoryview(pages)[start : start + nbytes], dtype=np.uint8)

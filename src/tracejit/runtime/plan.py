@@ -140,9 +140,16 @@ def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layou
             assert new.op is not None
             new = builder.emit(new.op, (source,), new.attributes, new.line)
         mapping[statement] = new
-    legal = builder.finish([mapping[v] for v in graph.outputs])
+    legal = builder.finish([_own_memory(builder, mapping[v]) for v in graph.outputs])
     live = _live(legal)
     return Graph(legal.name, legal.inputs, tuple(v for v in legal.values if v in live), legal.outputs), layouts
+
+
+def _own_memory(builder: Builder, value: Value) -> Value:
+    """An output must be computed, not shown: copy inputs and views."""
+    if value.op is None or is_view(value):
+        return builder.emit(elementwise.clone, (value,), {}, value.line)
+    return value
 
 
 def _live(graph: Graph) -> set[Value]:

@@ -12,7 +12,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,12 @@ _MODULES = (
 
 @lru_cache(maxsize=1)
 def _functions() -> dict[str, Callable[..., Any]]:
-    found = {}
-    for module in _MODULES:
-        for name, value in vars(module).items():
-            if inspect.isfunction(value) and value.__module__ == module.__name__:
-                found[name] = value
+    found = {
+        name: value
+        for module in _MODULES
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+    }
     return {**found, **_integer_functions()}
 
 
@@ -81,7 +82,7 @@ def function_names() -> tuple[str, ...]:
     return tuple(_functions())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _sources(module_name: str) -> dict[str, str]:
     text = inspect.getsource(sys.modules[module_name])
     lines = text.splitlines(keepends=True)

@@ -9,7 +9,7 @@ from tracejit.scalar_math.exponential import (
     expm1_f32,
     expm1_f64,
 )
-from tracejit.scalar_math.logarithm import log1p_f32, log1p_f64, log_f32, log_f64
+from tracejit.scalar_math.logarithm import log1p_f32, log1p_f64
 from tracejit.scalar_math.primitives import (
     copysign_f32,
     copysign_f64,
@@ -95,41 +95,45 @@ def cosh_f64(x: f64) -> f64:
 def asinh_f32(x: f32) -> f32:
     """The inverse hyperbolic sine of x."""
     a = fabs_f32(x)
-    large = a > float32(4096.0)
+    # Beyond, asinh(x) is log(2 x), and log1p(x) is log(x).
+    large = a > float32(67108864.0)
     b = select(large, float32(1.0), a)
     z = b * b
-    near = log1p_f32(b + z / (float32(1.0) + sqrt_f32(z + float32(1.0))))
-    far = log_f32(a) + float32(0.6931472)
-    return copysign_f32(select(large, far, near), x)
+    near = b + z / (float32(1.0) + sqrt_f32(z + float32(1.0)))
+    y = log1p_f32(select(large, a, near))
+    return copysign_f32(select(large, y + float32(0.6931472), y), x)
 
 
 def asinh_f64(x: f64) -> f64:
     """The inverse hyperbolic sine of x."""
     a = fabs_f64(x)
-    large = a > float64(268435456.0)
+    # Beyond, asinh(x) is log(2 x), and log1p(x) is log(x).
+    large = a > float64(18014398509481984.0)
     b = select(large, float64(1.0), a)
     z = b * b
-    near = log1p_f64(b + z / (float64(1.0) + sqrt_f64(z + float64(1.0))))
-    far = log_f64(a) + float64(0.6931471805599453)
-    return copysign_f64(select(large, far, near), x)
+    near = b + z / (float64(1.0) + sqrt_f64(z + float64(1.0)))
+    y = log1p_f64(select(large, a, near))
+    return copysign_f64(select(large, y + float64(0.6931471805599453), y), x)
 
 
 def acosh_f32(x: f32) -> f32:
     """The inverse hyperbolic cosine of x, nan below 1."""
-    large = x > float32(4096.0)
+    # Beyond, acosh(x) is log(2 x), and log1p(x) is log(x).
+    large = x > float32(67108864.0)
     t = select(large, float32(1.0), x - float32(1.0))
-    near = log1p_f32(t + sqrt_f32(float32(2.0) * t + t * t))
-    far = log_f32(x) + float32(0.6931472)
-    return select(x < float32(1.0), float32(nan), select(large, far, near))
+    y = log1p_f32(select(large, x, t + sqrt_f32(float32(2.0) * t + t * t)))
+    y = select(large, y + float32(0.6931472), y)
+    return select(x < float32(1.0), float32(nan), y)
 
 
 def acosh_f64(x: f64) -> f64:
     """The inverse hyperbolic cosine of x, nan below 1."""
-    large = x > float64(268435456.0)
+    # Beyond, acosh(x) is log(2 x), and log1p(x) is log(x).
+    large = x > float64(18014398509481984.0)
     t = select(large, float64(1.0), x - float64(1.0))
-    near = log1p_f64(t + sqrt_f64(float64(2.0) * t + t * t))
-    far = log_f64(x) + float64(0.6931471805599453)
-    return select(x < float64(1.0), float64(nan), select(large, far, near))
+    y = log1p_f64(select(large, x, t + sqrt_f64(float64(2.0) * t + t * t)))
+    y = select(large, y + float64(0.6931471805599453), y)
+    return select(x < float64(1.0), float64(nan), y)
 
 
 def atanh_f32(x: f32) -> f32:

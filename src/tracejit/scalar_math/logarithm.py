@@ -7,6 +7,7 @@ combined so that the rounding of f^2/2 is the only one that counts.
 
 from __future__ import annotations
 
+from tracejit.scalar_math.exponential import exp_f32, exp_f64
 from tracejit.scalar_math.primitives import (
     bits_f32,
     bits_f64,
@@ -28,7 +29,6 @@ from tracejit.scalar_math.primitives import (
     uint32,
     uint64,
 )
-from tracejit.scalar_math.exponential import exp_f32, exp_f64
 
 
 def normal_bits_f32(x: f32) -> i32:

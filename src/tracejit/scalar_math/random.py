@@ -26,8 +26,12 @@ from tracejit.scalar_math.primitives import (
     uint32,
     uint64,
 )
-from tracejit.scalar_math.trigonometric import cos_reduced_f32, cos_reduced_f64
-from tracejit.scalar_math.trigonometric import sin_reduced_f32, sin_reduced_f64
+from tracejit.scalar_math.trigonometric import (
+    cos_reduced_f32,
+    cos_reduced_f64,
+    sin_reduced_f32,
+    sin_reduced_f64,
+)
 
 
 def mulhi_u32(a: u32, b: u32) -> u32:

@@ -1,8 +1,8 @@
 """erf and erfc, in single and double precision.
 
-Near zero erf(x) = x P(x^2). Beyond, erfc(a) = exp(-a^2) Q(t) / (1 + 2 a) with t = (a - k) / (a + k), which maps the whole
-half line to a short interval where Q is nearly constant. exp(-a^2) is taken of the exact square, as a high part and a
-correction, because an error in the exponent is magnified by a^2.
+Near zero erf(x) = x + x P(x^2). Beyond, erfc(a) = exp(-a^2) Q(t) / (1 + 2 a) with t = (a - k) / (a + k), which maps
+the whole half line to a short interval where Q is nearly constant. exp(-a^2) is taken of the exact square, as a high
+part and a correction, because an error in the exponent is magnified by a^2.
 """
 
 from __future__ import annotations

@@ -32,15 +32,16 @@ from tracejit.scalar_math.primitives import (
 )
 
 
-def window_f32(exponent: i64, word: i64) -> u64:
-    """64 bits of 2/pi from bit `exponent - 152` after the binary point (64-bit word 0 or 1 of the window)."""
+def window_f32(exponent: i64, first: u64, second: u64, third: u64, fourth: u64) -> u64:
+    """64 bits of 2/pi, `exponent - 88` bits into the given words (at most two words and 39 bits)."""
     start = exponent - int64(88)
     start = select(start < int64(0), int64(0), start)
-    index = (start >> int64(6)) + word
+    one = start >= int64(64)
+    two = start >= int64(128)
     shift = uint64(start & int64(63))
-    high = two_over_pi_word(index) << shift
-    low = (two_over_pi_word(index + int64(1)) >> uint64(1)) >> (uint64(63) - shift)
-    return high | low
+    high = select(two, third, select(one, second, first)) << shift
+    next_word = select(two, fourth, select(one, third, second))
+    return high | ((next_word >> uint64(1)) >> (uint64(63) - shift))
 
 
 def turn_bits_f32(x: f32) -> u64:
@@ -48,8 +49,14 @@ def turn_bits_f32(x: f32) -> u64:
     bits = bits_f32(x) & uint32(0x7FFFFFFF)
     exponent = int64(bits >> uint32(23))
     mantissa = uint64((bits & uint32(0x7FFFFF)) | uint32(0x800000))
-    low = window_f32(exponent, int64(1)) >> uint64(32)
-    return mantissa * window_f32(exponent, int64(0)) + ((mantissa * low) >> uint64(32))
+    # Words of 2/pi after one of zeros; selecting among constants is faster than gathering from a table.
+    a = uint64(0xA2F9836E4E441529)
+    b = uint64(0xFC2757D1F534DDC0)
+    c = uint64(0xDB6295993C439041)
+    d = uint64(0xFE5163ABDEBBC561)
+    high = window_f32(exponent, uint64(0), a, b, c)
+    low = window_f32(exponent, a, b, c, d) >> uint64(32)
+    return mantissa * high + ((mantissa * low) >> uint64(32))
 
 
 def quarter_turns_f32(x: f32) -> u64:

@@ -1,0 +1,259 @@
+"""Derivatives of functions: Jacobians, Hessians and their products with vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import AutogradError
+from ..modes import MODES
+from ..ops.movement import reshape
+from ..ops.source import full
+from .entry import grad
+
+Tensors = Any  # a tensor or a tuple of tensors, as given
+
+
+def vjp(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    v: Tensors = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """``(func(*inputs), v^T J)``; ``v`` may be left out for an output of one element.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([1.0, 2.0])
+    >>> tj.autograd.functional.vjp(lambda x: x * x, x, tj.tensor([1.0, 1.0]))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    with _Recording():
+        arguments = _fresh(inputs, create_graph)
+        outputs = func(*arguments)
+        found = _gradients(_tuple(outputs), arguments, _vectors(v, outputs), create_graph, strict)
+    return _plain(outputs, create_graph), _like(inputs, _plain_all(found, create_graph))
+
+
+def jvp(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    v: Tensors = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """``(func(*inputs), J v)``, by differentiating ``v^T J`` with respect to ``v`` (the double-backward trick).
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([1.0, 2.0])
+    >>> tj.autograd.functional.jvp(lambda x: x * x, x, tj.tensor([1.0, 0.0]))
+    (tensor([1., 4.]), tensor([2., 0.]))
+    """
+    with _Recording():
+        arguments = _fresh(inputs, create_graph)
+        outputs = func(*arguments)
+        results = _tuple(outputs)
+        dummies = tuple(_full(o, 0).requires_grad_() for o in results)
+        first = _gradients(results, arguments, dummies, True, strict)
+        products = _gradients(first, dummies, _vectors(v, inputs), create_graph, False)
+    return _plain(outputs, create_graph), _like(outputs, _plain_all(products, create_graph))
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """All first derivatives: for one input and one output, a tensor of shape ``output.shape + input.shape``; for
+    tuples, nested tuples indexed ``[output][input]``.
+
+    >>> import tracejit as tj
+    >>> tj.autograd.functional.jacobian(lambda x: x * x, tj.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    with _Recording():
+        arguments = _fresh(inputs, create_graph)
+        outputs = func(*arguments)
+        blocks = tuple(
+            _like(inputs, _rows(o, arguments, create_graph, strict)) for o in _tuple(outputs)
+        )
+    return _like(outputs, blocks)
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """All second derivatives of a function with one element: the Jacobian of its gradient.
+
+    >>> import tracejit as tj
+    >>> tj.autograd.functional.hessian(lambda x: (x * x * x).sum(), tj.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+
+    def gradient(*arguments: Any) -> Any:
+        return _like(inputs, _of_scalar(func, arguments))
+
+    return jacobian(gradient, inputs, create_graph=create_graph, strict=strict)
+
+
+def vhp(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    v: Tensors = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """``(func(*inputs), v^T H)`` of a function with one element."""
+    with _Recording():
+        arguments = _fresh(inputs, create_graph)
+        output = func(*arguments)
+        first = _gradients((output,), arguments, (None,), True, strict)
+        found = _gradients(first, arguments, _vectors(v, inputs), create_graph, False)
+    return _plain(output, create_graph), _like(inputs, _plain_all(found, create_graph))
+
+
+def hvp(
+    func: Callable[..., Any],
+    inputs: Tensors,
+    v: Tensors = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """``(func(*inputs), H v)`` of a function with one element; equal to :func:`vhp` as H is symmetric.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([1.0, 2.0])
+    >>> tj.autograd.functional.hvp(lambda x: (x * x * x).sum(), x, tj.tensor([1.0, 1.0]))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
+    return vhp(func, inputs, v, create_graph, strict)
+
+
+class _Recording:
+    """The tape on, for the time of a derivative."""
+
+    def __enter__(self) -> None:
+        self.before, MODES.grad = MODES.grad, True
+
+    def __exit__(self, *_: object) -> None:
+        MODES.grad = self.before
+
+
+def _tuple(value: Tensors) -> tuple[Any, ...]:
+    return (value,) if hasattr(value, "_edge") else tuple(value)
+
+
+def _like(given: Tensors, values: Sequence[Any]) -> Any:
+    """A tuple where a tuple was given, else its one entry."""
+    return values[0] if hasattr(given, "_edge") else tuple(values)
+
+
+def _full(like: Any, value: float) -> Any:
+    return full(shape=like.type.shape, value=value, dtype=like.dtype)
+
+
+def _fresh(inputs: Tensors, create_graph: bool) -> tuple[Any, ...]:
+    """The inputs as leaves of their own, or (``create_graph``) as new tensors with their history."""
+    if create_graph:
+        return tuple(
+            reshape(x, shape=x.type.shape) if x.requires_grad else x.detach().requires_grad_()
+            for x in _tuple(inputs)
+        )
+    return tuple(x.detach().requires_grad_() for x in _tuple(inputs))
+
+
+def _vectors(v: Tensors, like: Tensors) -> tuple[Any, ...]:
+    """The vectors of a product, checked against what they multiply; ones for a single element."""
+    targets = _tuple(like)
+    if v is None:
+        if len(targets) != 1 or targets[0].type.numel != 1:
+            raise AutogradError(
+                "The vector v can only be None if the user-provided function returns a single Tensor "
+                "with a single element."
+            )
+        return (_full(targets[0], 1),)
+    vectors = _tuple(v)
+    for x, target in zip(vectors, targets, strict=True):
+        if x.type.shape != target.type.shape:
+            raise AutogradError(f"v has size {list(x.type.shape)} but should have {list(target.type.shape)}")
+    return vectors
+
+
+def _gradients(
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    seeds: Sequence[Any],
+    create_graph: bool,
+    strict: bool,
+) -> tuple[Any, ...]:
+    """``grad`` with zeros for what does not depend (``RuntimeError`` when ``strict``)."""
+    pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    if not pairs:
+        found: tuple[Any, ...] = (None,) * len(inputs)
+    else:
+        found = grad(
+            [o for o, _ in pairs],
+            inputs,
+            [s for _, s in pairs],
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=True,
+        )
+    if strict and any(g is None for g in found):
+        raise AutogradError("an output is independent of an input; this is not allowed in strict mode")
+    return tuple(_full(x, 0) if g is None else g for g, x in zip(found, inputs, strict=True))
+
+
+def _of_scalar(func: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
+    output = func(*arguments)
+    if not hasattr(output, "_edge") or output.type.numel != 1:
+        raise AutogradError("The function given to hessian should return a single Tensor with one element")
+    return _gradients((output,), arguments, (None,), True, False)
+
+
+def _rows(output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
+    """One Jacobian block per input, a backward pass for each element of the output."""
+    count = output.type.numel
+    rows = []
+    for element in range(count):
+        seed = np.zeros(output.type.shape, output.dtype.np)
+        seed.reshape(-1)[element] = 1
+        rows.append(_gradients((output,), inputs, (output._wrap(seed),), create_graph, strict))
+    return [
+        _stacked([row[position] for row in rows], output.type.shape, x, create_graph)
+        for position, x in enumerate(inputs)
+    ]
+
+
+def _stacked(rows: list[Any], shape: tuple[int, ...], x: Any, create_graph: bool) -> Any:
+    from ..ops.movement import cat
+
+    target = (*shape, *x.type.shape)
+    if not rows:
+        return full(shape=target, value=0, dtype=x.dtype)
+    flat = [reshape(row, shape=(1, x.type.numel)) for row in rows]
+    block = reshape(cat(*flat, dim=0), shape=target)
+    return block if create_graph else block.detach()
+
+
+def _plain(value: Tensors, create_graph: bool) -> Any:
+    """Without history, unless it is wanted."""
+    if create_graph:
+        return value
+    return _like(value, _plain_all(_tuple(value), False))
+
+
+def _plain_all(values: Sequence[Any], create_graph: bool) -> tuple[Any, ...]:
+    return tuple(values) if create_graph else tuple(x.detach() for x in values)

@@ -1,0 +1,87 @@
+"""Small helpers of the composite functions: argument checks and conversions."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from ... import dtypes
+from ...dtypes import DType
+from ...errors import ArgumentError
+from ...types import Shape
+from .. import shapes
+from ..elementwise import cast
+from ..mixin import OperatorMixin
+from ..source import full
+
+Tensor = Any  # an eager tensor or an IR value: a composite works on either
+Number = bool | int | float
+
+
+def is_tensor(x: object) -> builtins.bool:
+    """Is ``x`` an eager tensor or an IR value?"""
+    return isinstance(x, OperatorMixin)
+
+
+def check_tensor(name: str, x: object, argument: str = "input", position: int = 1) -> None:
+    """Raise ``TypeError`` unless ``x`` is a tensor."""
+    if not isinstance(x, OperatorMixin):
+        raise ArgumentError(
+            f"{name}(): argument '{argument}' (position {position}) must be Tensor, "
+            f"not {type(x).__name__}"
+        )
+
+
+def shape_of(x: Tensor) -> Shape:
+    """The extents as a plain tuple."""
+    shape: Shape = x.type.shape
+    return shape
+
+
+def dim_of(dim: int, x: Tensor, *, extra: int = 0) -> int:
+    """``dim`` counted from the front."""
+    return shapes.normalize_dim(dim, len(x.type.shape), extra=extra)
+
+
+def dims_of(dim: int | Sequence[int] | None, x: Tensor) -> Shape:
+    """Sorted dimensions counted from the front; None means all."""
+    return shapes.normalize_dims(dim, len(x.type.shape))
+
+
+def as_type(x: Tensor, dtype: DType) -> Tensor:
+    """``x`` in ``dtype``, itself when it has it."""
+    return x if x.type.dtype is dtype else cast(x, dtype=dtype)
+
+
+def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
+    """A tensor filled with ``value``."""
+    return full(shape=shape, value=value, dtype=dtype)
+
+
+def as_tensor_like(value: Tensor | Number, x: Tensor) -> Tensor:
+    """``value`` itself, or a 0-d tensor of the dtype of ``x``."""
+    return value if is_tensor(value) else constant(value, x.type.dtype)
+
+
+def promoted(*xs: Tensor | Number) -> DType:
+    """The dtype an elementwise op on ``xs`` would compute in."""
+    return dtypes.result_type_of(
+        (dtypes.of_scalar(x), 0) if isinstance(x, (int, float)) else (x.dtype, 2 if x.ndim else 1)
+        for x in xs
+    )
+
+
+def upcast(x: Tensor) -> Tensor:
+    """Half precision as float32: composites of many steps round once, at the end."""
+    dtype = x.type.dtype
+    if dtype.is_floating_point and dtype.itemsize == 2:
+        return cast(x, dtype=dtypes.float32)
+    return x
+
+
+def require_float(name: str, x: Tensor) -> None:
+    """Raise ``RuntimeError`` unless ``x`` is floating point."""
+    check_tensor(name, x)
+    if not x.type.dtype.is_floating_point:
+        raise RuntimeError(f'"{name}" not implemented for {x.type.dtype.title!r}')

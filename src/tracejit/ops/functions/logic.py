@@ -1,0 +1,201 @@
+"""Comparison and logic as PyTorch spells them, and the selection functions."""
+
+from __future__ import annotations
+
+import builtins
+
+from ...dtypes import bool_
+from .. import comparison as c
+from .. import elementwise as e
+from .. import reduction as r
+from ..table import alias, function
+from .common import Number, Tensor, as_tensor_like, as_type, check_tensor, is_tensor
+
+publish = function()
+for _op in (
+    *(c.eq, c.ne, c.lt, c.le, c.gt, c.ge),
+    *(c.logical_and, c.logical_or, c.logical_xor, c.logical_not),
+    *(c.bitwise_and, c.bitwise_or, c.bitwise_xor, c.bitwise_left_shift, c.bitwise_right_shift),
+    *(c.isnan, c.isinf, c.isfinite),
+):
+    publish(_op)
+for _name, _target in {
+    "not_equal": c.ne,
+    "less": c.lt,
+    "less_equal": c.le,
+    "greater": c.gt,
+    "greater_equal": c.ge,
+}.items():
+    alias(_name, _target)
+
+
+def _all(x: Tensor) -> builtins.bool:
+    return builtins.bool(r.all_true(x, dims=tuple(range(x.ndim)), keepdim=False))
+
+
+@function()
+def equal(input: Tensor, other: Tensor) -> builtins.bool:
+    """Do two tensors have the same shape and elements? (A Python bool; NaN equals nothing.)
+
+    >>> import tracejit as tj
+    >>> tj.equal(tj.tensor([1, 2]), tj.tensor([1, 2]))
+    True
+    """
+    check_tensor("equal", other, "other", 2)
+    if tuple(input.shape) != tuple(other.shape):
+        return False
+    return _all(c.eq(input, other))
+
+
+@function()
+def isclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: builtins.bool = False,
+) -> Tensor:
+    """Where ``|input - other| <= atol + rtol * |other|``; infinities of one sign are close.
+
+    Raises ``RuntimeError`` when the dtypes differ.
+
+    >>> import tracejit as tj
+    >>> tj.isclose(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype.title} did not match {other.dtype.title}")
+    close = c.eq(input, other)
+    if equal_nan:
+        close = c.logical_or(close, c.logical_and(c.isnan(input), c.isnan(other)))
+    if input.dtype is bool_:
+        return close
+    allowed = e.add(e.abs(e.mul(other, rtol)), atol)
+    gap = e.abs(e.sub(input, other))
+    return c.logical_or(close, c.logical_and(c.isfinite(gap), c.le(gap, allowed)))
+
+
+@function()
+def allclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: builtins.bool = False,
+) -> builtins.bool:
+    """Are all elements close? See :func:`isclose`. (A Python bool.)
+
+    >>> import tracejit as tj
+    >>> tj.allclose(tj.ones(2), tj.ones(2) + 1e-9)
+    True
+    """
+    return _all(isclose(input, other, rtol, atol, equal_nan))
+
+
+@function(method=False)
+def where(
+    condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None
+) -> Tensor:
+    """``input`` where ``condition`` holds, else ``other``; with one argument, ``nonzero`` per dimension.
+
+    Raises ``RuntimeError`` when the condition is not bool.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([-1.0, 2.0])
+    >>> tj.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    return e.where(condition, input, other)
+
+
+@function(namespace=False, method="where")
+def where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
+    """``self`` where ``condition`` holds, else ``other``.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor([-1.0, 2.0])
+    >>> x.where(x > 0, 0.0)
+    tensor([0., 2.])
+    """
+    return e.where(condition, self, other)
+
+
+@function()
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """``input`` with ``value`` (a number or 0-d tensor) where ``mask`` is True.
+
+    Raises ``RuntimeError`` when ``mask`` is not bool or ``value`` has dimensions.
+
+    >>> import tracejit as tj
+    >>> tj.masked_fill(tj.ones(3), tj.tensor([True, False, True]), 0.0)
+    tensor([0., 1., 0.])
+    """
+    if mask.dtype is not bool_:
+        raise RuntimeError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype "
+            f"{mask.dtype.name}"
+        )
+    if is_tensor(value) and value.ndim:
+        raise RuntimeError(
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
+        )
+    return e.where(mask, as_type(as_tensor_like(value, input), input.dtype), input)
+
+
+@function()
+def isin(
+    elements: Tensor,
+    test_elements: Tensor,
+    *,
+    assume_unique: builtins.bool = False,
+    invert: builtins.bool = False,
+) -> Tensor:
+    """Which elements occur among ``test_elements``.
+
+    >>> import tracejit as tj
+    >>> tj.isin(tj.tensor([1, 2, 3]), tj.tensor([2, 5]))
+    tensor([False,  True, False])
+    """
+    wanted = test_elements.reshape(-1) if is_tensor(test_elements) else test_elements
+    if not is_tensor(wanted):
+        found = c.eq(elements, wanted)
+    else:
+        pairs = c.eq(elements.unsqueeze(-1), wanted)
+        found = r.any_true(pairs, dims=(pairs.ndim - 1,), keepdim=False)
+    return c.logical_not(found) if invert else found
+
+
+@function()
+def isposinf(input: Tensor) -> Tensor:
+    """True where ``input`` is +inf.
+
+    >>> import tracejit as tj
+    >>> tj.isposinf(tj.tensor([float("inf"), float("-inf")]))
+    tensor([ True, False])
+    """
+    return c.logical_and(c.isinf(input), c.gt(input, 0))
+
+
+@function()
+def isneginf(input: Tensor) -> Tensor:
+    """True where ``input`` is -inf.
+
+    >>> import tracejit as tj
+    >>> tj.isneginf(tj.tensor([float("inf"), float("-inf")]))
+    tensor([False,  True])
+    """
+    return c.logical_and(c.isinf(input), c.lt(input, 0))
+
+
+@function()
+def isreal(input: Tensor) -> Tensor:
+    """True everywhere: no dtype is complex.
+
+    >>> import tracejit as tj
+    >>> tj.isreal(tj.ones(2))
+    tensor([True, True])
+    """
+    return c.logical_or(c.eq(input, input), c.isnan(input))

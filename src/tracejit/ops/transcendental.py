@@ -1,0 +1,279 @@
+"""Elementwise ops beyond arithmetic: exponentials, logarithms, trigonometry, special functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import promotion as p
+from .elementwise import POSITIVE, where
+from .namespace import special, xp
+from .table import Array, elementwise
+
+UNIT = (-0.95, 0.95)
+
+
+def _special(name: str, x: Array) -> Array:
+    """A function of ``scipy.special``; half precision computes in float32."""
+    function = getattr(special(x), name)
+    return function(x.astype(np.float32)) if x.dtype.itemsize == 2 else function(x)
+
+
+# --- exponentials and logarithms ----------------------------------------------------------------
+
+
+@elementwise("exp(x)", promotion=p.to_float, grad=lambda g, out: g * out)
+def exp(x: Array) -> Array:
+    """e to the power x."""
+    return xp(x).exp(x)
+
+
+@elementwise("exp2(x)", promotion=p.to_float, grad=lambda g, out: g * (out * math.log(2)))
+def exp2(x: Array) -> Array:
+    """2 to the power x."""
+    return xp(x).exp2(x)
+
+
+@elementwise("expm1(x)", promotion=p.to_float, grad=lambda g, out: g * (out + 1.0))
+def expm1(x: Array) -> Array:
+    """exp(x) - 1, accurate near zero."""
+    return xp(x).expm1(x)
+
+
+@elementwise("log(x)", promotion=p.to_float, grad=lambda g, x: g / x, domain=POSITIVE)
+def log(x: Array) -> Array:
+    """The natural logarithm of x."""
+    return xp(x).log(x)
+
+
+@elementwise(
+    "log2(x)", promotion=p.to_float, grad=lambda g, x: g / (x * math.log(2)), domain=POSITIVE
+)
+def log2(x: Array) -> Array:
+    """The logarithm of x to base 2."""
+    return xp(x).log2(x)
+
+
+@elementwise(
+    "log10(x)", promotion=p.to_float, grad=lambda g, x: g / (x * math.log(10)), domain=POSITIVE
+)
+def log10(x: Array) -> Array:
+    """The logarithm of x to base 10."""
+    return xp(x).log10(x)
+
+
+@elementwise("log1p(x)", promotion=p.to_float, grad=lambda g, x: g / (x + 1.0), domain=(-0.9, 4.0))
+def log1p(x: Array) -> Array:
+    """log(1 + x), accurate near zero."""
+    return xp(x).log1p(x)
+
+
+@elementwise(
+    "logaddexp(x, y)",
+    promotion=p.to_float,
+    grad={
+        "x": lambda g, x, out: g * _weight(x, out),
+        "y": lambda g, y, out: g * _weight(y, out),
+    },
+)
+def logaddexp(x: Array, y: Array) -> Array:
+    """log(exp(x) + exp(y)) without overflow."""
+    return xp(x, y).logaddexp(x, y)
+
+
+def _weight(x: Any, out: Any) -> Any:
+    """exp(x - out), one where both are the same infinity."""
+    return where(out == x, 1.0, exp(x - out)) if not isinstance(x, float) else exp(x - out)
+
+
+@elementwise("sqrt(x)", promotion=p.to_float, grad=lambda g, out: g / (out * 2.0), domain=POSITIVE)
+def sqrt(x: Array) -> Array:
+    """The square root of x."""
+    return xp(x).sqrt(x)
+
+
+@elementwise(
+    "1 / sqrt(x)",
+    promotion=p.to_float,
+    grad=lambda g, out: g * (out * out * out * -0.5),
+    domain=POSITIVE,
+)
+def rsqrt(x: Array) -> Array:
+    """1 / sqrt(x)."""
+    return xp(x).true_divide(x.dtype.type(1), xp(x).sqrt(x))
+
+
+@elementwise("sigmoid(x)", promotion=p.to_float, grad=lambda g, out: g * (out * (1.0 - out)))
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
+    return _special("expit", x)
+
+
+@elementwise(
+    "erf(x)",
+    promotion=p.to_float,
+    grad=lambda g, x: g * (2 / math.sqrt(math.pi) * exp(-(x * x))),
+)
+def erf(x: Array) -> Array:
+    """The error function of x."""
+    return _special("erf", x)
+
+
+@elementwise(
+    "erfc(x)",
+    promotion=p.to_float,
+    grad=lambda g, x: g * (-2 / math.sqrt(math.pi) * exp(-(x * x))),
+)
+def erfc(x: Array) -> Array:
+    """1 - erf(x), accurate for large x."""
+    return _special("erfc", x)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad=lambda g, out: g * (math.sqrt(math.pi) / 2 * exp(out * out)),
+    domain=(-0.9, 0.9),
+)
+def erfinv(x: Array) -> Array:
+    """The number whose error function is x."""
+    return _special("erfinv", x)
+
+
+@elementwise("lgamma(x)", promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
+def lgamma(x: Array) -> Array:
+    """The logarithm of the absolute value of the gamma function at x."""
+    return _special("gammaln", x)
+
+
+@elementwise(
+    "digamma(x)", promotion=p.to_float, grad=lambda g, x: g * polygamma(x, order=1), domain=POSITIVE
+)
+def digamma(x: Array) -> Array:
+    """The derivative of lgamma at x; -inf at 0 and NaN at negative integers."""
+    value = _special("digamma", x)
+    return xp(x).where(x == 0, xp(x).copysign(x.dtype.type(math.inf), -x), value)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad=lambda g, x, order: g * polygamma(x, order=order + 1),
+    domain=(0.5, 4.0),
+)
+def polygamma(x: Array, *, order: int = 1) -> Array:
+    """The derivative of order ``order`` of digamma at x."""
+    return special(x).polygamma(order, x.astype(np.float64))
+
+
+# --- trigonometry -------------------------------------------------------------------------------
+
+
+@elementwise("sin(x)", promotion=p.to_float, grad=lambda g, x: g * cos(x))
+def sin(x: Array) -> Array:
+    """The sine of x in radians."""
+    return xp(x).sin(x)
+
+
+@elementwise("cos(x)", promotion=p.to_float, grad=lambda g, x: -g * sin(x))
+def cos(x: Array) -> Array:
+    """The cosine of x in radians."""
+    return xp(x).cos(x)
+
+
+@elementwise(
+    "tan(x)", promotion=p.to_float, grad=lambda g, out: g * (out * out + 1.0), domain=(-1.3, 1.3)
+)
+def tan(x: Array) -> Array:
+    """The tangent of x in radians."""
+    return xp(x).tan(x)
+
+
+@elementwise("asin(x)", promotion=p.to_float, grad=lambda g, x: g * rsqrt(1.0 - x * x), domain=UNIT)
+def asin(x: Array) -> Array:
+    """The angle whose sine is x."""
+    return xp(x).arcsin(x)
+
+
+@elementwise(
+    "acos(x)", promotion=p.to_float, grad=lambda g, x: -g * rsqrt(1.0 - x * x), domain=UNIT
+)
+def acos(x: Array) -> Array:
+    """The angle whose cosine is x."""
+    return xp(x).arccos(x)
+
+
+@elementwise("atan(x)", promotion=p.to_float, grad=lambda g, x: g / (x * x + 1.0))
+def atan(x: Array) -> Array:
+    """The angle whose tangent is x."""
+    return xp(x).arctan(x)
+
+
+@elementwise(
+    "atan2(x, y)",
+    promotion=p.to_float,
+    grad={
+        "x": lambda g, x, y: g * (y / (x * x + y * y)),
+        "y": lambda g, x, y: -g * (x / (x * x + y * y)),
+    },
+    domain={"x": (-3.0, 3.0), "y": POSITIVE},
+)
+def atan2(x: Array, y: Array) -> Array:
+    """The angle of the point (y, x): atan(x / y) in the right quadrant."""
+    return xp(x, y).arctan2(x, y)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
+    domain=POSITIVE,
+)
+def hypot(x: Array, y: Array) -> Array:
+    """The length of the vector (x, y), without overflow on the way."""
+    return xp(x, y).hypot(x, y)
+
+
+@elementwise("sinh(x)", promotion=p.to_float, grad=lambda g, x: g * cosh(x))
+def sinh(x: Array) -> Array:
+    """The hyperbolic sine of x."""
+    return xp(x).sinh(x)
+
+
+@elementwise("cosh(x)", promotion=p.to_float, grad=lambda g, x: g * sinh(x))
+def cosh(x: Array) -> Array:
+    """The hyperbolic cosine of x."""
+    return xp(x).cosh(x)
+
+
+@elementwise("tanh(x)", promotion=p.to_float, grad=lambda g, out: g * (1.0 - out * out))
+def tanh(x: Array) -> Array:
+    """The hyperbolic tangent of x.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([0.0, 1.0]).tanh()
+    tensor([0.0000, 0.7616])
+    """
+    return xp(x).tanh(x)
+
+
+@elementwise("asinh(x)", promotion=p.to_float, grad=lambda g, x: g * rsqrt(x * x + 1.0))
+def asinh(x: Array) -> Array:
+    """The number whose hyperbolic sine is x."""
+    return xp(x).arcsinh(x)
+
+
+@elementwise(
+    "acosh(x)", promotion=p.to_float, grad=lambda g, x: g * rsqrt(x * x - 1.0), domain=(1.1, 4.0)
+)
+def acosh(x: Array) -> Array:
+    """The number not below zero whose hyperbolic cosine is x."""
+    return xp(x).arccosh(x)
+
+
+@elementwise("atanh(x)", promotion=p.to_float, grad=lambda g, x: g / (1.0 - x * x), domain=UNIT)
+def atanh(x: Array) -> Array:
+    """The number whose hyperbolic tangent is x."""
+    return xp(x).arctanh(x)

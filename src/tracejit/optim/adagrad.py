@@ -1,0 +1,98 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..tensor import Tensor
+from .group import ParamGroup
+from .maths import sqrt
+from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .update import update
+
+__all__ = ["Adagrad"]
+
+
+def adagrad(
+    p: Any,
+    g: Any,
+    state: tuple[Any, ...],
+    h: tuple[Any, ...],
+    *,
+    decay: bool,
+    maximize: bool,
+) -> tuple[Any, tuple[Any, ...]]:
+    """One step; ``state`` is (sum of squares,)."""
+    lr, eps, weight_decay = h
+    if maximize:
+        g = -g
+    if decay:
+        g = g + p * weight_decay
+    total = state[0] + g * g
+    return p - (g * lr) / (sqrt(total) + eps), (total,)
+
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi et al., 2011): p -= lr_t * g / (sqrt(Σg²) + eps), lr_t = lr / (1 + (t - 1) * lr_decay).
+
+    The sum starts at ``initial_accumulator_value``. Raises ``ValueError`` for negative hyperparameters.
+
+    >>> import tracejit as tj
+    >>> w = tj.tensor([1.0], requires_grad=True)
+    >>> opt = tj.optim.Adagrad([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([0.9000])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        refuse_unsupported(differentiable)
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._slot(p, "sum", group.number("initial_accumulator_value"))
+
+    def _check(self, group: Mapping[str, Any]) -> None:
+        check_at_least_zero(
+            group,
+            lr="learning rate",
+            lr_decay="lr_decay value",
+            weight_decay="weight_decay value",
+            initial_accumulator_value="initial_accumulator_value value",
+            eps="epsilon value",
+        )
+
+    def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
+        hyper = [self._scalars(group, self._next_step(p)) for p in params]
+        start = group.number("initial_accumulator_value")
+        states = [(self._slot(p, "sum", start),) for p in params]
+        grads: list[Any] = [p._grad for p in params]
+        flags = {"decay": group["weight_decay"] != 0, "maximize": bool(group["maximize"])}
+        update(adagrad, params, grads, states, hyper, **flags)
+
+    def _scalars(self, group: ParamGroup, step: Any) -> tuple[Any, ...]:
+        lr = self._hyper(group, "lr") / (1.0 + (step - 1.0) * self._hyper(group, "lr_decay"))
+        return lr, self._hyper(group, "eps"), self._hyper(group, "weight_decay")

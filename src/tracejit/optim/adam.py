@@ -1,0 +1,140 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..tensor import Tensor
+from .group import ParamGroup
+from .maths import lerp, maximum, sqrt
+from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .update import update
+
+__all__ = ["Adam", "AdamW"]
+
+
+def adam(
+    p: Any,
+    g: Any,
+    state: tuple[Any, ...],
+    h: tuple[Any, ...],
+    *,
+    decay: str,
+    maximize: bool,
+) -> tuple[Any, tuple[Any, ...]]:
+    """One step on moments ``state`` = (m, v) or, with AMSGrad, (m, v, largest v).
+
+    ``decay`` is "none", "coupled" (through the gradient) or "decoupled".
+    """
+    step_size, root_correction, beta1, beta2, eps, weight_decay, shrink = h
+    if maximize:
+        g = -g
+    if decay == "decoupled":
+        p = p * shrink
+    elif decay == "coupled":
+        g = g + p * weight_decay
+    m = lerp(state[0], g, 1.0 - beta1)
+    v = state[1] * beta2 + (g * (1.0 - beta2)) * g
+    new: tuple[Any, ...] = (m, v)
+    if len(state) == 3:
+        v = maximum(state[2], v)
+        new = (*new, v)
+    return p - (m * step_size) / (sqrt(v) / root_correction + eps), new
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015): p -= lr * m̂ / (sqrt(v̂) + eps), moments with decay rates ``betas``.
+
+    m̂ = m / (1 - beta1^t), v̂ = v / (1 - beta2^t). ``weight_decay`` adds to the gradient; ``amsgrad`` keeps the largest
+    v (Reddi et al., 2018); ``maximize`` goes uphill. Half precision parameters are updated in float32 and rounded once.
+    ``foreach``, ``capturable`` and ``fused`` are accepted and change nothing: a compiled step is fused. Raises
+    ``ValueError`` for hyperparameters out of range.
+
+    >>> import tracejit as tj
+    >>> w = tj.tensor([1.0], requires_grad=True)
+    >>> opt = tj.optim.Adam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([0.9000])
+    """
+
+    _decoupled = False
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        refuse_unsupported(differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _check(self, group: Mapping[str, Any]) -> None:
+        check_at_least_zero(group, lr="learning rate", eps="epsilon value")
+        for index, beta in enumerate(group["betas"]):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+        check_at_least_zero(group, weight_decay="weight_decay value")
+
+    def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
+        names = ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ())
+        hyper = [self._scalars(group, self._next_step(p)) for p in params]
+        states = [tuple(self._slot(p, name) for name in names) for p in params]
+        grads: list[Any] = [p._grad for p in params]
+        decay = ("decoupled" if self._decoupled else "coupled") if group["weight_decay"] else "none"
+        update(adam, params, grads, states, hyper, decay=decay, maximize=bool(group["maximize"]))
+
+    def _scalars(self, group: ParamGroup, step: Any) -> tuple[Any, ...]:
+        """What the rule needs besides tensors, in double precision."""
+        beta1, beta2 = group["betas"]
+        lr, decay = self._hyper(group, "lr"), self._hyper(group, "weight_decay")
+        step_size = lr / (1.0 - beta1**step)
+        root_correction = sqrt(1.0 - beta2**step)
+        eps = self._hyper(group, "eps")
+        return step_size, root_correction, beta1, beta2, eps, decay, 1.0 - lr * decay
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): p *= 1 - lr * weight_decay before the step.
+
+    >>> import tracejit as tj
+    >>> w = tj.tensor([1.0], requires_grad=True)
+    >>> opt = tj.optim.AdamW([w], lr=0.1, weight_decay=0.5)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([0.8500])
+    """
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **options)

@@ -1,0 +1,245 @@
+"""Optimizer: parameter groups, per-parameter state, and saving both; subclasses add one update rule."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..autograd.grad_mode import enable_grad, no_grad
+from ..autograd.handle import RemovableHandle
+from ..modes import MODES
+from ..nn.structure import STRUCTURE_VERSION
+from ..nn.tree import clear_grad
+from ..ops.elementwise import cast
+from ..tensor import Tensor
+from .group import ParamGroup
+
+__all__ = ["Optimizer"]
+
+
+class Optimizer:
+    """Base class of all optimizers.
+
+    ``params`` is an iterable of tensors, of ``(name, tensor)`` pairs, or of dicts with ``params`` and hyperparameters
+    of their own; ``defaults`` are the hyperparameters a group does not set. Raises ``TypeError`` for anything else and
+    ``ValueError`` for no parameters, non-leaves, or a parameter in two groups.
+    """
+
+    def __init__(self, params: Any, defaults: Mapping[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
+            )
+        self.defaults = dict(defaults)
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self.param_groups: list[ParamGroup] = []
+        self._pre_hooks: dict[int, Callable[..., Any]] = {}
+        self._post_hooks: dict[int, Callable[..., Any]] = {}
+        self._steps = 0
+        self._changes = 0
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    @property
+    def _version(self) -> int:
+        """How often the formula of a step changed: groups, flags, state tensors that appeared or were replaced."""
+        return self._changes + sum(group._version for group in self.param_groups)
+
+    def _changed(self) -> None:
+        self._changes += 1
+        STRUCTURE_VERSION[0] += 1
+
+    # --- groups ---------------------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with hyperparameters of their own; missing ones are the defaults."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params, names = _named(param_group["params"])
+        values = {**self.defaults, **param_group, "params": params}
+        if names is not None:
+            values["param_names"] = names
+        taken = {p for group in self.param_groups for p in group["params"]}
+        if len(set(params)) != len(params) or not taken.isdisjoint(params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self._check(values)
+        self.param_groups.append(ParamGroup(values))
+        self._changed()
+
+    def _check(self, group: Mapping[str, Any]) -> None:
+        """Refuse impossible hyperparameters with ``ValueError``."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of every parameter, or overwrite them with zeros."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                clear_grad(parameter, set_to_none)
+
+    # --- stepping -------------------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; ``closure`` recomputes and returns the loss."""
+        for hook in tuple(self._pre_hooks.values()):
+            hook(self, (closure,), {})
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p._grad is not None]
+                if params:
+                    self._update_group(group, params)
+        self._steps += 1
+        for hook in tuple(self._post_hooks.values()):
+            hook(self, (closure,), {})
+        return loss
+
+    def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
+        """Update parameters that share hyperparameters."""
+        raise NotImplementedError(f"{type(self).__name__} does not define an update")
+
+    def _slot(self, parameter: Tensor, name: str, value: float | Tensor = 0.0) -> Tensor:
+        """The state tensor ``name`` of ``parameter``, made in its shape on first use."""
+        state = self.state[parameter]
+        found: Tensor | None = state.get(name)
+        if found is None:
+            kind = parameter.type
+            if isinstance(value, Tensor):
+                array = value.array.copy(order="C")
+            else:
+                array = np.full(kind.shape, value, kind.dtype.np)
+            found = state[name] = Tensor._wrap(array)
+            self._changed()
+        return found
+
+    def _next_step(self, parameter: Tensor) -> Any:
+        """Count one step of ``parameter``: the number, as a tensor while a program is recorded."""
+        state = self.state[parameter]
+        step: Tensor | None = state.get("step")
+        if step is None:
+            step = state["step"] = Tensor._wrap(np.zeros((), np.float32))
+            self._changed()
+        if MODES.recorder is None:
+            step.array[...] += 1
+            step._version.value += 1
+            return float(step.array)
+        step._assign(step + 1.0)
+        return step.double()
+
+    def _hyper(self, group: ParamGroup, name: str) -> Any:
+        """A hyperparameter: its number, or the tensor that follows it while a program is recorded."""
+        return group.number(name) if MODES.recorder is None else group.tensor(name)
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before every step."""
+        return RemovableHandle(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after every step."""
+        return RemovableHandle(self._post_hooks, hook)
+
+    # --- saving ---------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and hyperparameters, with parameters replaced by their positions."""
+        order = [p for group in self.param_groups for p in group["params"]]
+        position = {p: i for i, p in enumerate(order)}
+        groups = []
+        for group in self.param_groups:
+            packed = {name: value for name, value in group.items() if name != "params"}
+            groups.append({**packed, "params": [position[p] for p in group["params"]]})
+        state = {position[p]: dict(values) for p, values in self.state.items() if p in position}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over state and hyperparameters; ``ValueError`` when groups or their sizes differ.
+
+        State tensors are copied and converted to their parameter's dtype, except ``step``.
+        """
+        saved = list(state_dict["param_groups"])
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        pairs = list(zip(saved, self.param_groups, strict=True))
+        if any(len(s["params"]) != len(g["params"]) for s, g in pairs):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        parameters = {
+            index: p for s, g in pairs for index, p in zip(s["params"], g["params"], strict=True)
+        }
+        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        for index, values in state_dict["state"].items():
+            parameter = parameters[index]
+            state[parameter] = {k: _restored(k, v, parameter) for k, v in values.items()}
+        self.state = state
+        for values, group in pairs:
+            group.update(copy.deepcopy({k: v for k, v in values.items() if k != "params"}))
+        self._changed()
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for index, group in enumerate(self.param_groups):
+            shown = [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
+            lines += [f"Parameter Group {index}", *shown]
+        return "\n".join([*lines, ")"])
+
+
+def _named(params: Any) -> tuple[list[Tensor], list[str] | None]:
+    """The tensors of a group, and their names if they came as pairs."""
+    if isinstance(params, (set, frozenset)):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+            "will change between runs. Please use a list instead."
+        )
+    items: list[Any] = [params] if isinstance(params, Tensor) else list(_iterable(params))
+    names = None
+    if items and all(isinstance(x, tuple) for x in items):
+        names, items = [name for name, _ in items], [p for _, p in items]
+    for item in items:
+        if not isinstance(item, Tensor):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {type(item).__name__}"
+            )
+        if not (item.is_leaf or item._retains_grad):
+            raise ValueError("can't optimize a non-leaf Tensor")
+    return items, names
+
+
+def _iterable(params: Any) -> Iterable[Any]:
+    if not isinstance(params, Iterable):
+        raise TypeError(f"params of a group must be iterable, got {type(params).__name__}")
+    return params
+
+
+def _restored(name: str, value: Any, parameter: Tensor) -> Any:
+    """One loaded state value, as this parameter keeps it."""
+    if name == "step":
+        number = value.array if isinstance(value, Tensor) else value
+        return Tensor._wrap(np.array(number, np.float32).reshape(()))
+    if not isinstance(value, Tensor):
+        return copy.deepcopy(value)
+    copied = Tensor._wrap(value.array.copy(order="C"))
+    return cast(copied, dtype=parameter.dtype) if value.dtype.is_floating_point else copied
+
+
+def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
+    """``ValueError`` naming the first of the group's values that is negative (or nan)."""
+    for name, label in labels.items():
+        if not float(group[name]) >= 0.0:
+            raise ValueError(f"Invalid {label}: {group[name]}")
+
+
+def refuse_unsupported(differentiable: bool) -> None:
+    """Options of PyTorch that change what a step means and are not implemented."""
+    if differentiable:
+        raise NotImplementedError(
+            "differentiable=True is not supported: write the update as tensor expressions to differentiate through it"
+        )

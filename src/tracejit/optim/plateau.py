@@ -1,0 +1,108 @@
+"""ReduceLROnPlateau: smaller steps when a metric stops improving."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .optimizer import Optimizer
+
+__all__ = ["ReduceLROnPlateau"]
+
+
+class ReduceLROnPlateau:
+    """Times ``factor`` after more than ``patience`` epochs without improvement of the metric given to ``step``.
+
+    Better means lower (``mode="min"``) or higher ("max") by ``threshold``, relative ("rel") or absolute ("abs"); after
+    a reduction, ``cooldown`` epochs do not count. Raises ``ValueError`` for a factor of one or more and unknown modes.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        count = len(optimizer.param_groups)
+        self.optimizer = optimizer
+        self.factor = factor
+        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
+        if len(self.min_lrs) != count:
+            raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
+        self.mode = mode
+        self.patience = patience
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.cooldown = cooldown
+        self.eps = eps
+        self.last_epoch = 0
+        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self._reset()
+
+    def _reset(self) -> None:
+        self.best = math.inf if self.mode == "min" else -math.inf
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+
+    def get_last_lr(self) -> list[Any]:
+        """The learning rates set last."""
+        return self._last_lr
+
+    @property
+    def in_cooldown(self) -> bool:
+        """True while epochs after a reduction do not count."""
+        return self.cooldown_counter > 0
+
+    def is_better(self, a: float, best: float) -> bool:
+        """Whether ``a`` improves on ``best`` by the threshold."""
+        sign = 1.0 if self.mode == "max" else -1.0
+        change = sign * self.threshold
+        best = best * (1.0 + change) if self.threshold_mode == "rel" else best + change
+        return a > best if self.mode == "max" else a < best
+
+    def step(self, metrics: Any) -> None:
+        """Take the metric of one more epoch, and reduce the learning rates if it is time."""
+        current = float(metrics)
+        self.last_epoch += 1
+        if self.is_better(current, self.best):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def _reduce(self) -> None:
+        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            old = float(group["lr"])
+            new = max(old * self.factor, least)
+            if old - new > self.eps:
+                group["lr"] = new
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a saved schedule."""
+        self.__dict__.update(state_dict)

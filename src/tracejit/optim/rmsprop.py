@@ -1,0 +1,123 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..tensor import Tensor
+from .group import ParamGroup
+from .maths import lerp, sqrt
+from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .update import update
+
+__all__ = ["RMSprop"]
+
+
+def rmsprop(
+    p: Any,
+    g: Any,
+    state: tuple[Any, ...],
+    h: tuple[Any, ...],
+    *,
+    decay: bool,
+    centered: bool,
+    with_momentum: bool,
+    maximize: bool,
+) -> tuple[Any, tuple[Any, ...]]:
+    """One step; ``state`` is (mean square[, mean][, velocity])."""
+    lr, alpha, eps, weight_decay, momentum = h
+    if maximize:
+        g = -g
+    if decay:
+        g = g + p * weight_decay
+    square = state[0] * alpha + (g * (1.0 - alpha)) * g
+    new: tuple[Any, ...] = (square,)
+    if centered:
+        mean = lerp(state[1], g, 1.0 - alpha)
+        new = (*new, mean)
+        square = square - mean * mean
+    root = sqrt(square) + eps
+    if not with_momentum:
+        return p - (g * lr) / root, new
+    velocity = state[-1] * momentum + g / root
+    return p - velocity * lr, (*new, velocity)
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Hinton, 2012): p -= lr * g / (sqrt(E[g²]) + eps), the mean decaying with ``alpha``.
+
+    ``centered`` uses the variance E[g²] - E[g]² (Graves, 2013); ``momentum`` adds a velocity. Raises ``ValueError`` for
+    negative hyperparameters.
+
+    >>> import tracejit as tj
+    >>> w = tj.tensor([1.0], requires_grad=True)
+    >>> opt = tj.optim.RMSprop([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([0.])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        refuse_unsupported(differentiable)
+        defaults = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _check(self, group: Mapping[str, Any]) -> None:
+        check_at_least_zero(
+            group,
+            lr="learning rate",
+            eps="epsilon value",
+            momentum="momentum value",
+            weight_decay="weight_decay value",
+            alpha="alpha value",
+        )
+
+    def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
+        centered, with_momentum = bool(group["centered"]), group["momentum"] > 0
+        names = ["square_avg"]
+        names += ["grad_avg"] if centered else []
+        names += ["momentum_buffer"] if with_momentum else []
+        for p in params:
+            self._next_step(p)
+        alpha = group.number("alpha")
+        hyper = (
+            self._hyper(group, "lr"),
+            alpha,
+            *(self._hyper(group, name) for name in ("eps", "weight_decay", "momentum")),
+        )
+        states = [tuple(self._slot(p, name) for name in names) for p in params]
+        grads: list[Any] = [p._grad for p in params]
+        update(
+            rmsprop,
+            params,
+            grads,
+            states,
+            [hyper] * len(params),
+            decay=group["weight_decay"] != 0,
+            centered=centered,
+            with_momentum=with_momentum,
+            maximize=bool(group["maximize"]),
+        )

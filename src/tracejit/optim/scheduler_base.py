@@ -1,0 +1,85 @@
+"""LRScheduler: what all schedules share, counting steps and writing learning rates into the groups."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from .optimizer import Optimizer
+
+__all__ = ["LRScheduler"]
+
+
+class LRScheduler:
+    """Base class of schedules: ``get_lr`` gives the next learning rate of every group.
+
+    Raises ``TypeError`` for anything but an optimizer and ``KeyError`` when resuming (``last_epoch`` of 0 or more) on
+    groups without ``initial_lr``.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        for index, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{index}] when resuming "
+                    "an optimizer: load the optimizer's state first, or start with last_epoch=-1"
+                )
+        self.optimizer = optimizer
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._step_count = 0
+        self._last_lr: list[Any] = []
+        self._first()
+
+    def _first(self) -> None:
+        """Set the learning rates of epoch 0."""
+        self.step()
+
+    def get_lr(self) -> list[Any]:
+        """The learning rate of every group at ``last_epoch``, from those before."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[Any]:
+        """The learning rates set last."""
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go to the next epoch, or to ``epoch``, and set the learning rates."""
+        if self._step_count == 1 and self.optimizer._steps == 0:
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
+                "`optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the "
+                "schedule is skipped.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        closed = getattr(self, "_get_closed_form_lr", None)
+        if epoch is None:
+            self.last_epoch += 1
+            values = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            values = self.get_lr() if closed is None else closed()
+        self._set(values)
+
+    def _set(self, values: list[Any]) -> None:
+        for group, value in zip(self.optimizer.param_groups, values, strict=True):
+            group["lr"] = value
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    @property
+    def _lrs(self) -> list[Any]:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a saved schedule."""
+        self.__dict__.update(state_dict)

@@ -1,0 +1,116 @@
+"""Stochastic gradient descent with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..tensor import Tensor
+from .group import ParamGroup
+from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .update import update
+
+__all__ = ["SGD"]
+
+
+def sgd(
+    p: Any,
+    g: Any,
+    state: tuple[Any, ...],
+    h: tuple[Any, ...],
+    *,
+    decay: bool,
+    nesterov: bool,
+    first: bool,
+    maximize: bool,
+) -> tuple[Any, tuple[Any, ...]]:
+    """One step: v = momentum * v + (1 - dampening) * g, p = p - lr * v; ``state`` is empty without momentum."""
+    lr, momentum, undamped, weight_decay = h
+    if maximize:
+        g = -g
+    if decay:
+        g = g + p * weight_decay
+    if not state:
+        return p - g * lr, ()
+    v = g if first else state[0] * momentum + g * undamped
+    g = g + v * momentum if nesterov else v
+    return p - g * lr, (v,)
+
+
+class SGD(Optimizer):
+    """Gradient descent: g += weight_decay * p; v = momentum * v + (1 - dampening) * g; p -= lr * v.
+
+    The first step sets v = g; Nesterov uses g + momentum * v (Sutskever et al., 2013). ``maximize`` goes uphill.
+    ``foreach`` and ``fused`` are accepted and change nothing: a compiled step is fused. Raises ``ValueError`` for
+    negative hyperparameters, or Nesterov without momentum or with dampening.
+
+    >>> import tracejit as tj
+    >>> w = tj.tensor([1.0], requires_grad=True)
+    >>> opt = tj.optim.SGD([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([0.8000])
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        refuse_unsupported(differentiable)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _check(self, group: Mapping[str, Any]) -> None:
+        check_at_least_zero(
+            group, lr="learning rate", momentum="momentum value", weight_decay="weight_decay value"
+        )
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+
+    def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
+        momentum = self._hyper(group, "momentum")
+        h = (
+            self._hyper(group, "lr"),
+            momentum,
+            1.0 - self._hyper(group, "dampening"),
+            self._hyper(group, "weight_decay"),
+        )
+        flags = {
+            "decay": group["weight_decay"] != 0,
+            "nesterov": bool(group["nesterov"]),
+            "maximize": bool(group["maximize"]),
+        }
+        new = {p for p in params if self._is_first(p)}
+        for first in (True, False):
+            chosen = [p for p in params if (p in new) is first]
+            self._update(group, chosen, h, {**flags, "first": first})
+
+    def _is_first(self, parameter: Tensor) -> bool:
+        return self.state.get(parameter, {}).get("momentum_buffer") is None
+
+    def _update(
+        self, group: ParamGroup, params: list[Tensor], h: tuple[Any, ...], flags: dict[str, Any]
+    ) -> None:
+        """Update parameters that all do, or all do not, make their first step."""
+        with_momentum = group["momentum"] != 0
+        states = [(self._slot(p, "momentum_buffer"),) if with_momentum else () for p in params]
+        grads: list[Any] = [p._grad for p in params]
+        update(sgd, params, grads, states, [h] * len(params), **flags)

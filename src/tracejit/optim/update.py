@@ -1,0 +1,96 @@
+"""Running an update rule: on arrays when eager, on tensors while a program is recorded.
+
+A rule is one function ``rule(p, g, state, h, ...) -> (new p, new state)`` of operators and the functions in ``maths``,
+so the same text serves both. Eagerly it runs on flat pieces that fit the cache: its temporaries never leave it, and
+small parameters pay for NumPy calls only. While recording, it runs on whole tensors and every step lands in the graph,
+where the updates of all parameters fuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..modes import MODES
+from ..ops.elementwise import cast
+from ..tensor import Tensor
+
+Rule = Callable[..., tuple[Any, tuple[Any, ...]]]
+
+_PIECE_BYTES = 1 << 16
+
+
+def update(
+    rule: Rule,
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    states: Sequence[tuple[Tensor, ...]],
+    hyper: Sequence[tuple[Any, ...]],
+    **flags: Any,
+) -> None:
+    """Replace every parameter and its state tensors in place by what ``rule`` makes of them.
+
+    ``hyper`` holds per parameter the rule's scalars: Python floats, or 0-d tensors while recording.
+    """
+    run = _on_arrays if MODES.recorder is None else _on_tensors
+    with np.errstate(all="ignore"):
+        for p, g, state, h in zip(params, grads, states, hyper, strict=True):
+            run(rule, p, g, state, h, flags)
+
+
+def _on_arrays(
+    rule: Rule,
+    p: Tensor,
+    g: Tensor,
+    state: tuple[Tensor, ...],
+    h: tuple[float, ...],
+    flags: dict[str, Any],
+) -> None:
+    targets = [p, *state]
+    arrays = [_writable(t) for t in targets]
+    flat = [a.reshape(-1) for a in (*arrays, g.array)]
+    piece = max(_PIECE_BYTES // p.dtype.itemsize, 1)
+    half = p.dtype.itemsize == 2
+    for low in range(0, flat[0].size, piece):
+        parts = [a[low : low + piece] for a in flat]
+        now = [x.astype(np.float32) for x in parts] if half else parts
+        new_p, new_state = rule(now[0], now[-1], tuple(now[1:-1]), h, **flags)
+        for part, new in zip(parts, (new_p, *new_state), strict=False):
+            part[...] = new
+    for tensor, array, values in zip(targets, arrays, flat, strict=False):
+        if not array.flags.c_contiguous:  # reshape copied
+            array[...] = values.reshape(array.shape)
+        tensor._version.value += 1
+
+
+def _writable(tensor: Tensor) -> Any:
+    array = tensor.array
+    if not array.flags.writeable:
+        raise RuntimeError(
+            "an optimizer cannot update a tensor on read-only memory; clone() it before making it a parameter"
+        )
+    return array
+
+
+def _on_tensors(
+    rule: Rule,
+    p: Tensor,
+    g: Tensor,
+    state: tuple[Tensor, ...],
+    h: tuple[Any, ...],
+    flags: dict[str, Any],
+) -> None:
+    dtype = dtypes.float32 if p.dtype.itemsize == 2 else p.dtype
+    h = tuple(_as(x, dtype) if isinstance(x, Tensor) else x for x in h)
+    new_p, new_state = rule(
+        _as(p, dtype), _as(g, dtype), tuple(_as(s, dtype) for s in state), h, **flags
+    )
+    for tensor, new in zip((p, *state), (new_p, *new_state), strict=True):
+        tensor._assign(_as(new, tensor.dtype))
+
+
+def _as(x: Any, dtype: dtypes.DType) -> Any:
+    return x if x.dtype is dtype else cast(x, dtype=dtype)

@@ -1,0 +1,188 @@
+"""Constant folding: computations on constants become constants, and constants become plain numbers.
+
+Before::
+
+    graph f(x: f32[4, 2]) {
+        %0: f32[2] = full(shape=(2,), value=1.0, dtype=f32)
+        %1: f32[2] = mul(%0, 3.0)
+        %2: f32[4, 2] = mul(x, %1)
+        return %2
+    }
+
+After (and after :mod:`tracejit.passes.dead_code`)::
+
+    graph f(x: f32[4, 2]) {
+        %0: f32[4, 2] = mul(x, 3.0)
+        return %0
+    }
+
+Only uniform constants are folded, into ``full``: no array is ever stored in a graph. Numbers are computed by the ops'
+own bodies on one element, so they have the bits that eager execution gives.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..ir.graph import Graph, Value
+from ..ops.table import Elementwise, Movement, Reduction
+from ..types import Scalar, TensorType
+from .rewrite import Operand, Rewriter, Rules
+
+
+def fold(graph: Graph) -> Graph:
+    """``graph`` with computations on uniform constants done now.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse('''graph f() {
+    ...     %0: f32[3] = full(shape=(3,), value=2.0, dtype=f32)
+    ...     %1: f32[3] = mul(%0, %0)
+    ...     return %1
+    ... }''')
+    >>> fold(graph).outputs[0].attributes["value"]
+    4.0
+    """
+    return Rewriter(graph.name, RULES).run(graph)
+
+
+def constant(operand: Operand) -> Scalar | None:
+    """The one number ``operand`` consists of, None when there is no such."""
+    if not isinstance(operand, Value):
+        return operand
+    if operand.op is None or operand.op.name != "full":
+        return None
+    return as_number(_element(operand.type, operand.attributes["value"]))
+
+
+def as_number(array: Any) -> Scalar:
+    """The element of a one-element array as a Python number."""
+    kind = array.dtype.kind
+    found: Scalar = array.reshape(()).item() if kind in "biuf" else float(array.reshape(()))
+    return found
+
+
+def _element(kind: TensorType, value: Scalar) -> Any:
+    """An array of one element and the rank of ``kind``."""
+    from ..ops.table import convert_scalar
+
+    return np.broadcast_to(convert_scalar(value, kind.dtype), (1,) * kind.ndim)
+
+
+def _full(rewriter: Rewriter, value: Value, number: Scalar) -> Value:
+    return rewriter.builder.emit(
+        _FULL_OP(),
+        (),
+        {"shape": value.type.shape, "value": number, "dtype": value.type.dtype},
+        value.line,
+    )
+
+
+def _FULL_OP() -> Any:
+    from ..ops.source import full
+
+    return full
+
+
+def _elementwise(rewriter: Rewriter, value: Value) -> Value | None:
+    """An elementwise op of constants only."""
+    if not isinstance(value.op, Elementwise) or value.op.name in KEEPS_GRADIENT:
+        return None
+    numbers = [constant(x) for x in value.operands]
+    if any(n is None for n in numbers):
+        return None
+    arrays = [
+        _element(x.type, n) if isinstance(x, Value) else x  # type: ignore[arg-type]
+        for x, n in zip(value.operands, numbers, strict=True)
+    ]
+    try:
+        found = value.op.evaluate(arrays, value.attributes)
+    except (RuntimeError, ZeroDivisionError):
+        return None  # the op refuses these numbers: let it do so when the program runs
+    return _full(rewriter, value, as_number(found))
+
+
+def _plain_number(rewriter: Rewriter, value: Value) -> Value | None:
+    """A constant beside a tensor becomes a Python number where neither type nor shape depends on it."""
+    if not isinstance(value.op, Elementwise) or len(value.operands) < 2:
+        return None
+    for position, operand in enumerate(value.operands):
+        number = constant(operand) if isinstance(operand, Value) else None
+        if number is None:
+            continue
+        operands = (*value.operands[:position], number, *value.operands[position + 1 :])
+        if not any(isinstance(x, Value) for x in operands):
+            continue
+        if _same_types(value, operands):
+            return rewriter.write(value.op, operands, value.line, **value.attributes)
+    return None
+
+
+def _same_types(value: Value, operands: tuple[Operand, ...]) -> bool:
+    """Would ``value`` have the same type, computed in the same dtypes?"""
+    op = value.op
+    assert isinstance(op, Elementwise)
+    before = tuple(map(_info, value.operands))
+    after = tuple(map(_info, operands))
+    kinds = [x.type if isinstance(x, Value) else x for x in operands]
+    return (
+        op.types(before, value.attributes) == op.types(after, value.attributes)
+        and op.infer(kinds, value.attributes) == value.type
+    )
+
+
+def _info(operand: Operand) -> Any:
+    from ..ops.table import operand_info
+
+    return operand_info(operand.type if isinstance(operand, Value) else operand)
+
+
+def _view(rewriter: Rewriter, value: Value) -> Value | None:
+    """A view of a constant is a constant of another shape."""
+    if not isinstance(value.op, Movement) or not value.op.is_view:
+        return None
+    number = constant(value.operands[0])
+    return None if number is None else _full(rewriter, value, number)
+
+
+def _reduction(rewriter: Rewriter, value: Value) -> Value | None:
+    """A reduction of a constant, where no rounding depends on the order of summation."""
+    if not isinstance(value.op, Reduction):
+        return None
+    x = value.value_operands[0]
+    number = constant(x)
+    if number is None or x.type.numel == 0:
+        return None
+    count = math.prod(x.type.shape[d] for d in value.attributes["dims"])
+    if value.op.combine in ("max", "min"):
+        return _full(rewriter, value, number)
+    if value.op.combine in ("any", "all"):
+        return _full(rewriter, value, bool(number))
+    if value.op.combine == "sum" and _sums_exactly(number, count, x.type):
+        total = number * count + (0.0 if isinstance(number, float) else 0)
+        return _full(rewriter, value, total)
+    return None
+
+
+def _sums_exactly(number: Scalar, count: int, kind: TensorType) -> bool:
+    """Integers wrap, so any order gives the same; floats need every partial sum to be exact."""
+    if not isinstance(number, float):
+        return abs(int(number) * count) < 2**63
+    if number != number or abs(number) == math.inf:
+        return False
+    digits = {2: 24, 4: 24, 8: 53}[kind.dtype.itemsize]
+    exact = number == 0 or abs(math.frexp(number)[0]) == 0.5
+    largest = {"f16": 2.0**15, "bf16": 2.0**120, "f32": 2.0**120, "f64": 2.0**1000}
+    bounded = abs(number) * count < largest[kind.dtype.short]
+    return exact and bounded and count <= 2**digits and abs(number) in (0.0, *_ORDINARY)
+
+
+#: Magnitudes far from the subnormal range, where powers of two add up exactly.
+_ORDINARY = tuple(2.0**k for k in range(-12, 13))
+
+#: Marks that differentiation reads: they disappear only after it.
+KEEPS_GRADIENT = frozenset({"detach_copy"})
+
+RULES: Rules = {"": (_elementwise, _plain_number, _view, _reduction)}

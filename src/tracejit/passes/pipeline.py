@@ -1,0 +1,95 @@
+"""The order of passes over one graph, with their times and, on request, every stage as text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from .. import config
+from ..ir.graph import Graph
+from .cse import cse
+from .dead_code import dead_code
+from .drop_copies import drop_copies
+from .fold import fold
+from .simplify import simplify
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named step of the pipeline; ``final`` ones run only on graphs that are not differentiated any more."""
+
+    name: str
+    run: Callable[[Graph], Graph]
+    final: bool = False
+
+
+PASSES = (
+    Pass("cse", cse),
+    Pass("drop_copies", drop_copies, final=True),
+    Pass("fold", fold),
+    Pass("simplify", simplify),
+    Pass("dead_code", dead_code),
+)
+
+
+def run_passes(
+    graph: Graph,
+    *,
+    final: bool = True,
+    timings: MutableMapping[str, float] | None = None,
+    check: Callable[[Graph], Graph] | None = None,
+) -> Graph:
+    """``graph`` after every pass, in order.
+
+    ``final=False`` for a graph that will still be differentiated. ``timings`` receives the seconds each pass took, added
+    to what is there. ``check`` (the verifier, in tests) is called on the result of every pass. With
+    ``TRACEJIT_DUMP=DIR`` every stage is written to ``DIR/<graph name>/NN_<pass>.txt``.
+
+    >>> from tracejit.ir import parse, verify
+    >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = mul(x, 1) %1: f32[2] = exp(%0) return %1 }")
+    >>> seconds = {}
+    >>> len(run_passes(graph, timings=seconds, check=verify).body), sorted(seconds)
+    (1, ['cse', 'dead_code', 'drop_copies', 'fold', 'simplify'])
+    """
+    dump = StageDump(graph.name) if config.dump_directory else None
+    if dump is not None:
+        dump.write("input", graph)
+    for step in PASSES:
+        if step.final and not final:
+            continue
+        start = perf_counter()
+        graph = step.run(graph)
+        if timings is not None:
+            timings[step.name] = timings.get(step.name, 0.0) + perf_counter() - start
+        if check is not None:
+            check(graph)
+        if dump is not None:
+            dump.write(step.name, graph)
+    return graph
+
+
+class StageDump:
+    """Numbered text files, one per stage, in a directory of the graph's own."""
+
+    def __init__(self, name: str) -> None:
+        assert config.dump_directory is not None
+        plain = re.sub(r"[^\w.-]", "_", name) or "graph"
+        base = Path(config.dump_directory)
+        base.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count():
+            self.directory = base / (f"{plain}_{number}" if number else plain)
+            try:
+                self.directory.mkdir()
+            except FileExistsError:
+                continue
+            break
+        self.numbers = itertools.count()
+
+    def write(self, stage: str, graph: object) -> None:
+        """Write ``graph`` as the next stage."""
+        path = self.directory / f"{next(self.numbers):02d}_{stage}.txt"
+        path.write_text(f"{graph}\n", encoding="utf-8")

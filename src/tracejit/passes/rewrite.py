@@ -1,0 +1,119 @@
+"""The engine of local rewrites: rules by op name, applied to every statement until none applies.
+
+A rule looks at one value and returns an equal one, or None. What it returns is written through the engine again, so
+rules combine to a fixed point in one walk over the graph. Guards stay, in order.
+
+Outputs keep their memory: what had memory of its own before still has (``x * 1`` returned from a graph becomes a copy
+of ``x``, not ``x`` itself), and outputs that were views of one value still are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Guard, Value
+from ..ops.table import Movement, Op, lookup
+from ..types import Scalar
+
+Operand = Value | Scalar
+Line = tuple[str, int] | None
+Rule = Callable[["Rewriter", Value], Value | None]
+Rules = Mapping[str, Sequence[Rule]]
+
+
+class Rewriter:
+    """Writes values into a new graph, simplified by ``rules`` (those under ``""`` apply to every op)."""
+
+    def __init__(self, name: str, rules: Rules) -> None:
+        self.builder = Builder(name)
+        self.rules = rules
+        self.general = tuple(rules.get("", ()))
+
+    def write(
+        self, op: Op | str, operands: Sequence[Operand], /, line: Line = None, **attributes: Any
+    ) -> Value:
+        """The value of ``op`` on operands that are written already, or what the rules make of it."""
+        entry = lookup(op) if isinstance(op, str) else op
+        kinds = [x.type if isinstance(x, Value) else x for x in operands]
+        kind = entry.infer(kinds, attributes)
+        return self._simplified(Value(kind, entry, tuple(operands), attributes, line=line))
+
+    def _simplified(self, value: Value) -> Value:
+        assert value.op is not None
+        for rule in (*self.rules.get(value.op.name, ()), *self.general):
+            found = rule(self, value)
+            if found is not None:
+                assert found.type == value.type, f"{value.op.name}: {value.type} to {found.type}"
+                return found
+        return self.builder.emit(value.op, value.operands, value.attributes, value.line)
+
+    def run(self, graph: Graph) -> Graph:
+        """``graph`` with every statement written again."""
+        mapping: dict[Value, Value] = {}
+        for value in graph.inputs:
+            mapping[value] = self.builder.input(value.name, value.type)
+        for statement in graph.body:
+            if isinstance(statement, Guard):
+                expected = statement.expected
+                self.builder.guard(mapping[statement.value], expected, statement.line)
+                continue
+            operands = tuple(mapping[x] if isinstance(x, Value) else x for x in statement.operands)
+            mapping[statement] = self._simplified(
+                Value(
+                    statement.type, statement.op, operands, statement.attributes, line=statement.line
+                )
+            )
+        return self.builder.finish(_outputs(graph, mapping, self.builder))
+
+
+def is_view(value: Value) -> bool:
+    """Does ``value`` show the memory of its operand?"""
+    return isinstance(value.op, Movement) and value.op.is_view
+
+
+def root(value: Value) -> Value:
+    """The value whose memory a chain of views shows.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[2]) { %0: f32[2, 1] = unsqueeze(x, dims=(1,)) return %0 }")
+    >>> root(graph.outputs[0]) is graph.inputs[0]
+    True
+    """
+    while is_view(value):
+        value = value.value_operands[0]
+    return value
+
+
+def _outputs(graph: Graph, mapping: Mapping[Value, Value], builder: Builder) -> list[Value]:
+    """The new outputs, each in memory of its own exactly where the old one was."""
+    memory: dict[Value, Value] = {}  # old root of an output -> where it lives now
+    owner: dict[Value, Value] = {v: v for v in builder.inputs}  # new root -> the value it belongs to
+    for old in dict.fromkeys(map(root, graph.outputs)):
+        new = mapping[old]
+        if old.op is not None and root(new) in owner:
+            new = builder.emit(lookup("clone"), (new,), {}, old.line)
+        owner.setdefault(root(new), new)
+        memory[old] = new
+    return [_shown(old, mapping, memory, builder) for old in graph.outputs]
+
+
+def _shown(
+    old: Value, mapping: Mapping[Value, Value], memory: Mapping[Value, Value], builder: Builder
+) -> Value:
+    """``old``, a chain of views, on the new memory of its root."""
+    base = root(old)
+    if old is base:
+        return memory[base]
+    if root(mapping[old]) is root(memory[base]):
+        return mapping[old]
+    chain = []
+    while old is not base:
+        chain.append(old)
+        old = old.value_operands[0]
+    value = memory[base]
+    for view in reversed(chain):
+        assert view.op is not None
+        value = builder.emit(view.op, (value,), view.attributes, view.line)
+    return value

@@ -1,0 +1,1 @@
+"""Recording eager runs, and the guards that decide whether a recording may be replayed."""

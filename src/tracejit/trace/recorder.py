@@ -1,0 +1,331 @@
+"""Recording: an eager run, written down as it happens.
+
+The recorder hears of every op after it ran. It keeps one IR value per storage: views are replayed from the value of the
+tensor they show, in-place writes replace that value, so the graph is functional whatever the Python did. Tensors from
+outside become inputs. ``bool(t)`` and ``t.item()`` become guards.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import user_frame
+from ..ir.builder import Builder
+from ..ir.graph import Guard, Statement, Value
+from ..modes import MODES
+from ..ops import elementwise
+from ..ops.inverse import write
+from ..ops.table import Movement, Op
+from ..tensor import Tensor
+from ..types import Scalar
+
+MAX_STATEMENTS = 200_000
+
+
+@dataclass(eq=False)
+class Source:
+    """Where a graph input comes from at a call: argument ``position``, a captured ``tensor``, or a random key."""
+
+    kind: str  # "argument", "captured", "random"
+    value: Value
+    position: int = -1
+    tensor: Tensor | None = None
+    generator: Any = None
+
+
+@dataclass(eq=False)
+class Signature:
+    """What all recordings of one signature share: the builder (equal prefixes become equal values) and the inputs."""
+
+    builder: Builder
+    sources: list[Source] = field(default_factory=list)
+    captured: dict[int, Value] = field(default_factory=dict)
+
+    def argument(self, position: int, name: str, tensor: Tensor) -> Value:
+        """The input for an argument tensor."""
+        for source in self.sources:
+            if source.kind == "argument" and source.position == position:
+                return source.value
+        value = self.builder.input(name, tensor.type)
+        self.sources.append(Source("argument", value, position))
+        return value
+
+    def capture(self, tensor: Tensor) -> Value:
+        """The input for a tensor from outside the function; the tensor is kept alive, so its id stays its own."""
+        known = self.captured.get(id(tensor))
+        if known is not None:
+            return known
+        taken = {v.name for v in self.builder.inputs}
+        name = next(n for n in _names(tensor) if n not in taken)
+        value = self.builder.input(name, tensor.type)
+        self.sources.append(Source("captured", value, tensor=tensor))
+        self.captured[id(tensor)] = value
+        return value
+
+    def random_key(self, generator: Any, key: Tensor) -> Value:
+        """The input for the state of a random generator."""
+        for source in self.sources:
+            if source.kind == "random" and source.generator is generator:
+                return source.value
+        value = self.builder.input(f"key{sum(s.kind == 'random' for s in self.sources)}", key.type)
+        self.sources.append(Source("random", value, generator=generator))
+        return value
+
+
+def _names(tensor: Tensor) -> Any:
+    given = getattr(tensor, "name", None)
+    if isinstance(given, str) and given.isidentifier():
+        yield given
+    number = 0
+    while True:
+        yield f"c{number}"
+        number += 1
+
+
+@dataclass(eq=False)
+class OutputRecipe:
+    """How a call makes one output tensor: from graph output ``index`` or from an input, then a chain of view steps."""
+
+    kind: str  # "computed" or "input"
+    value: Value
+    steps: tuple[tuple[Op, dict[str, Any]], ...]
+    requires_grad: bool
+
+
+@dataclass(eq=False)
+class Recording:
+    """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
+
+    path: tuple[Statement, ...]
+    outputs: tuple[OutputRecipe, ...]
+    writes: tuple[tuple[Value, Value], ...]  # (input, its new value)
+    random_calls: dict[Value, int]
+    mutated: tuple[Value, ...]
+
+
+class Recorder:
+    """Listens to one eager run in this thread."""
+
+    def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
+        self.signature = signature
+        self.builder = signature.builder
+        self.path: dict[Statement, None] = {}
+        self.guards: dict[tuple[Value, Any], None] = {}
+        self.roots: dict[int, Value] = {}
+        self.parents: dict[int, tuple[Tensor, Op, dict[str, Any]]] = {}
+        self.external: dict[int, tuple[Tensor, Value]] = {}
+        self.alive: list[Any] = []
+        self.keys: dict[int, tuple[Any, Tensor, Value]] = {}
+        self.random_calls: dict[Value, int] = {}
+        self.failure: str | None = None
+        self.written: dict[int, Tensor] = {}
+        for position, (name, tensor) in enumerate(arguments):
+            if id(tensor) not in self.roots:
+                self.adopt(tensor, signature.argument(position, name, tensor))
+
+    # --- values --------------------------------------------------------------------------------------------------
+
+    def adopt(self, tensor: Tensor, value: Value) -> Value:
+        """A tensor from outside stands for a graph input."""
+        self.roots[id(tensor)] = value
+        self.external[id(tensor)] = (tensor, value)
+        self.alive.append(tensor)
+        return value
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """The current IR value of a tensor."""
+        steps: list[tuple[Op, dict[str, Any]]] = []
+        while id(tensor) not in self.roots and id(tensor) in self.parents:
+            tensor, op, attributes = self.parents[id(tensor)]
+            steps.append((op, attributes))
+        value = self.roots.get(id(tensor))
+        if value is None:
+            value = self.adopt(tensor, self.signature.capture(tensor))
+            if id(tensor) in self.signature.captured and self.overlaps_written(tensor):
+                self.unsupported("a captured tensor shares memory with one that was changed in place")
+        for op, attributes in reversed(steps):
+            value = self.emit(op, (value,), attributes)
+        return value
+
+    def emit(self, op: Op, operands: Sequence[Value | Scalar], attributes: dict[str, Any]) -> Value:
+        """Write one op down at the user's current line."""
+        value = self.builder.emit(op, operands, attributes, _user_line())
+        self.path.setdefault(value)
+        return value
+
+    # --- what the dispatcher reports -----------------------------------------------------------------------------
+
+    def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor) -> None:
+        """An op ran."""
+        if self.failure is not None:
+            return
+        try:
+            self._record(op, operands, attributes, out)
+        except Exception as error:  # recording must never break the eager run it listens to
+            self.unsupported(f"{op.name} could not be recorded ({type(error).__name__}: {error})")
+
+    def _record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor) -> None:
+        if getattr(op, "dynamic", False):
+            self.unsupported(f"{op.name}: the size of its result depends on values")
+            return
+        self.alive.append(out)
+        if isinstance(op, Movement) and op.is_view and out._base is not None:
+            self.parents[id(out)] = (operands[0], op, dict(attributes))
+            self.value_of(out)
+            return
+        values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
+        value = self.emit(op, values, attributes)
+        tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
+        if tracked and not out._requires_grad and value.type.dtype.is_floating_point and op.differentiable:
+            value = self.emit(elementwise.detach_copy, (value,), {})
+        if len(self.path) > MAX_STATEMENTS:
+            self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
+        self.roots[id(out)] = value
+
+    def assign(self, tensor: Tensor, new: Tensor) -> None:
+        """``tensor`` was overwritten in place with ``new``."""
+        if self.failure is not None:
+            return
+        value = self.value_of(new)
+        steps = []
+        while id(tensor) not in self.roots and id(tensor) in self.parents:
+            tensor, op, attributes = self.parents[id(tensor)]
+            steps.append((op, attributes))
+        self.value_of(tensor)
+        if any(op is elementwise.detach_copy for op, _ in steps):
+            self.unsupported("an in-place change through detach()")
+            return
+        self.alive.append(new)
+        if id(tensor) in self.external:
+            self.write_outside(tensor, value)
+        self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], tuple(reversed(steps)), value)
+
+    def write_through(self, base: Value, steps: Sequence[tuple[Op, dict[str, Any]]], value: Value) -> Value:
+        """The new value of a storage after one of its views was overwritten."""
+        if not steps:
+            return value
+        (op, attributes), rest = steps[0], steps[1:]
+        if rest:
+            value = self.write_through(self.emit(op, (base,), attributes), rest, value)
+        before = len(self.builder.body)
+        with self.builder.writing():
+            result = write(op, attributes, base, value)
+        for statement in self.builder.body[before:]:
+            self.path.setdefault(statement)
+        self.path.setdefault(result)
+        return result
+
+    def write_outside(self, tensor: Tensor, value: Value) -> None:
+        """A tensor from outside changes: the compiled call must write it back."""
+        if tensor._requires_grad or tensor.requires_grad:
+            self.unsupported("an in-place change of a tensor from outside that takes part in autograd")
+        for other, _ in self.external.values():
+            if other is not tensor and np.may_share_memory(other.array, tensor.array):
+                self.unsupported("an in-place change of a tensor that shares memory with another input")
+        self.written[id(tensor)] = tensor
+
+    def overlaps_written(self, tensor: Tensor) -> bool:
+        """Does a newly captured tensor share memory with one already changed?"""
+        return any(
+            other is not tensor and np.may_share_memory(other.array, tensor.array) for other in self.written.values()
+        )
+
+    def detach(self, source: Tensor, result: Tensor) -> None:
+        """``result`` shows ``source`` without its history."""
+        if self.failure is None:
+            self.alive.append(result)
+            self.parents[id(result)] = (source, elementwise.detach_copy, {})
+
+    def guard(self, tensor: Tensor, value: Scalar) -> None:
+        """Python asked for the value of a one-element tensor."""
+        if self.failure is not None:
+            return
+        condition = self.value_of(tensor)
+        if isinstance(value, bool) and condition.type.dtype.category != "bool":
+            condition = self.emit(elementwise.ne, (condition, 0), {})
+        if isinstance(value, float) and value != value:
+            condition, value = self.emit(elementwise.isnan, (condition,), {}), True
+        key = (condition, (type(value).__name__, value.hex() if isinstance(value, float) else value))
+        if key not in self.guards:
+            self.guards[key] = None
+            self.path[Guard(condition, value, _user_line())] = None
+
+    def escape(self, tensor: Tensor, how: str) -> None:
+        """The values left for Python code that cannot be followed."""
+        self.unsupported(f"{how} of a tensor inside a compiled function")
+
+    def backward_inside(self) -> None:
+        """A backward pass ran."""
+        self.unsupported("a backward pass inside a compiled function")
+
+    def random_key(self, generator: Any) -> tuple[Tensor, int]:
+        """The key tensor and call number of the next random op."""
+        found = self.keys.get(id(generator))
+        if found is None:
+            key = generator.rebase()
+            value = self.adopt(key, self.signature.random_key(generator, key))
+            found = self.keys[id(generator)] = (generator, key, value)
+        _, key, value = found
+        index = self.random_calls.get(value, 0)
+        self.random_calls[value] = index + 1
+        generator.skip(1)
+        return key, index
+
+    def unsupported(self, reason: str) -> None:
+        """Give up recording (the run itself goes on); the first reason counts."""
+        if self.failure is None:
+            line = _user_line()
+            self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
+
+    # --- the result ----------------------------------------------------------------------------------------------
+
+    def finish(self, outputs: Sequence[Tensor]) -> Recording:
+        """The recording of a run that returned ``outputs``."""
+        recipes = tuple(self.recipe(tensor) for tensor in outputs)
+        writes = tuple(
+            (self.external[key][1], self.roots[key])
+            for key in self.written
+            if self.roots[key] is not self.external[key][1]
+        )
+        return Recording(
+            tuple(self.path), recipes, writes, dict(self.random_calls), tuple(v for v, _ in writes)
+        )
+
+    def recipe(self, tensor: Tensor) -> OutputRecipe:
+        """How to make an output: what it shows, through which views."""
+        steps: list[tuple[Op, dict[str, Any]]] = []
+        requires_grad = tensor.requires_grad
+        while id(tensor) not in self.roots and id(tensor) in self.parents:
+            tensor, op, attributes = self.parents[id(tensor)]
+            steps.append((op, attributes))
+        value = self.value_of(tensor)
+        if id(tensor) in self.external:
+            return OutputRecipe("input", self.external[id(tensor)][1], tuple(reversed(steps)), requires_grad)
+        return OutputRecipe("computed", value, tuple(reversed(steps)), tensor.requires_grad)
+
+
+def _user_line() -> tuple[str, int] | None:
+    frame = user_frame()
+    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
+
+
+def recording(recorder: Recorder) -> Any:
+    """Context manager: this thread's ops are reported to ``recorder``."""
+    return _Recording(recorder)
+
+
+class _Recording:
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def __enter__(self) -> Recorder:
+        MODES.recorder = self.recorder
+        return self.recorder
+
+    def __exit__(self, *exception: object) -> None:
+        MODES.recorder = None

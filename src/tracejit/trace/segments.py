@@ -1,0 +1,165 @@
+"""Compiling a trace tree: which values each segment hands on, and the program that computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.graph import Graph, Value
+from ..layout import MemoryLayout, contiguous_layout
+from ..passes.pipeline import run_passes
+from ..runtime.plan import Plan, make_plan
+from ..runtime.program import Program
+from ..tensor import Tensor
+from ..types import Shape
+from .recorder import Signature
+from .tree import Leaf, Segment, needed_after
+
+Environment = list[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Runner:
+    """A compiled segment: reads environment positions, appends its results as tensors."""
+
+    graph: Graph
+    program: Program
+    reads: tuple[int, ...]
+    layouts: tuple[MemoryLayout, ...]
+    guard_position: int
+    positions: dict[Value, int]
+
+    def run(self, environment: Environment) -> None:
+        """Compute the segment's values and add them to the environment."""
+        results = self.program.run(*[environment[i] for i in self.reads])
+        for result, layout in zip(results, self.layouts, strict=True):
+            environment.append(wrap(result, layout))
+
+
+def wrap(result: Any, layout: MemoryLayout) -> Tensor:
+    """A program's result, block or array, as a tensor."""
+    if hasattr(result, "ptr"):
+        return Tensor._of_block(result, layout.type, layout)
+    return Tensor._wrap(result)
+
+
+def compile_graph(
+    name: str,
+    inputs: Sequence[Value],
+    statements: Sequence[Value],
+    outputs: Sequence[Value],
+    strides: Callable[[Value], Shape],
+) -> tuple[Graph, Program, list[Value]]:
+    """Optimise and plan a piece; returns also which of ``inputs`` it still reads."""
+    raw = with_inputs(name, inputs, statements, outputs)
+    graph = run_passes(raw)
+    used = _used_inputs(graph)
+    kept = [(old, new) for old, new in zip(inputs, graph.inputs, strict=True) if new in used]
+    graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)
+    plan: Plan = make_plan(graph, [strides(old) for old, _ in kept])
+    return graph, Program(plan), [old for old, _ in kept]
+
+
+def with_inputs(
+    name: str, inputs: Sequence[Value], statements: Sequence[Value], outputs: Sequence[Value]
+) -> Graph:
+    """A graph of ``statements`` in which values computed elsewhere appear as inputs."""
+    from ..ir.builder import Builder
+
+    builder = Builder(name)
+    mapping: dict[Value, Value] = {}
+    for i, value in enumerate(inputs):
+        mapping[value] = builder.input(value.name or f"v{i}", value.type)
+    live = _live(outputs, mapping)
+    for statement in statements:
+        if statement in live and statement not in mapping:
+            mapping[statement] = builder.copy(statement, mapping)
+    return builder.finish([mapping[v] for v in outputs])
+
+
+def _live(outputs: Sequence[Value], given: dict[Value, Value]) -> set[Value]:
+    """The values that must be computed here for ``outputs``."""
+    live: set[Value] = set()
+    stack = list(outputs)
+    while stack:
+        value = stack.pop()
+        if value not in live and value not in given:
+            live.add(value)
+            stack.extend(value.value_operands)
+    return live
+
+
+def _used_inputs(graph: Graph) -> set[Value]:
+    used = set(graph.outputs)
+    for value in graph.values:
+        used.update(value.value_operands)
+    return used
+
+
+def compile_tree(
+    name: str,
+    root: Segment,
+    signature: Signature,
+    input_strides: dict[Value, Shape],
+    leaf_needs: dict[Leaf, Sequence[Value]],
+) -> None:
+    """Give every segment of the tree a runner; nothing is assigned unless all could be compiled."""
+    base = {source.value: i for i, source in enumerate(signature.sources)}
+    made: list[tuple[Segment, Runner | None]] = []
+    stack: list[tuple[Segment, dict[Value, int], int, int]] = [(root, base, len(base), 0)]
+    while stack:
+        segment, positions, count, number = stack.pop()
+        runner, after, total = _compile_segment(
+            f"{name}_{number}" if number else name, segment, positions, count, input_strides, leaf_needs
+        )
+        made.append((segment, runner))
+        for i, child in enumerate(segment.children.values()):
+            stack.append((child, after, total, 2 * number + i + 1))
+    for segment, runner in made:
+        segment.runner = runner
+
+
+def _compile_segment(
+    name: str,
+    segment: Segment,
+    positions: dict[Value, int],
+    count: int,
+    input_strides: dict[Value, Shape],
+    leaf_needs: dict[Leaf, Sequence[Value]],
+) -> tuple[Runner, dict[Value, int], int]:
+    needs = needed_after(segment, leaf_needs)
+    outputs = [v for v in needs if v not in positions]
+    inputs = _leaves_of(outputs, positions)
+
+    def strides(value: Value) -> Shape:
+        return input_strides.get(value) or value.type.contiguous_strides()
+
+    graph, program, kept = compile_graph(name, inputs, segment.statements, outputs, strides)
+    after = positions | {v: count + i for i, v in enumerate(outputs)}
+    runner = Runner(
+        graph,
+        program,
+        tuple(positions[v] for v in kept),
+        tuple(contiguous_layout(v.type) for v in outputs),
+        -1 if segment.guard is None else after[segment.guard.value],
+        after,
+    )
+    return runner, after, count + len(outputs)
+
+
+def _leaves_of(outputs: Sequence[Value], known: dict[Value, int]) -> list[Value]:
+    """The known values from which ``outputs`` are computed, in order of position."""
+    seen: set[Value] = set()
+    stack = list(outputs)
+    found: set[Value] = set()
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value in known:
+            found.add(value)
+        else:
+            stack.extend(value.value_operands)
+    return sorted(found, key=known.__getitem__)

@@ -1,0 +1,176 @@
+"""What a function's code can read, from its bytecode: globals, attributes, imports; and whose code it is.
+
+Nothing is executed. The answer errs on the side of more: an attribute name counts wherever it occurs, because
+the object it is read from may have come through any alias.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+_GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
+_GLOBAL_OR_CLASS = frozenset({"LOAD_FROM_DICT_OR_GLOBALS"})
+_ATTRIBUTE = frozenset(
+    {"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
+)
+_BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr"})
+_WHOLE = frozenset({"vars", "dir", "asdict", "astuple", "attrgetter", "__dict__", "__getattribute__"})
+_COMPUTED = frozenset({"BUILD_STRING", "BINARY_OP", "FORMAT_VALUE", "FORMAT_SIMPLE"})
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+_STDLIB = tuple({str(Path(sysconfig.get_path(kind))) + "/" for kind in ("stdlib", "platstdlib")})
+#: Packages whose functions see a tensor only after its values have left the recording.
+_NUMERIC = frozenset({"llvmlite", "ml_dtypes", "numba", "numpy", "scipy"})
+#: The parts of this package whose objects hold Python state that users change.
+_STATEFUL = ("tracejit.nn.", "tracejit.optim.")
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Names one code object, and the code nested in it, can read or write.
+
+    ``attributes`` also holds the identifiers among its string constants (``getattr(x, "name")``, keys of dicts);
+    ``everything`` is True where attributes are read by names that are not in the code.
+    """
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+    imports: frozenset[str]
+    everything: bool
+
+
+@lru_cache(maxsize=4096)
+def reads_of(code: CodeType) -> Reads:
+    """What ``code`` can read.
+
+    >>> reads = reads_of((lambda x: scale * x.weight).__code__)
+    >>> sorted(reads.globals), sorted(reads.attributes)
+    (['scale'], ['weight'])
+    """
+    instructions = list(dis.get_instructions(code))
+    named: dict[str, set[str]] = {"globals": set(), "attributes": set(), "imports": set()}
+    for instruction in instructions:
+        if instruction.opname in _GLOBAL | _GLOBAL_OR_CLASS:
+            named["globals"].add(instruction.argval)
+        elif instruction.opname in _ATTRIBUTE:
+            named["attributes"].add(instruction.argval)
+        elif instruction.opname == "IMPORT_NAME":
+            named["imports"].add(instruction.argval)
+    everything = bool(_WHOLE & (named["globals"] | named["attributes"])) or _computed(instructions)
+    named["attributes"].update(_identifiers(code.co_consts))
+    for inner in (reads_of(c) for c in code.co_consts if isinstance(c, CodeType)):
+        named["globals"] |= inner.globals
+        named["attributes"] |= inner.attributes
+        named["imports"] |= inner.imports
+        everything |= inner.everything
+    return Reads(*(frozenset(names) for names in named.values()), everything)
+
+
+def _computed(instructions: list[dis.Instruction]) -> bool:
+    """Is an attribute read by a name that is not a constant?
+
+    Looks from each ``getattr`` to the next call: an argument that is itself a call ends the search early and counts
+    as computed.
+    """
+    for start, instruction in enumerate(instructions):
+        if instruction.argval not in _BY_NAME or instruction.opname not in _GLOBAL:
+            continue
+        constant = False
+        for following in instructions[start + 1 :]:
+            if following.opname in ("PRECALL", "CALL") or following.opname in _COMPUTED:
+                break
+            constant |= following.opname == "LOAD_CONST" and isinstance(following.argval, str)
+        if not constant or following.opname in _COMPUTED:
+            return True
+    return False
+
+
+def _identifiers(constants: Iterable[Any]) -> Iterator[str]:
+    for constant in constants:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+        elif isinstance(constant, (tuple, frozenset)):
+            yield from _identifiers(constant)
+
+
+class Names:
+    """The attribute names that the reached code can read; grows while code is being reached."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.everything = False
+
+    def __contains__(self, name: object) -> bool:
+        return self.everything or name in self.names
+
+    def add(self, reads: Reads) -> None:
+        """Add what one more function can read."""
+        self.names |= reads.attributes
+        self.everything |= reads.everything
+
+    @property
+    def size(self) -> int:
+        """A number that grows whenever a name was added."""
+        return 2 * len(self.names) + self.everything
+
+
+# --- whose code it is ---------------------------------------------------------------------------------------------
+
+
+def is_library_function(function: FunctionType) -> bool:
+    """Does ``function`` belong to this package, the standard library or a numeric library it builds on?
+
+    Decided by file, because decorators copy ``__module__`` from the function they wrap.
+    """
+    file = function.__code__.co_filename
+    if file.startswith((_PACKAGE, "<frozen ")) or _in_stdlib(file):
+        return True
+    return str(function.__globals__.get("__name__", "")).partition(".")[0] in _NUMERIC
+
+
+def is_library_module(module: ModuleType | None, name: str) -> bool:
+    """The same question for a module called ``name``."""
+    root = name.partition(".")[0]
+    if root == "tracejit" or root in _NUMERIC or root == "builtins":
+        return True
+    if root not in sys.stdlib_module_names:
+        return False
+    file = getattr(module, "__file__", None)
+    return file is None or _in_stdlib(file)
+
+
+def is_library_class(cls: type) -> bool:
+    """The same question for a class."""
+    name = str(getattr(cls, "__module__", ""))
+    return is_library_module(sys.modules.get(name), name)
+
+
+def is_closed(cls: type) -> bool:
+    """Are instances of ``cls`` taken as a whole: objects of this package and of numeric libraries without settings?"""
+    name = str(getattr(cls, "__module__", ""))
+    root = name.partition(".")[0]
+    return root in _NUMERIC or (root == "tracejit" and not name.startswith(_STATEFUL))
+
+
+@lru_cache(maxsize=1024)
+def class_reads(cls: type) -> frozenset[str]:
+    """Attribute names in the methods of one library class: what it may read from an instance of a user's subclass."""
+    functions = (getattr(member, "__func__", member) for member in vars(cls).values())
+    return frozenset(
+        name
+        for function in functions
+        if isinstance(function, FunctionType)
+        for name in reads_of(function.__code__).attributes
+    )
+
+
+def _in_stdlib(file: str) -> bool:
+    return file.startswith(_STDLIB) and "/site-packages/" not in file and "/dist-packages/" not in file

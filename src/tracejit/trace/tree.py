@@ -1,0 +1,137 @@
+"""The trace tree of one signature: straight segments between guards, each with its own program.
+
+Every recorded run is a path from the root to a leaf. Segments shared by several paths are shared here too, because equal
+statements are the same value (one builder per signature). A segment hands on the values that any later segment, output
+or backward pass needs; they live in the *environment*, a list that grows along the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.graph import Graph, Guard, Value
+from ..types import Scalar
+from .recorder import Recording, Signature
+
+
+class Divergence(Exception):
+    """A recorded run left the tree without a guard: something other than a tensor decided."""
+
+
+@dataclass(eq=False)
+class Leaf:
+    """The end of a path: outputs, writes, and (made on demand) its backward pass."""
+
+    recording: Recording
+    graph: Graph
+    backward: Any = None
+    calls: int = 0
+
+
+@dataclass(eq=False)
+class Segment:
+    """A straight piece: its statements, then a guard with a child per outcome, or a leaf."""
+
+    statements: list[Value] = field(default_factory=list)
+    guard: Guard | None = None
+    children: dict[Any, Segment] = field(default_factory=dict)
+    leaf: Leaf | None = None
+    calls: int = 0
+    runner: Any = None
+
+    def leaves(self) -> list[Leaf]:
+        """Every leaf below, in order of recording."""
+        found: list[Leaf] = []
+        stack = [self]
+        while stack:
+            segment = stack.pop()
+            if segment.leaf is not None:
+                found.append(segment.leaf)
+            stack.extend(reversed(segment.children.values()))
+        return found
+
+    def segments(self) -> list[Segment]:
+        """This segment and all below it."""
+        found = [self]
+        for segment in found:
+            found.extend(segment.children.values())
+        return found
+
+
+def outcome_key(value: Scalar) -> Any:
+    """A guard's outcome as a dictionary key; floats by bits."""
+    return (type(value).__name__, value.hex()) if isinstance(value, float) else (type(value).__name__, value)
+
+
+def graft(root: Segment, recording: Recording, signature: Signature) -> Leaf:
+    """Add a recorded path to the tree; raises :class:`Divergence` when it contradicts what is there."""
+    segment = root
+    fresh = not root.statements and root.guard is None and root.leaf is None
+    pending: list[Value] = []
+    for statement in recording.path:
+        if isinstance(statement, Value):
+            pending.append(statement)
+            continue
+        if fresh:
+            segment.statements, segment.guard = pending, statement
+        elif segment.guard is None or segment.guard.value is not statement.value:
+            raise Divergence("a different condition was tested than in an earlier run")
+        child = segment.children.get(outcome_key(statement.expected))
+        fresh = child is None
+        if child is None:
+            child = segment.children[outcome_key(statement.expected)] = Segment()
+        segment, pending = child, []
+    if not fresh:
+        raise Divergence("a run took a known path to its end and did something else")
+    segment.statements = pending
+    segment.leaf = Leaf(recording, path_graph(recording, signature))
+    return segment.leaf
+
+
+def path_graph(recording: Recording, signature: Signature) -> Graph:
+    """The whole path as one graph: computed outputs first, then the new values of what it wrote."""
+    outputs = [*computed_outputs(recording), *(new for _, new in recording.writes)]
+    body = tuple(recording.path)
+    return Graph(signature.builder.name, tuple(signature.builder.inputs), body, tuple(outputs))
+
+
+def computed_outputs(recording: Recording) -> list[Value]:
+    """The distinct values that outputs show."""
+    return list(dict.fromkeys(r.value for r in recording.outputs if r.kind == "computed"))
+
+
+def wanted_gradients(recording: Recording) -> list[bool]:
+    """For every computed output whether it takes part in autograd."""
+    wanted = {r.value for r in recording.outputs if r.kind == "computed" and r.requires_grad}
+    return [v in wanted for v in computed_outputs(recording)]
+
+
+def needed_after(segment: Segment, leaf_needs: dict[Leaf, Sequence[Value]]) -> dict[Value, None]:
+    """Values of this segment or earlier that the segments below, their guards or leaves read."""
+    needs: dict[Value, None] = {}
+    if segment.guard is not None:
+        needs[segment.guard.value] = None
+    if segment.leaf is not None:
+        needs.update(dict.fromkeys(leaf_needs[segment.leaf]))
+    for child in segment.children.values():
+        needs.update(reads(child, leaf_needs))
+    return needs
+
+
+def reads(segment: Segment, leaf_needs: dict[Leaf, Sequence[Value]]) -> dict[Value, None]:
+    """Values from before ``segment`` that it or anything below it needs."""
+    own = set(segment.statements)
+    needs = needed_after(segment, leaf_needs)
+    found = {v: None for v in needs if v not in own}
+    stack = [v for v in needs if v in own]
+    seen = set(stack)
+    while stack:
+        for operand in stack.pop().value_operands:
+            if operand not in own:
+                found[operand] = None
+            elif operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return found

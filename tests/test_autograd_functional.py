@@ -1,0 +1,105 @@
+"""Checks against finite differences, Jacobians and Hessians."""
+
+from __future__ import annotations
+
+import pytest
+
+import tracejit as tj
+from tracejit.autograd import functional as F  # noqa: N812
+from tracejit.autograd import gradcheck, gradgradcheck
+
+
+def double(*values):
+    return tj.tensor([float(v) for v in values], dtype=tj.float64, requires_grad=True)
+
+
+class Wrong(tj.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x
+
+
+def test_gradcheck_accepts_right_gradients():
+    x, y = double(0.5, -1.5), double(2, 3)
+    assert gradcheck(lambda a, b: (a * b.exp(), a.tanh() / b), (x, y))
+    assert gradcheck(lambda a: a.exp(), x)
+    assert x.tolist() == [0.5, -1.5]
+
+
+def test_gradcheck_finds_wrong_gradients():
+    x = double(0.5, -1.5)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        gradcheck(Wrong.apply, (x,))
+    assert gradcheck(Wrong.apply, (x,), raise_exception=False) is False
+
+
+def test_gradcheck_needs_an_input_that_requires_grad():
+    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
+        gradcheck(lambda a: a, (tj.tensor([1.0]),))
+
+
+def test_gradcheck_warns_about_precision():
+    x = tj.tensor([0.5], requires_grad=True)
+    with pytest.warns(UserWarning, match="not a double precision"):
+        gradcheck(lambda a: a * 2, (x,), eps=1e-2, atol=1e-2)
+
+
+def test_gradgradcheck():
+    x, y = double(0.5, -1.5), double(2, 3)
+    assert gradgradcheck(lambda a, b: a * a * b.exp(), (x, y))
+
+    class WrongSecond(tj.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return Wrong.apply(x) / x.detach() * 2 * grad
+
+    assert gradcheck(WrongSecond.apply, (x,))
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        gradgradcheck(WrongSecond.apply, (x,))
+
+
+def test_jacobian_and_hessian():
+    x = tj.tensor([1.0, 2.0])
+    y = tj.tensor([3.0, 4.0])
+    assert F.jacobian(lambda a: a * a, x).tolist() == [[2, 0], [0, 4]]
+    blocks = F.jacobian(lambda a, b: (a * b).sum(), (x, y))
+    assert [b.tolist() for b in blocks] == [[3, 4], [1, 2]]
+    assert F.hessian(lambda a: (a * a * a).sum(), x).tolist() == [[6, 0], [0, 12]]
+    cross = F.hessian(lambda a, b: (a * b).sum(), (x, y))
+    assert cross[0][1].tolist() == [[1, 0], [0, 1]]
+    assert cross[0][0].tolist() == [[0, 0], [0, 0]]
+
+
+def test_products():
+    x, v = tj.tensor([1.0, 2.0]), tj.tensor([1.0, 10.0])
+    value, product = F.vjp(lambda a: a * a, x, v)
+    assert (value.tolist(), product.tolist()) == ([1, 4], [2, 40])
+    assert F.jvp(lambda a: a * a, x, v)[1].tolist() == [2, 40]
+    assert F.vhp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == [6, 120]
+    assert F.hvp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == [6, 120]
+    with pytest.raises(RuntimeError, match="can only be None"):
+        F.vjp(lambda a: a * a, x)
+    with pytest.raises(RuntimeError, match="v has"):
+        F.vjp(lambda a: a * a, x, tj.tensor([1.0]))
+
+
+def test_strict_and_create_graph():
+    x = tj.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="strict"):
+        F.jacobian(lambda a: tj.tensor([1.0]), x, strict=True)
+    assert F.jacobian(lambda a: tj.tensor([1.0]), x).tolist() == [[0, 0]]
+    jacobian = F.jacobian(lambda a: a * a * a, x, create_graph=True)
+    jacobian.sum().backward()
+    assert x.grad.tolist() == [6, 12]

@@ -1,0 +1,184 @@
+"""Hooks on tensors, leaves and nodes; saved-tensor hooks; anomaly detection."""
+
+from __future__ import annotations
+
+import pytest
+
+import tracejit as tj
+
+
+def leaf(*values):
+    return tj.tensor([float(v) for v in values], requires_grad=True)
+
+
+def test_hook_sees_and_replaces_the_gradient():
+    x = leaf(1, 2)
+    y = x * 2
+    seen = []
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.register_hook(lambda g: g * 10)
+    (y * 3).sum().backward()
+    assert seen == [[3, 3]]
+    assert x.grad.tolist() == [60, 60]
+
+
+def test_hook_on_a_leaf_sees_the_sum():
+    x = leaf(1, 2)
+    seen = []
+    handle = x.register_hook(lambda g: seen.append(g.tolist()))
+    (x * 2 + x * 3).sum().backward()
+    handle.remove()
+    handle.remove()
+    (x * 2).sum().backward()
+    assert seen == [[5, 5]]
+
+
+def test_hook_on_a_leaf_outlives_graphs():
+    x = leaf(1)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.item()))
+    for factor in (2, 3):
+        (x * factor).sum().backward()
+    assert seen == [2, 3]
+
+
+def test_handle_as_context_manager():
+    x = leaf(1)
+    seen = []
+    with x.register_hook(lambda g: seen.append(g.item())):
+        (x * 2).sum().backward()
+    (x * 3).sum().backward()
+    assert seen == [2]
+
+
+def test_retained_gradient_is_the_one_after_hooks():
+    x = leaf(1)
+    y = x * 2
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    y.sum().backward()
+    assert y.grad.tolist() == [10]
+
+
+def test_hooks_run_in_order_of_registration():
+    x = leaf(1)
+    order = []
+    x.register_hook(lambda g: order.append("a"))
+    x.register_hook(lambda g: order.append("b"))
+    x.sum().backward()
+    assert order == ["a", "b"]
+
+
+def test_hook_runs_for_grad_too():
+    x = leaf(1)
+    x.register_hook(lambda g: g * 5)
+    assert tj.autograd.grad((x * 2).sum(), x)[0].tolist() == [10]
+
+
+def test_wrong_hook_results():
+    x = leaf(1, 2)
+    y = x * 2
+    y.register_hook(lambda g: g.sum())
+    with pytest.raises(RuntimeError, match="has changed the size of value"):
+        y.sum().backward()
+    with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"):
+        tj.tensor([1.0]).register_hook(lambda g: None)
+
+
+def test_post_accumulate_hook():
+    x = leaf(1, 2)
+    seen = []
+
+    def hook(tensor):
+        seen.append(tensor.grad.tolist())
+        tensor.grad = None
+
+    x.register_post_accumulate_grad_hook(hook)
+    (x * 2).sum().backward()
+    (x * 3).sum().backward()
+    assert seen == [[2, 2], [3, 3]]
+    assert x.grad is None
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        (x * 2).register_post_accumulate_grad_hook(hook)
+
+
+def test_step_inside_backward_does_not_disturb_other_gradients():
+    x, w = leaf(1, 2), leaf(3, 4)
+
+    def step(tensor):
+        tensor.grad.zero_()
+
+    for t in (x, w):
+        t.register_post_accumulate_grad_hook(step)
+    h = x + w
+    seen = []
+    h.register_hook(lambda g: seen.append(g))
+    (h * 2).sum().backward()
+    assert x.grad.tolist() == w.grad.tolist() == [0, 0]
+    assert seen[0].tolist() == [2, 2]
+
+
+def test_node_hooks():
+    x = leaf(1, 2)
+    y = x * 2
+    calls = []
+    y.grad_fn.register_prehook(lambda outs: (outs[0] * 10,))
+    y.grad_fn.register_hook(lambda ins, outs: calls.append((ins[0].tolist(), outs[0].tolist())))
+    y.sum().backward()
+    assert calls == [([20, 20], [10, 10])]
+    assert x.grad.tolist() == [20, 20]
+
+
+def test_node_hook_replaces_input_gradients():
+    x = leaf(1, 2)
+    y = x * 2
+    y.grad_fn.register_hook(lambda ins, outs: (ins[0] * 100, *ins[1:]))
+    y.sum().backward()
+    assert x.grad.tolist() == [200, 200]
+
+
+def test_node_metadata_and_saved_values():
+    x, w = leaf(1, 2), leaf(3, 4)
+    y = x * w
+    y.grad_fn.metadata["note"] = 1
+    assert y.grad_fn.metadata == {"note": 1}
+    (y * 1).sum().backward()
+    with pytest.raises(AttributeError):
+        y.grad_fn.no_such_attribute  # noqa: B018
+
+
+def test_saved_tensors_hooks():
+    x = leaf(1, 2)
+    packed = []
+
+    def pack(t):
+        packed.append(t.tolist())
+        return t.tolist()
+
+    with tj.autograd.graph.saved_tensors_hooks(pack, lambda values: tj.tensor(values)):
+        y = x.exp() * x
+    assert len(packed) == 3
+    y.sum().backward()
+    expected = tj.tensor([1.0, 2.0])
+    expected = expected.exp() * expected + expected.exp()
+    assert (x.grad - expected).abs().sum().item() < 1e-5
+
+
+def test_saved_tensors_hooks_keep_higher_derivatives():
+    x = leaf(2)
+    with tj.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        y = x * x * x
+        (g,) = tj.autograd.grad(y.sum(), x, create_graph=True)
+        (h,) = tj.autograd.grad(g.sum(), x)
+    assert h.tolist() == [12]
+
+
+def test_anomaly_mode_names_the_operation():
+    x = leaf(0)
+    with tj.autograd.detect_anomaly(check_nan=True):
+        y = (x / x) * 2
+        with (
+            pytest.warns(UserWarning, match="Error detected in DivBackward0"),
+            pytest.raises(RuntimeError, match="returned nan values"),
+        ):
+            y.sum().backward()
