@@ -224,7 +224,9 @@ def test_wrong_number_of_gradients():
         def backward(ctx, grad):
             return grad
 
-    with pytest.raises(RuntimeError, match=r"returned an incorrect number of gradients \(expected 2, got 1\)"):
+    with pytest.raises(
+        RuntimeError, match=r"returned an incorrect number of gradients \(expected 2, got 1\)"
+    ):
         Bad.apply(leaf(1), leaf(2)).sum().backward()
 
 
@@ -238,7 +240,10 @@ def test_gradient_of_wrong_shape():
         def backward(ctx, grad):
             return tj.tensor([1.0, 2.0, 3.0])
 
-    with pytest.raises(RuntimeError, match=r"returned an invalid gradient at index 0 - got \[3\] but expected shape compatible with \[2\]"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"returned an invalid gradient at index 0 - got \[3\] but expected shape compatible with \[2\]",
+    ):
         Bad.apply(leaf(1, 2)).sum().backward()
 
 

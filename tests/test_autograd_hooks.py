@@ -81,7 +81,9 @@ def test_wrong_hook_results():
     y.register_hook(lambda g: g.sum())
     with pytest.raises(RuntimeError, match="has changed the size of value"):
         y.sum().backward()
-    with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"):
+    with pytest.raises(
+        RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"
+    ):
         tj.tensor([1.0]).register_hook(lambda g: None)
 
 

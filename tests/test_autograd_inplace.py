@@ -13,7 +13,10 @@ def leaf(*values):
 
 def test_leaf_that_requires_grad():
     x = leaf(1, 2)
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(
+        RuntimeError,
+        match="a leaf Variable that requires grad is being used in an in-place operation",
+    ):
         x.add_(1)
     with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
         x[0:1].add_(1)
@@ -28,7 +31,9 @@ def test_changed_saved_value():
     y = x * 2
     z = y * y
     y.add_(1)
-    with pytest.raises(RuntimeError, match=r"(?s)modified by an inplace operation.*version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError, match=r"(?s)modified by an inplace operation.*version 1; expected version 0"
+    ):
         z.sum().backward()
 
 
@@ -167,14 +172,19 @@ def test_copy_takes_the_history_of_its_source():
 
 
 def test_result_type_and_shape_must_fit():
-    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+    with pytest.raises(
+        RuntimeError, match="result type Float can't be cast to the desired output type Long"
+    ):
         tj.tensor([1, 2]).add_(0.5)
     with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
         tj.tensor([1.0, 2.0]).add_(tj.tensor([[1.0, 2.0], [3.0, 4.0]]))
 
 
 def test_expanded_tensor_cannot_be_written():
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+    with pytest.raises(
+        RuntimeError,
+        match="more than one element of the written-to tensor refers to a single memory location",
+    ):
         tj.tensor([1.0]).expand(3).add_(1)
 
 

@@ -115,7 +115,9 @@ def test_inference_mode():
     assert not (y * 2).is_inference()
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
         x * y
-    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+    with pytest.raises(
+        RuntimeError, match="Inplace update to inference tensor outside InferenceMode"
+    ):
         y.add_(1)
     with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor"):
         y.requires_grad_()

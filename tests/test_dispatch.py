@@ -36,7 +36,10 @@ def test_numpy_scalars_are_numbers():
 
 def test_other_operands_are_refused():
     x = tj.tensor([1.0])
-    with pytest.raises(TypeError, match=r"(?s)add\(\): argument 'other' \(position 2\) must be Tensor, not str.*test_dispatch.py"):
+    with pytest.raises(
+        TypeError,
+        match=r"(?s)add\(\): argument 'other' \(position 2\) must be Tensor, not str.*test_dispatch.py",
+    ):
         lookup("add")(x, "1")
     with pytest.raises(TypeError):
         x + "1"

@@ -38,9 +38,9 @@ def test_from_numpy_shares_memory():
 def test_from_numpy_refuses():
     with pytest.raises(TypeError, match=r"expected np.ndarray \(got list\)"):
         tj.from_numpy([1.0])
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type complex128"):
+    with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type complex128"):
         tj.from_numpy(np.zeros(2, complex))
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type object"):
+    with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type object"):
         tj.from_numpy(np.array([None]))
     with pytest.raises(TypeError, match="byte order"):
         tj.from_numpy(np.zeros(2, ">f4"))

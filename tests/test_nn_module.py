@@ -121,9 +121,9 @@ def test_lookup_by_path():
     assert net.get_buffer("first.count") is net.first.count
     with pytest.raises(AttributeError, match="Sequential has no attribute `7`"):
         net.get_submodule("stack.7")
-    with pytest.raises(AttributeError, match="`factor` is not an nn.Module"):
+    with pytest.raises(AttributeError, match=r"`factor` is not an nn.Module"):
         net.get_submodule("first.factor")
-    with pytest.raises(AttributeError, match="`count` is not an nn.Parameter"):
+    with pytest.raises(AttributeError, match=r"`count` is not an nn.Parameter"):
         net.get_parameter("first.count")
     net.set_submodule("stack.1", nn.Sequential())
     assert isinstance(net.stack[1], nn.Sequential)
@@ -318,6 +318,29 @@ def test_deepcopy_and_pickle_are_independent():
         assert net.first.factor.tolist() == [3.0, 3.0]
         assert twin.first(tensor(2, value=1.0)).tolist() == [-1.0, -1.0]
     assert copy.deepcopy(net).first.factor.grad.tolist() == [1.0, 1.0]
+
+
+def note(module, args, out) -> None:
+    module.calls = getattr(module, "calls", 0) + 1
+
+
+def test_hooks_are_copied_and_their_removal_stays_apart():
+    module = Scale()
+    handle = module.register_forward_hook(note)
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        twin(tensor(2))
+        assert twin.calls == 1
+    handle.remove()
+    module(tensor(2))
+    assert not hasattr(module, "calls")
+
+
+def test_tied_parameters_convert_once():
+    net = nn.Sequential(Scale(), Scale())
+    net[1].factor = net[0].factor
+    net._apply(lambda t: t * 2)
+    assert net[1].factor is net[0].factor
+    assert net[0].factor.tolist() == [6.0, 6.0]
 
 
 def test_forward_is_required():

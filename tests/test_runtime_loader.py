@@ -28,7 +28,9 @@ def assembled(name: str, body: str) -> bytes:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic")
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        reloc="pic", codemodel="default"
+    )
     text = (
         "declare i64 @tracejit_nobody_defines_this(i64)\n"
         "declare double @llvm.pow.f64(double, double)\n"
@@ -107,18 +109,21 @@ def test_functions_may_be_given_by_address() -> None:
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(caller)(21) == 42
 
 
+# Leaves room for single pages in one place and for more only 8 GiB away, so that a linker that asks
+# for each section's memory by itself gets code and constants too far apart.
 FRAGMENTED = """
 import ctypes, mmap, sys
 sys.path[:0] = [{path!r}]
 from test_runtime_loader import assembled
 from tracejit.runtime.loader import load_object
-pages = []
-for _ in range(6):  # small holes between large reservations, all over the address space
-    pages += [mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(40)]
-    pages.append(mmap.mmap(-1, 3 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000))
-del pages[1:-1:2]
-for n in range(60):
-    pad = "".join(f"  store volatile i64 {{i}}, ptr %p\\n" for i in range(900 if n % 2 else 1))
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+def reserve(size):
+    return libc.mmap(None, size, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1, 0)
+def check(n, length):
+    pad = "".join(f"  store volatile i64 {{i}}, ptr %p\\n" for i in range(length))
     body = f'''
   %p = alloca i64
 {{pad}}
@@ -129,6 +134,16 @@ for n in range(60):
     name = f"ld_far_{{n}}"
     address = load_object(assembled(name, body), name)
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(2) == 2 * n + 1, n
+check(0, 1)
+page = mmap.PAGESIZE
+many, far = reserve(400 * page), reserve(8 << 30)
+for _ in range(20_000):  # fill every other gap
+    if reserve(2 * page) < far:
+        break
+for n in range(1, 400, 2):
+    libc.munmap(many + n * page, page)
+for n in range(1, 40):
+    check(n, 900 if n % 2 else 1)
 print("done")
 """
 

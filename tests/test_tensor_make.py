@@ -77,8 +77,8 @@ def test_tensor_of_a_tensor_warns():
     ("data", "error", "match"),
     [
         ([[1, 2], [3]], ValueError, r"expected sequence of length 2 at dim 1 \(got 1\)"),
-        ([[1], 2], TypeError, ""),
-        ([1, [2]], TypeError, ""),
+        ([[1], 2], TypeError, "expected a sequence at dim 1, got int"),
+        ([1, [2]], TypeError, "only numbers can be at depth 1"),
         ("text", TypeError, "invalid data type 'str'"),
         (["a"], TypeError, "invalid data type 'str'"),
         (None, RuntimeError, "Could not infer dtype of NoneType"),

@@ -22,13 +22,17 @@ def test_numbers():
 
 
 def test_numbers_refused():
-    with pytest.raises(RuntimeError, match="a Tensor with 2 elements cannot be converted to Scalar"):
+    with pytest.raises(
+        RuntimeError, match="a Tensor with 2 elements cannot be converted to Scalar"
+    ):
         tj.tensor([1.0, 2.0]).item()
     with pytest.raises(RuntimeError, match="more than one value is ambiguous"):
         bool(tj.tensor([1.0, 2.0]))
     with pytest.raises(RuntimeError, match="no values is ambiguous"):
         bool(tj.tensor([]))
-    with pytest.raises(TypeError, match="only integer tensors of a single element can be converted to an index"):
+    with pytest.raises(
+        TypeError, match="only integer tensors of a single element can be converted to an index"
+    ):
         [1, 2][tj.tensor(1.0)]
 
 

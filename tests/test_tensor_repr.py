@@ -34,7 +34,10 @@ def _default_options():
         ([NAN], "tensor([nan])"),
         ([1001.0, 1.0], "tensor([1.0010e+03, 1.0000e+00])"),
         ([[1.0, 2.0], [3.0, 4.5]], "tensor([[1.0000, 2.0000],\n        [3.0000, 4.5000]])"),
-        ([[[1], [2]], [[3], [4]]], "tensor([[[1],\n         [2]],\n\n        [[3],\n         [4]]])"),
+        (
+            [[[1], [2]], [[3], [4]]],
+            "tensor([[[1],\n         [2]],\n\n        [[3],\n         [4]]])",
+        ),
     ],
 )
 def test_values(data, text):
@@ -53,7 +56,9 @@ def test_suffixes():
 
 
 def test_summary():
-    assert repr(tj.from_numpy(np.arange(1001))) == "tensor([   0,    1,    2,  ...,  998,  999, 1000])"
+    assert (
+        repr(tj.from_numpy(np.arange(1001))) == "tensor([   0,    1,    2,  ...,  998,  999, 1000])"
+    )
     text = repr(tj.from_numpy(np.arange(40 * 50).reshape(40, 50)))
     assert text.startswith("tensor([[   0,    1,    2,  ...,   47,   48,   49],\n")
     assert "\n        ...,\n" in text
@@ -75,7 +80,7 @@ def test_options():
     tj.set_printoptions(sci_mode=True)
     assert repr(x) == "tensor([1.23e-01, 1.00e+02])"
     tj.set_printoptions(profile="default", sci_mode=False)
-    assert repr(tj.tensor([1e-7, 1.5])) == "tensor([    0.0000,     1.5000])"
+    assert repr(tj.tensor([1e-7, 1.5])) == "tensor([0.0000, 1.5000])"
     tj.set_printoptions(profile="full")
     assert "..." not in repr(tj.from_numpy(np.arange(2000)))
     tj.set_printoptions(profile="default", threshold=5, edgeitems=1)

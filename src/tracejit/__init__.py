@@ -1,13 +1,113 @@
-"""tracejit: dynamic graphs into fused kernels."""
+"""tracejit: dynamic graphs into fused kernels.
 
-from .dtypes import bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, promote_types, get_default_dtype, set_default_dtype
+Tensors and functions carry PyTorch's names, signatures and semantics; ``tj.compile`` turns a function, method or module
+into fused kernels while it keeps running exactly as written. Every function published by the op table is a name of this
+package and, where PyTorch has one, a method of :class:`Tensor`.
+"""
+
+from __future__ import annotations
+
+import math as _math
+
+from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
+from . import ops as _ops
+from .dtypes import (
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    set_default_dtype,
+    uint8,
+)
+from .dtypes import DType as dtype
 from .dtypes import bool_ as bool
-from . import dispatch as _dispatch
-from .tensor import Tensor, install_methods as _install
+from .ops import functions as _functions  # noqa: F401  (fills the registry)
+from .ops.mixin import Size
+from .tensor import Tensor
+from .tensor import install_methods as _install
+
 _install()
+
 from . import autograd
-from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .device import device
+from .jit import CompiledFunction, compile
 from .interop import from_dlpack, from_numpy
 from .printing import get_printoptions, set_printoptions
 from .tensor_make import as_tensor, asarray, tensor
+
+float = float32
+double = float64
+half = float16
+int = int32
+long = int64
+short = int16
+inf = _math.inf
+nan = _math.nan
+pi = _math.pi
+e = _math.e
+newaxis = None
+
+_PUBLISHED = dict(_ops.table.FUNCTIONS)
+globals().update(_PUBLISHED)
+
+__all__ = [
+    "CompiledFunction",
+    "Size",
+    "Tensor",
+    "as_tensor",
+    "asarray",
+    "autograd",
+    "bfloat16",
+    "bool",
+    "compile",
+    "device",
+    "double",
+    "dtype",
+    "e",
+    "enable_grad",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "from_numpy",
+    "get_default_dtype",
+    "get_printoptions",
+    "half",
+    "inf",
+    "inference_mode",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "long",
+    "nan",
+    "newaxis",
+    "no_grad",
+    "pi",
+    "promote_types",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_printoptions",
+    "short",
+    "tensor",
+    "uint8",
+    *sorted(_PUBLISHED),
+]

@@ -29,12 +29,12 @@ def from_numpy(array: Any) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"expected np.ndarray (got {type(array).__name__})")
-    dtypes.from_numpy(array.dtype)
     if not array.dtype.isnative:
         raise ArgumentError(
             "given numpy array has byte order different from the native byte order. Conversion between "
             "byte orders is currently not supported."
         )
+    dtypes.from_numpy(array.dtype)  # refuses what tensors cannot hold
     if not array.flags.writeable:
         warnings.warn(
             "The given NumPy array is not writable: the tensor shares its memory and refuses in-place "

@@ -101,7 +101,7 @@ def tensor_text(tensor: Tensor) -> str:
 
 def array_text(array: Any, indent: int = 0) -> str:
     """The values of an array as nested, aligned, possibly summarised brackets."""
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize == 2 and array.dtype.kind == "f":
+    if array.dtype.kind not in "biuf" or (array.dtype.itemsize == 2 and array.dtype.kind == "f"):
         array = array.astype(np.float32)
     summarize = array.size > _options.threshold
     shown = _ends(array) if summarize else array
@@ -131,6 +131,7 @@ def _formatter(array: Any) -> tuple[Callable[[Any], str], int]:
     if _options.sci_mode is not None and finite.size:
         scientific = _options.sci_mode
     digits = _options.precision
+    write: Callable[[Any], str]
     if scientific:
         write = f"{{:.{digits}e}}".format
     elif whole:

@@ -230,10 +230,7 @@ def _read_tensors(path: Path, header: dict[str, Any]) -> dict[str, Tensor]:
                 )
             array: Any = np.empty(entry["shape"], dtype.np)
             file.seek(header["start"] + entry["data_offsets"][0])
-            if (
-                array.nbytes
-                and file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes
-            ):
+            if array.nbytes and file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:
                 raise _damaged(path, f"the data of {name!r} is cut short")
             tensors[name] = Tensor._wrap(array)
     return tensors

@@ -126,7 +126,8 @@ class AutogradMethods(TensorCore):
         >>> x.grad
         tensor(7.)
         """
-        run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        this: Any = self
+        run_backward(this, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during ``backward``; nothing happens for leaves."""
@@ -165,7 +166,9 @@ class AutogradMethods(TensorCore):
         if not self.requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
         if self._grad_fn is not None:
-            raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+            raise AutogradError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
         if self._post_accumulate_hooks is None:
             self._post_accumulate_hooks = registry()
         return RemovableHandle(self._post_accumulate_hooks, hook)
@@ -188,9 +191,7 @@ class AutogradMethods(TensorCore):
     def detach_(self) -> Tensor:
         """Forget this tensor's history, making it a leaf; ``RuntimeError`` for views."""
         if self._base is not None:
-            raise AutogradError(
-                "Can't detach views in-place. Use detach() instead."
-            )
+            raise AutogradError("Can't detach views in-place. Use detach() instead.")
         if MODES.recorder is not None:
             MODES.recorder.unsupported("detach_() inside a compiled function")
         self._requires_grad, self._grad_fn, self._output_nr = False, None, 0
@@ -211,7 +212,9 @@ class AutogradMethods(TensorCore):
         if not isinstance(value, TensorCore):
             raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._requires_grad and not value.dtype.is_floating_point:
-            raise AutogradError("data set to a tensor that requires gradients must be floating point dtype")
+            raise AutogradError(
+                "data set to a tensor that requires gradients must be floating point dtype"
+            )
         if MODES.recorder is not None:
             MODES.recorder.unsupported("assignment to .data inside a compiled function")
         self._array, self._block, self._pointer = value.array, value._block, value._pointer

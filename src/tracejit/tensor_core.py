@@ -8,6 +8,7 @@ changed in place.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 ViewStep = tuple[Op, dict[str, Any]]
+
+
+@functools.lru_cache(maxsize=4096)
+def _type_of(shape: tuple[int, ...], dtype: Any) -> TensorType:
+    return TensorType(shape, dtypes.from_numpy(dtype))
 
 
 class Version:
@@ -128,13 +134,13 @@ class TensorCore(ops.OperatorMixin):
             self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
         return self._array
 
-    @property
+    @property  # type: ignore[override]
     def type(self) -> Any:
         """Element type and shape as the IR spells them."""
         kind = self._type
         if kind is None:
             array = self._array
-            kind = self._type = TensorType(array.shape, dtypes.from_numpy(array.dtype))
+            kind = self._type = _type_of(array.shape, array.dtype)
         return kind
 
     @property

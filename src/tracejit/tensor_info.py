@@ -9,7 +9,6 @@ from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
 
 
-
 class Storage:
     """The memory behind a tensor and its views: address and size in bytes.
 
@@ -137,7 +136,6 @@ class InfoMethods(TensorCore):
         name = f"cuda:{device}" if isinstance(device, int) else device or "cuda"
         check_device(name)
         return self
-
 
 
 def _owner(array: Any) -> Any:

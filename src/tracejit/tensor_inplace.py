@@ -66,7 +66,9 @@ class InplaceMethods(TensorCore):
             new._requires_grad or self._requires_grad or (base is not None and base._requires_grad)
         )
         if tracked and new._requires_grad:
-            if new._grad_fn is None:  # a leaf: this tensor becomes a copy of it, not the leaf itself
+            if (
+                new._grad_fn is None
+            ):  # a leaf: this tensor becomes a copy of it, not the leaf itself
                 new = ops.elementwise.clone(new)
             assert new._grad_fn is not None
             self._keep_saved(new._grad_fn)
@@ -80,7 +82,10 @@ class InplaceMethods(TensorCore):
         return result  # type: ignore[no-any-return]
 
     def _refuse_readonly(self) -> None:
-        if any(step == 0 and n > 1 for step, n in zip(self.array.strides, self.array.shape, strict=True)):
+        if any(
+            step == 0 and n > 1
+            for step, n in zip(self.array.strides, self.array.shape, strict=True)
+        ):
             raise AutogradError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the operation."
@@ -136,7 +141,12 @@ class InplaceMethods(TensorCore):
                 continue
             if id(tensor) not in kept:
                 copy = tensor._alias()
-                copy._array, copy._block, copy._pointer, copy._layout = tensor.array.copy(), None, 0, None
+                copy._array, copy._block, copy._pointer, copy._layout = (
+                    tensor.array.copy(),
+                    None,
+                    0,
+                    None,
+                )
                 copy._version = Version()
                 edge = None if entry.is_output else tensor._edge()
                 if edge is not None:

@@ -43,10 +43,7 @@ def tensor(
     """
     check_device(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    if isinstance(data, Tensor):
-        result = _copy_of(data, wanted)
-    else:
-        result = _from_data(data, wanted)
+    result = _copy_of(data, wanted) if isinstance(data, Tensor) else _from_data(data, wanted)
     if requires_grad:
         result._requires_grad = _may_require_grad(result)
     if MODES.inference:
@@ -54,9 +51,7 @@ def tensor(
     return result
 
 
-def as_tensor(
-    data: Any, dtype: DType | None = None, device: str | device | None = None
-) -> Tensor:
+def as_tensor(data: Any, dtype: DType | None = None, device: str | device | None = None) -> Tensor:
     """``data`` as a tensor, sharing memory and history where no conversion is needed.
 
     >>> import tracejit as tj
@@ -165,15 +160,14 @@ def _recorded(array: Any) -> Tensor:
         MODES.recorder.unsupported(f"tensor() of {array.size} values inside a compiled function")
         return Tensor._wrap(array)
     values = [v.item() if dtype is not dtypes.bfloat16 else float(v) for v in array.ravel()]
-    if len(set(map(repr, values))) == 1:
-        result: Tensor = ops.source.full(shape=array.shape, value=values[0], dtype=dtype)
-        return result
-    if not values:
-        result = ops.source.full(shape=array.shape, value=0, dtype=dtype)
-        return result
+    if len(set(map(repr, values))) <= 1:
+        uniform: Tensor = ops.source.full(
+            shape=array.shape, value=values[0] if values else 0, dtype=dtype
+        )
+        return uniform
     parts = [ops.source.full(shape=(1,), value=v, dtype=dtype) for v in values]
-    result = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=array.shape)
-    return result
+    written: Tensor = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=array.shape)
+    return written
 
 
 # --- nested sequences ---------------------------------------------------------------------------------
@@ -231,7 +225,11 @@ def _filled(data: Any, shape: tuple[int, ...], dtype: DType) -> Any:
         return _integers(flat, dtype).reshape(shape)
     values = [v != 0 for v in flat] if dtype is dtypes.bool_ else flat
     with np.errstate(over="ignore"):
-        return np.array(values, np.float64 if dtype.is_floating_point else bool).astype(dtype.np).reshape(shape)
+        return (
+            np.array(values, np.float64 if dtype.is_floating_point else bool)
+            .astype(dtype.np)
+            .reshape(shape)
+        )
 
 
 def _integers(values: list[Any], dtype: DType) -> Any:
@@ -256,7 +254,9 @@ def _collect(data: Any, shape: tuple[int, ...], level: int, flat: list[Any]) -> 
     """Append the numbers of ``data`` in order."""
     if level == len(shape):
         if _is_sequence(data):
-            raise ArgumentError(f"only numbers can be at depth {level} of this data, not {type(data).__name__}")
+            raise ArgumentError(
+                f"only numbers can be at depth {level} of this data, not {type(data).__name__}"
+            )
         flat.append(_number(data))
         return
     if isinstance(data, (Tensor, np.ndarray)):

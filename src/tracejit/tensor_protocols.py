@@ -123,9 +123,7 @@ class ProtocolMethods(TensorCore):
             raise AutogradError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
-        equal = ops.elementwise.eq(self, element)
-        found = ops.reduction.any(equal, dims=tuple(range(len(equal.type.shape))), keepdim=False)
-        return bool(found)
+        return bool(FUNCTIONS["any"](FUNCTIONS["eq"](self, element)))
 
     # --- NumPy ------------------------------------------------------------------------------------
 
@@ -186,7 +184,9 @@ class ProtocolMethods(TensorCore):
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self.dtype is dtypes.bfloat16:
-            raise BufferError("bfloat16 tensors cannot be exported: NumPy has no DLPack code for it")
+            raise BufferError(
+                "bfloat16 tensors cannot be exported: NumPy has no DLPack code for it"
+            )
         array = self.numpy()
         return array.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
@@ -226,11 +226,10 @@ class ProtocolMethods(TensorCore):
 
     def _of_my_class(self, array: Any) -> Tensor:
         """A tensor on ``array`` with this one's class and ordinary attributes."""
-        other = type(self).__new__(type(self))
+        other: Any = type(self).__new__(type(self))
         TensorCore.__init__(other)
         other._array = array
-        result: Any = other
-        return result  # type: ignore[no-any-return]
+        return other  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf and self.requires_grad:
@@ -300,7 +299,7 @@ def _deep_array(array: Any, memo: dict[int, Any]) -> Any:
 
 
 def _rebuild(
-    kind: type[Any], data: bytes, dtype: Any, shape: tuple[int, ...], requires_grad: bool
+    kind: Any, data: bytes, dtype: Any, shape: tuple[int, ...], requires_grad: bool
 ) -> Any:
     """A tensor from its pickled parts."""
     tensor = kind.__new__(kind)
@@ -308,5 +307,3 @@ def _rebuild(
     tensor._array = np.frombuffer(bytearray(data), dtype.np).reshape(shape)
     tensor._requires_grad = requires_grad
     return tensor
-
-

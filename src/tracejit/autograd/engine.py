@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import AutogradError
 from ..modes import MODES
 from ..ops.elementwise import add, clone
@@ -96,7 +98,9 @@ class _Walk:
                     break
                 edge = node.edges[0]
                 assert edge is not None
-                if edge[0].n_outputs != 1 or (self.useful is not None and edge[0] not in self.useful):
+                if edge[0].n_outputs != 1 or (
+                    self.useful is not None and edge[0] not in self.useful
+                ):
                     break
                 node, grads, results = edge[0], [results[0]], ()
             del grads
@@ -147,7 +151,9 @@ class _Walk:
         for number, reference in (node.retained or {}).items():
             tensor, present = reference(), grads[number]
             if tensor is not None and present is not None:
-                tensor._grad = present if self.create_graph or not present._requires_grad else present.detach()
+                tensor._grad = (
+                    present if self.create_graph or not present._requires_grad else present.detach()
+                )
         return grads
 
     def take(self, node: Node, grads: Gradients) -> None:
@@ -187,10 +193,12 @@ class _Walk:
         if present is not None:
             if self.create_graph:
                 leaf._grad = add(present, gradient)
-            else:
+            elif not _add_into(present, gradient):
                 present._assign(add(present, gradient))
         elif self.create_graph:
-            leaf._grad = gradient if gradient._requires_grad or _is_sole(gradient) else clone(gradient)
+            leaf._grad = (
+                gradient if gradient._requires_grad or _is_sole(gradient) else clone(gradient)
+            )
         else:
             kept = gradient if _is_sole(gradient) else clone(gradient)
             leaf._grad = kept.detach() if kept._requires_grad else kept
@@ -198,24 +206,34 @@ class _Walk:
             hook(leaf)
 
 
+def _add_into(present: Tensor, gradient: Tensor) -> bool:
+    """``present += gradient`` without an intermediate, where nobody has to be told op by op."""
+    target = present.array
+    if MODES.recorder is not None or not target.flags.writeable or present._inference:
+        return False
+    if gradient.type.dtype is not present.type.dtype:
+        return False
+    np.add(target, gradient.array, out=target)
+    present._version.value += 1
+    return True
+
+
 def _is_sole(gradient: Tensor) -> bool:
     """Nobody but the walk holds this tensor and its memory: a leaf may keep it as it is.
 
     The references expected are the walk's two variables, this one's and the call's argument; for memory, the
-    tensor's own and the call's argument.
+    tensor's own, this function's and the call's argument.
     """
     if gradient._base is not None or gradient._inference or sys.getrefcount(gradient) > 4:
         return False
     array = gradient._array
     if array is None:
         return sys.getrefcount(gradient._block) <= 2
+    if sys.getrefcount(array) > 3:
+        return False
     flags = array.flags
-    return bool(
-        sys.getrefcount(array) <= 3
-        and flags.c_contiguous
-        and flags.writeable
-        and (flags.owndata or gradient._block is not None)
-    )
+    owned = flags.owndata or gradient._block is not None
+    return bool(flags.c_contiguous and flags.writeable and owned)
 
 
 def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
@@ -224,7 +242,9 @@ def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
         return present
     name = getattr(hook, "__name__", type(hook).__name__)
     if not hasattr(changed, "_edge"):
-        raise AutogradError(f"hook '{name}' has returned a {type(changed).__name__} instead of a Tensor")
+        raise AutogradError(
+            f"hook '{name}' has returned a {type(changed).__name__} instead of a Tensor"
+        )
     if changed.type.shape != present.type.shape:
         raise AutogradError(f"hook '{name}' has changed the size of value")
     if changed.dtype is not present.dtype:

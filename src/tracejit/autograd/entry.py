@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import ArgumentError, AutogradError
 from ..modes import MODES
 from ..ops.source import full
@@ -147,12 +149,7 @@ def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
                 "grad can be implicitly created only for scalar outputs",
                 f"The output has type {kind}: pass gradient=, or reduce it with sum() or mean() first.",
             )
-        grad_mode, MODES.grad = MODES.grad, False
-        try:
-            ones: Tensor = full(shape=kind.shape, value=1.0, dtype=kind.dtype)
-        finally:
-            MODES.grad = grad_mode
-        return ones
+        return _ones(output)
     if not hasattr(gradient, "_edge"):
         raise ArgumentError(
             f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
@@ -168,6 +165,15 @@ def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
         gradient = cast(gradient, dtype=kind.dtype)
     result: Tensor = gradient
     return result
+
+
+def _ones(like: Tensor) -> Tensor:
+    """The gradient of a tensor with respect to itself."""
+    kind = like.type
+    if MODES.recorder is None:
+        return like._wrap(np.ones(kind.shape, kind.dtype.np))
+    ones: Tensor = full(shape=kind.shape, value=1.0, dtype=kind.dtype)
+    return ones
 
 
 def _zeros(like: Tensor) -> Tensor:

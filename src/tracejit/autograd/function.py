@@ -171,7 +171,9 @@ class Function:
         tracked = MODES.grad and any(e is not None for e in edges)
         node.needs_input_grad = tuple(e is not None for e in edges)
         if tracked and MODES.recorder is not None:
-            MODES.recorder.unsupported(f"autograd.Function {cls.__name__}: its backward is Python code")
+            MODES.recorder.unsupported(
+                f"autograd.Function {cls.__name__}: its backward is Python code"
+            )
         grad, MODES.grad = MODES.grad, False
         try:
             output = cls._run(node, args, kwargs)
@@ -207,7 +209,9 @@ def _attach(
     for number, x in enumerate(outputs):
         differentiable = hasattr(x, "_edge") and x.dtype.is_floating_point and id(x) not in constant
         node._output_types.append(x.type if differentiable else None)
-        made.append(_output(node, number, x, id(x) in inputs, id(x) in dirty) if differentiable else x)
+        made.append(
+            _output(node, number, x, id(x) in inputs, id(x) in dirty) if differentiable else x
+        )
     _save(node, outputs, made)
     return tuple(made) if isinstance(output, tuple) else made[0]
 
@@ -237,7 +241,9 @@ def _save(node: FunctionNode, outputs: Sequence[Any], made: Sequence[Any]) -> No
             raise AutogradError(INFERENCE)
         number = numbers.get(id(x))
         is_result = number is not None and node._output_types[number] is not None
-        saved.append(SavedTensor(x, is_output=is_result, number=number if is_result and number else 0))
+        saved.append(
+            SavedTensor(x, is_output=is_result, number=number if is_result and number else 0)
+        )
     node._saved = saved
     node._to_save = node._dirty = node._constant = ()
 

@@ -187,7 +187,9 @@ def _vectors(v: Tensors, like: Tensors) -> tuple[Any, ...]:
     vectors = _tuple(v)
     for x, target in zip(vectors, targets, strict=True):
         if x.type.shape != target.type.shape:
-            raise AutogradError(f"v has size {list(x.type.shape)} but should have {list(target.type.shape)}")
+            raise AutogradError(
+                f"v has size {list(x.type.shape)} but should have {list(target.type.shape)}"
+            )
     return vectors
 
 
@@ -212,14 +214,18 @@ def _gradients(
             allow_unused=True,
         )
     if strict and any(g is None for g in found):
-        raise AutogradError("an output is independent of an input; this is not allowed in strict mode")
+        raise AutogradError(
+            "an output is independent of an input; this is not allowed in strict mode"
+        )
     return tuple(_full(x, 0) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
 def _of_scalar(func: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
     output = func(*arguments)
     if not hasattr(output, "_edge") or output.type.numel != 1:
-        raise AutogradError("The function given to hessian should return a single Tensor with one element")
+        raise AutogradError(
+            "The function given to hessian should return a single Tensor with one element"
+        )
     return _gradients((output,), arguments, (None,), True, False)
 
 

@@ -33,6 +33,7 @@ class _Mode:
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate a function or a generator function."""
         if inspect.isgeneratorfunction(function):
             return self._decorate_generator(function)
 
@@ -128,7 +129,8 @@ class set_grad_enabled(_Mode):  # noqa: N801
         MODES.grad = self.mode and not MODES.inference
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        MODES.grad, MODES.inference = self._previous  # a decorator switches nothing by itself
+        """Decorate a function or a generator function; nothing is switched outside it."""
+        MODES.grad, MODES.inference = self._previous
         return super().__call__(function)
 
     def _again(self) -> _Mode:
@@ -146,6 +148,7 @@ class inference_mode(_Mode):  # noqa: N801
     """
 
     def __new__(cls, mode: Any = True) -> Any:
+        """A manager, or the decorated function for ``@inference_mode`` without parentheses."""
         self = super().__new__(cls)
         if isinstance(mode, bool):
             return self

@@ -80,7 +80,7 @@ def _identity(tensor: Any) -> Any:
 
 
 class disable_saved_tensors_hooks(saved_tensors_hooks):  # noqa: N801
-    """Inside, tensors can only be kept as they are: entering ``saved_tensors_hooks`` before saving raises ``message``."""
+    """Inside, tensors can only be kept as they are: saving under ``saved_tensors_hooks`` raises ``error_message``."""
 
     def __init__(self, error_message: str) -> None:
         super().__init__(self._refuse, self._refuse)

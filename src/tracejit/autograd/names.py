@@ -10,10 +10,11 @@ _NAMES = {
     "cast": "ToCopyBackward0",
     "detach_copy": "DetachBackward0",
     "reshape": "ViewBackward0",
+    "square": "PowBackward0",
     "squeeze": "SqueezeBackward1",
     "pad": "ConstantPadNdBackward0",
 }
-_PRODUCTS = {(1, 1): "Dot", (2, 1): "Mv", (2, 2): "Mm", (3, 3): "Bmm"}
+_PRODUCTS: dict[tuple[int, ...], str] = {(1, 1): "Dot", (2, 1): "Mv", (2, 2): "Mm", (3, 3): "Bmm"}
 _NUMBERED = ("sum", "prod")  # Backward0 over everything, Backward1 along dimensions
 
 

@@ -37,6 +37,7 @@ __all__ = [
 Edge = tuple["Node", int]
 Hook = Callable[..., Any]
 
+_NUMBERS = (bool, int, float)
 _next_number = itertools.count().__next__
 
 FREED = (
@@ -56,7 +57,9 @@ class Node:
     hooks: dict[int, Hook] | None = None
     prehooks: dict[int, Hook] | None = None
     tensor_hooks: dict[int, dict[int, Hook]] | None = None
-    retained: dict[int, weakref.ref[Tensor]] | None = None  # output number -> tensor that keeps .grad
+    retained: dict[int, weakref.ref[Tensor]] | None = (
+        None  # output number -> tensor that keeps .grad
+    )
     label: str | None = None  # the name a composite function gives its last node
     _metadata: dict[str, Any] | None = None
 
@@ -163,23 +166,20 @@ class OpNode(Node):
         edges: list[Edge | None] = []
         types: list[Any] = []
         needed: tuple[str, ...] = ()
-        found = False
+        grads, names, variadic = op.grads, op.operands, op.variadic
         for position, x in enumerate(operands):
             edge = None
-            if hasattr(x, "_edge"):
-                types.append(x.type)
-                edge = x._edge()
-            else:
+            if isinstance(x, _NUMBERS):
                 types.append(x)
-            if edge is not None:
-                rule = op.gradient_rule(position)
-                if rule is None:
-                    edge = None
-                else:
-                    found = True
-                    needed += rule.needs
+            else:
+                types.append(x.type)
+                rule = grads.get(names[0 if variadic else position])
+                if rule is not None:
+                    edge = x._edge()
+                    if edge is not None:
+                        needed += rule.needs
             edges.append(edge)
-        if not found:
+        if not any(edges):
             return
         node = cls(edges)
         node.op = op
@@ -196,7 +196,7 @@ class OpNode(Node):
         saved: dict[str, Any] = {}
         for name, x in zip(self.op.operands, operands, strict=False):
             if name in needed:
-                saved[name] = SavedTensor(x) if hasattr(x, "_edge") else x
+                saved[name] = x if isinstance(x, _NUMBERS) else SavedTensor(x)
         if "out" in needed:
             saved["out"] = SavedTensor(out, is_output=True)
         return saved

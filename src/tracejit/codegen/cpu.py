@@ -8,7 +8,7 @@ depends on structure only; comments name the IR values and the user's lines and 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import config
@@ -105,7 +105,12 @@ class Writer:
     """Prints one group."""
 
     def __init__(
-        self, group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout], name: str
+        self,
+        group: Group,
+        outputs: Sequence[Value],
+        layout_of: Callable[[Value], Layout],
+        name: str,
+        overwrites: Mapping[Value, Value],
     ) -> None:
         self.group = group
         self.outputs = tuple(outputs)
@@ -117,7 +122,7 @@ class Writer:
         for i, value in enumerate(self.nest.reads):
             self.names[value] = f"in{i}"
         for i, value in enumerate(self.nest.writes):
-            self.names[value] = f"out{i}"
+            self.names[value] = self.names.get(overwrites.get(value, value), f"out{i}")
         self.literals: dict[object, str] = {}
         self.variables: dict[int, str] = {}  # axis -> loop variable in scope
 
@@ -374,10 +379,14 @@ def expensive_in_several(writer: Writer, loops: Sequence[set[Value]]) -> list[Va
 
 
 def write_kernel(
-    group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout], name: str
+    group: Group,
+    outputs: Sequence[Value],
+    layout_of: Callable[[Value], Layout],
+    name: str,
+    overwrites: Mapping[Value, Value],
 ) -> KernelCode:
-    """Print ``group`` as a kernel called ``name``."""
-    return Writer(group, outputs, layout_of, name).run()
+    """Print ``group`` as a kernel called ``name``; ``overwrites`` maps outputs to operands whose memory they take."""
+    return Writer(group, outputs, layout_of, name, overwrites).run()
 
 
 __all__ = ["FINAL", "ROW", "KernelCode", "write_kernel"]

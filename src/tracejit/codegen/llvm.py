@@ -9,9 +9,11 @@ attribute of our functions, so a user's own Numba code compiles as before.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracejit.codegen.lower import lower
@@ -25,6 +27,7 @@ __all__ = [
     "Compilations",
     "as_python",
     "assembly",
+    "code_version",
     "compile_source",
     "compile_with_numba",
     "llvm_ir",
@@ -86,6 +89,25 @@ def target_description() -> str:
     cpu, features = _host()
     version = ".".join(str(part) for part in llvm.llvm_version_info)
     return f"llvm {version} {llvm.get_default_triple()} {cpu} {features}"
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """A digest of the text of this compiler: `scalar_math` and the lowering, on which machine code depends too.
+
+    >>> len(code_version())
+    64
+    """
+    digest = hashlib.sha256()
+    package = Path(__file__).parent.parent
+    for folder, pattern in (
+        ("codegen", "lower*.py"),
+        ("codegen", "llvm.py"),
+        ("scalar_math", "*.py"),
+    ):
+        for file in sorted((package / folder).glob(pattern)):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def vector_bits() -> int:

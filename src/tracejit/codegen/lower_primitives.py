@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tracejit.codegen.lower_types import B1, F32, F64, I64, U16, U32, U64, Scalar, Type, Value, fail
+from tracejit.codegen.lower_types import B1, F32, F64, I64, U32, U64, Scalar, Type, Value, fail
 
 
 class Emitter(Protocol):
@@ -68,18 +68,6 @@ def _select(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
     return Value(ref, yes.type, yes.index and no.index)
 
 
-def _f32_from_f16(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
-    expect(node, "f32_from_f16", values, [U16])
-    half = out.emit(f"bitcast i16 {values[0].ref} to half")
-    return Value(out.emit(f"fpext half {half} to float"), F32)
-
-
-def _f16_from_f32(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
-    expect(node, "f16_from_f32", values, [F32])
-    half = out.emit(f"fptrunc float {values[0].ref} to half")
-    return Value(out.emit(f"bitcast half {half} to i16"), U16)
-
-
 def _two_over_pi_word(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
     expect(node, "two_over_pi_word", values, [I64])
     out.need_table("two_over_pi")
@@ -113,8 +101,6 @@ PRIMITIVES: dict[str, Primitive] = {
     **_float_primitives(F64, U64),
     "f32_from_bits": _cast("f32_from_bits", "bitcast", U32, F32),
     "f64_from_bits": _cast("f64_from_bits", "bitcast", U64, F64),
-    "f32_from_f16": _f32_from_f16,
-    "f16_from_f32": _f16_from_f32,
     "two_over_pi_word": _two_over_pi_word,
 }
 

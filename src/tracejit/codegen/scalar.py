@@ -51,7 +51,7 @@ def storage_type(dtype: DType) -> str:
 def load(text: str, dtype: DType) -> str:
     """Memory to compute type."""
     if dtype is dtypes.bool_:
-        return f"{text} != uint8(0)"
+        return f"({text} != uint8(0))"
     if dtype.short in ("f16", "bf16"):
         return f"f32_from_{dtype.short}({text})"
     return text
@@ -158,11 +158,16 @@ class Printer:
             return f"select({arguments})"
         if self.compute is dtypes.bool_ and name in ("maximum", "minimum"):
             return f"({arguments.replace(',', ' |' if name == 'maximum' else ' &')})"
+        if name in _MAY_FAIL and not self.compute.is_floating_point:
+            raise NotImplementedError(f"{name} of integers can fail, so its eager body runs")
         typed = f"{name}_{compute_type(self.compute)}"
         if typed not in _known_functions():
             raise NotImplementedError(f"scalar_math has no {typed}")
         return f"{typed}({arguments})"
 
+
+#: Integer division by zero and negative integer powers are errors.
+_MAY_FAIL = frozenset({"floor_divide", "remainder", "fmod", "pow"})
 
 _SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",

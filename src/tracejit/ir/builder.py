@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -68,11 +69,18 @@ class Builder:
             self._known[key] = value
             self.body.append(Guard(value, expected, line or self.line))
 
-    def copy(self, value: Value, mapping: Mapping[Value, Value]) -> Value:
-        """``value`` again, on the mapped operands."""
+    def insert(self, value: Value) -> Value:
+        """Write ``value`` itself down (its operands are here already), unless an equal one is there."""
         assert value.op is not None
-        operands = [mapping[x] if isinstance(x, Value) else x for x in value.operands]
-        return self.emit(value.op, operands, value.attributes, value.line)
+        key = _statement_key(value.op, value.operands, value.attributes)
+        known = self._known.setdefault(key, value)
+        if known is value:
+            self.body.append(value)
+        return known
+
+    def copy(self, value: Value, mapping: Mapping[Value, Value]) -> Value:
+        """``value`` again, on the mapped operands, which must have the types of the original ones."""
+        return self.insert(mapped(value, mapping))
 
     def adopt(self, graph: Graph) -> None:
         """Continue after ``graph``: its inputs and statements themselves, guards left out."""
@@ -94,6 +102,14 @@ class Builder:
     def finish(self, outputs: Sequence[Value]) -> Graph:
         """The graph with these outputs."""
         return Graph(self.name, tuple(self.inputs), tuple(self.body), tuple(outputs))
+
+
+def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
+    """``value`` on the mapped operands; values are immutable, so it is the same one where nothing changes."""
+    operands = tuple([mapping[x] if isinstance(x, Value) else x for x in value.operands])
+    if all(map(operator.is_, operands, value.operands)):
+        return value
+    return Value(value.type, value.op, operands, value.attributes, line=value.line)
 
 
 def _statement_key(op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]) -> Any:

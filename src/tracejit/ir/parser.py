@@ -200,7 +200,9 @@ class _Parser:
         token = self.next()
         if token.kind != "result":
             found = token.text or "the end of the text"
-            self.fail(f"expected a statement such as %0: f32[2] = add(x, y), found {found!r}", token)
+            self.fail(
+                f"expected a statement such as %0: f32[2] = add(x, y), found {found!r}", token
+            )
         self.expect(":")
         type_token, type_ = self.token, self.type()
         self.expect("=")
@@ -222,9 +224,7 @@ class _Parser:
         except KeyError:
             self.fail(f"unknown op {token.text!r}", token)
 
-    def argument(
-        self, op: Op, operands: list[Value | Scalar], attributes: dict[str, Any]
-    ) -> None:
+    def argument(self, op: Op, operands: list[Value | Scalar], attributes: dict[str, Any]) -> None:
         """An operand, or ``attribute=value``."""
         token = self.token
         if token.kind == "name" and self.tokens[self.position + 1].text == "=":

@@ -109,7 +109,9 @@ def _verify_attributes(value: Value, where: str) -> None:
             hash(attribute)
         except TypeError:
             raise GraphError(f"{where}: attribute {name!r} is not hashable") from None
-    missing = [n for n, d in declared.items() if d is inspect.Parameter.empty and n not in value.attributes]
+    missing = [
+        n for n, d in declared.items() if d is inspect.Parameter.empty and n not in value.attributes
+    ]
     if missing:
         raise GraphError(f"{where}: {value.op.name} needs the attribute {missing[0]!r}")
 

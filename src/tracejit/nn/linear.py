@@ -95,6 +95,8 @@ class Linear(Module):
     tracejit.Size([3, 2])
     """
 
+    bias: Parameter | None
+
     def __init__(
         self,
         in_features: int,
@@ -107,9 +109,8 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = empty_parameter(out_features, in_features, device=device, dtype=dtype)
-        self.bias = empty_parameter(out_features, device=device, dtype=dtype) if bias else None
-        if self.bias is None:
-            self.register_parameter("bias", None)
+        shift = empty_parameter(out_features, device=device, dtype=dtype) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -141,6 +142,8 @@ class Bilinear(Module):
     tracejit.Size([5, 4])
     """
 
+    bias: Parameter | None
+
     def __init__(
         self,
         in1_features: int,
@@ -159,9 +162,8 @@ class Bilinear(Module):
         self.weight = empty_parameter(
             out_features, in1_features, in2_features, device=device, dtype=dtype
         )
-        self.bias = empty_parameter(out_features, device=device, dtype=dtype) if bias else None
-        if self.bias is None:
-            self.register_parameter("bias", None)
+        shift = empty_parameter(out_features, device=device, dtype=dtype) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -71,9 +71,13 @@ class Module(ModuleTree):
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
-        for table in ("_parameters", "_modules", "_buffers"):
-            if table in own and name in own[table]:
-                return own[table][name]
+        if "_parameters" in own:  # absent until __init__ ran
+            if name in own["_parameters"]:
+                return own["_parameters"][name]
+            if name in own["_modules"]:
+                return own["_modules"][name]
+            if name in own["_buffers"]:
+                return own["_buffers"][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -173,9 +173,14 @@ class ModuleTree:
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor]) -> T:
         """Replace the values of every parameter and buffer by ``fn`` of them; the objects stay the same."""
+        new: dict[int, bool] = {}  # a tensor shared by modules is converted once
         for module in self.modules():
             for tensor in (*module._parameters.values(), *module._buffers.values()):
-                if tensor is not None and _replace(tensor, fn):
+                if tensor is None:
+                    continue
+                if id(tensor) not in new:
+                    new[id(tensor)] = _replace(tensor, fn)
+                if new[id(tensor)]:
                     changed(module)
         return self
 

@@ -9,7 +9,8 @@ from ..dtypes import DType
 from ..types import TensorType
 from . import elementwise as e
 from .comparison import bitwise_not
-from .table import FUNCTIONS
+from .movement import permute
+from .table import FUNCTIONS, METHODS
 
 _OPERANDS = (bool, int, float)
 
@@ -22,6 +23,19 @@ def _binary(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
             return NotImplemented
         function = FUNCTIONS[name]
         return function(other, self) if reflected else function(self, other)
+
+    operator.__name__ = name
+    return operator
+
+
+def _inplace(name: str) -> Callable[[Any, Any], Any]:
+    """``x += y`` as the in-place method; IR values, which are immutable, get a new value."""
+
+    def operator(self: Any, other: Any) -> Any:
+        if not isinstance(other, (OperatorMixin, *_OPERANDS)) and not _is_numpy_scalar(other):
+            return NotImplemented
+        target = METHODS[name] if hasattr(self, "_assign") else FUNCTIONS[name[:-1]]
+        return target(self, other)
 
     operator.__name__ = name
     return operator
@@ -85,7 +99,38 @@ class OperatorMixin:
     __le__ = _binary("le")
     __gt__ = _binary("gt")
     __ge__ = _binary("ge")
+    __lshift__ = _binary("bitwise_left_shift")
+    __rlshift__ = _binary("bitwise_left_shift", reflected=True)
+    __rshift__ = _binary("bitwise_right_shift")
+    __rrshift__ = _binary("bitwise_right_shift", reflected=True)
+    __iadd__ = _inplace("add_")
+    __isub__ = _inplace("sub_")
+    __imul__ = _inplace("mul_")
+    __itruediv__ = _inplace("div_")
+    __ifloordiv__ = _inplace("floor_divide_")
+    __imod__ = _inplace("remainder_")
+    __ipow__ = _inplace("pow_")
+    __iand__ = _inplace("bitwise_and_")
+    __ior__ = _inplace("bitwise_or_")
+    __ixor__ = _inplace("bitwise_xor_")
     __hash__ = object.__hash__
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """The dimensions in reverse order."""
+        return permute(self, dims=tuple(range(self.ndim))[::-1])
+
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        """The last two dimensions exchanged; ``RuntimeError`` below two dimensions."""
+        return FUNCTIONS["adjoint"](self)
+
+    @property
+    def H(self) -> Any:  # noqa: N802
+        """The transpose of a matrix (no dtype is complex)."""
+        return FUNCTIONS["t"](self)
+
+    mH = mT  # noqa: N815
 
     def __neg__(self) -> Any:
         return e.neg(self)

@@ -73,7 +73,7 @@ def kept(value: Any, x_type: TensorType, dims: Shape, keepdim: bool) -> Any:
     return unsqueeze(value, dims=dims)
 
 
-def _wide(x: Array) -> Array:
+def wide(x: Array) -> Array:
     """Half precision accumulates in float32."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
@@ -86,7 +86,7 @@ def _wide(x: Array) -> Array:
 )
 def sum(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The sum of x along ``dims``."""
-    return xp(x).sum(_wide(x), axis=dims, keepdims=keepdim)
+    return xp(x).sum(wide(x), axis=dims, keepdims=keepdim)
 
 
 @reduction(
@@ -97,7 +97,7 @@ def sum(x: Array, *, dims: Shape, keepdim: bool) -> Array:
 )
 def prod(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The product of x along ``dims``."""
-    return xp(x).prod(_wide(x), axis=dims, keepdims=keepdim)
+    return xp(x).prod(wide(x), axis=dims, keepdims=keepdim)
 
 
 def _prod_grad(g: Any, x: Any, dims: Shape, keepdim: bool) -> Any:

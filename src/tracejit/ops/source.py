@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
-from .table import Array, Sample, convert_scalar, source
+from .table import Array, convert_scalar, source
 
 
 def _full_type(*, shape: Shape, value: Scalar, dtype: DType) -> TensorType:
@@ -29,3 +29,31 @@ def _arange_type(*, start: Scalar, step: Scalar, count: int, dtype: DType) -> Te
 def arange(*, start: Scalar, step: Scalar, count: int, dtype: Any) -> Array:
     """``start + i * step`` for i below ``count``."""
     return (start + np.arange(count) * step).astype(dtype.np)
+
+
+def _literal_type(*, values: tuple[Scalar, ...], shape: Shape, dtype: DType) -> TensorType:
+    return TensorType(shape, dtype)
+
+
+@source(_literal_type)
+def literal(*, values: tuple[Scalar, ...], shape: Shape, dtype: Any) -> Array:
+    """A small tensor written out: ``values`` in row-major order."""
+    return np.array(values, dtype.np).reshape(shape)
+
+
+def _linspace_type(*, start: Scalar, end: Scalar, count: int, dtype: DType) -> TensorType:
+    return TensorType((count,), dtype)
+
+
+@source(_linspace_type)
+def linspace_of(*, start: Scalar, end: Scalar, count: int, dtype: Any) -> Array:
+    """``count`` evenly spaced numbers from ``start`` to ``end``; both halves count from their own end."""
+    kind = np.dtype(np.float64) if dtype.category != "float" else np.dtype(dtype.np)
+    kind = np.dtype(np.float32) if kind.itemsize == 2 else kind
+    if count < 2:
+        return np.full(count, start, kind).astype(dtype.np)
+    first, last = kind.type(start), kind.type(end)
+    step = (last - first) / kind.type(count - 1)
+    i = np.arange(count).astype(kind)
+    values = np.where(i < count // 2, first + step * i, last - step * (kind.type(count - 1) - i))
+    return values.astype(dtype.np)

@@ -52,11 +52,11 @@ class RMSprop(Optimizer):
 
     >>> import tracejit as tj
     >>> w = tj.tensor([1.0], requires_grad=True)
-    >>> opt = tj.optim.RMSprop([w], lr=0.1)
+    >>> opt = tj.optim.RMSprop([w], lr=0.05)
     >>> (w * w).sum().backward()
     >>> opt.step()
     >>> w.detach()
-    tensor([0.])
+    tensor([0.5000])
     """
 
     def __init__(

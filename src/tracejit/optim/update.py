@@ -20,7 +20,7 @@ from ..tensor import Tensor
 
 Rule = Callable[..., tuple[Any, tuple[Any, ...]]]
 
-_PIECE_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 18
 
 
 def update(

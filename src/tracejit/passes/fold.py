@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from ..ir.graph import Graph, Value
-from ..ops.table import Elementwise, Movement, Reduction
+from ..ops.source import full
+from ..ops.table import Elementwise, Movement, Reduction, convert_scalar, operand_info
 from ..types import Scalar, TensorType
 from .rewrite import Operand, Rewriter, Rules
 
@@ -52,7 +53,7 @@ def constant(operand: Operand) -> Scalar | None:
     """The one number ``operand`` consists of, None when there is no such."""
     if not isinstance(operand, Value):
         return operand
-    if operand.op is None or operand.op.name != "full":
+    if operand.op is None or operand.op is not full:
         return None
     return as_number(_element(operand.type, operand.attributes["value"]))
 
@@ -66,29 +67,21 @@ def as_number(array: Any) -> Scalar:
 
 def _element(kind: TensorType, value: Scalar) -> Any:
     """An array of one element and the rank of ``kind``."""
-    from ..ops.table import convert_scalar
-
     return np.broadcast_to(convert_scalar(value, kind.dtype), (1,) * kind.ndim)
 
 
 def _full(rewriter: Rewriter, value: Value, number: Scalar) -> Value:
     return rewriter.builder.emit(
-        _FULL_OP(),
+        full,
         (),
         {"shape": value.type.shape, "value": number, "dtype": value.type.dtype},
         value.line,
     )
 
 
-def _FULL_OP() -> Any:
-    from ..ops.source import full
-
-    return full
-
-
 def _elementwise(rewriter: Rewriter, value: Value) -> Value | None:
     """An elementwise op of constants only."""
-    if not isinstance(value.op, Elementwise) or value.op.name in KEEPS_GRADIENT:
+    if not isinstance(value.op, Elementwise):
         return None
     numbers = [constant(x) for x in value.operands]
     if any(n is None for n in numbers):
@@ -134,8 +127,6 @@ def _same_types(value: Value, operands: tuple[Operand, ...]) -> bool:
 
 
 def _info(operand: Operand) -> Any:
-    from ..ops.table import operand_info
-
     return operand_info(operand.type if isinstance(operand, Value) else operand)
 
 
@@ -181,8 +172,5 @@ def _sums_exactly(number: Scalar, count: int, kind: TensorType) -> bool:
 
 #: Magnitudes far from the subnormal range, where powers of two add up exactly.
 _ORDINARY = tuple(2.0**k for k in range(-12, 13))
-
-#: Marks that differentiation reads: they disappear only after it.
-KEEPS_GRADIENT = frozenset({"detach_copy"})
 
 RULES: Rules = {"": (_elementwise, _plain_number, _view, _reduction)}

@@ -119,8 +119,16 @@ def through_view(value: Value, dims: Dims) -> Dims | None:
     if name == "squeeze":
         return tuple(a for d, a in enumerate(dims) if d not in attributes["dims"])
     if name == "expand":
-        return (None,) * (len(value.type.shape) - len(dims)) + dims
+        return _expanded_dims(value, dims)
     return _reshaped_dims(value, dims)
+
+
+def _expanded_dims(value: Value, dims: Dims) -> Dims:
+    """A broadcast dimension no longer stands for an axis of its operand."""
+    before, after = value.value_operands[0].type.shape, value.type.shape
+    ahead = len(after) - len(before)
+    kept = (a if before[d] == after[ahead + d] else None for d, a in enumerate(dims))
+    return (*(None,) * ahead, *kept)
 
 
 def _reshaped_dims(value: Value, dims: Dims) -> Dims:
@@ -354,6 +362,8 @@ class Fuser:
                 if axis is None:
                     continue
                 if back > len(shape) or result[-back] not in (None, axis):
+                    return None
+                if shape[-back] != group.domain[axis]:
                     return None
                 result[-back] = axis
         return _fill(result, shape, group.domain, bool(known))

@@ -30,8 +30,8 @@ from ..autograd.rules import differentiate_operands
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
 from ..ops.elementwise import add, detach_copy
-from ..ops.table import Movement
 from .dead_code import live_values
+from .rewrite import is_view
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def differentiate(
 
 def storage(value: Value) -> Value:
     """The value whose memory eager execution shows through ``value``: views and ``detach()`` share it."""
-    while value.op is not None and (
-        value.op is detach_copy or (isinstance(value.op, Movement) and value.op.is_view)
-    ):
+    while value.op is detach_copy or is_view(value):
         value = value.value_operands[0]
     return value
 

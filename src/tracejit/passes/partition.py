@@ -35,6 +35,7 @@ from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
 from .gradient import Gradient, storage
 from .minimum_cut import INFINITE, Network
+from .rewrite import is_view, root
 
 
 @dataclass(frozen=True)
@@ -136,23 +137,15 @@ class _Joint:
     def read_by_calls(self) -> set[Value]:
         """What library calls of the backward read, through views."""
         return {
-            root(x) for v in self.values if v in self.after and _is_call(v) for x in v.value_operands
+            root(x)
+            for v in self.values
+            if v in self.after and _is_call(v)
+            for x in v.value_operands
         }
 
     def copied(self, value: Value) -> bool:
         """Must ``value`` be kept as a copy, because the user may change it (rule 4)?"""
         return value in self.exposed and value not in self.by_reference
-
-
-def root(value: Value) -> Value:
-    """The value that a chain of views shows."""
-    while _is_view(value):
-        value = value.value_operands[0]
-    return value
-
-
-def _is_view(value: Value) -> bool:
-    return isinstance(value.op, Movement) and value.op.is_view
 
 
 def _is_call(value: Value) -> bool:
@@ -173,7 +166,7 @@ def _is_cheap(value: Value) -> bool:
 
 def _price(joint: _Joint, value: Value) -> int:
     """Traffic of keeping ``value``; the last bits prefer values the forward computes anyway."""
-    if _is_view(value) or (isinstance(value.op, Source) and _is_cheap(value)):
+    if is_view(value) or (isinstance(value.op, Source) and _is_cheap(value)):
         return INFINITE
     times = 1 if value in joint.in_memory else 2
     if joint.copied(value):

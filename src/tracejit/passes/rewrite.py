@@ -62,7 +62,11 @@ class Rewriter:
             operands = tuple(mapping[x] if isinstance(x, Value) else x for x in statement.operands)
             mapping[statement] = self._simplified(
                 Value(
-                    statement.type, statement.op, operands, statement.attributes, line=statement.line
+                    statement.type,
+                    statement.op,
+                    operands,
+                    statement.attributes,
+                    line=statement.line,
                 )
             )
         return self.builder.finish(_outputs(graph, mapping, self.builder))
@@ -88,13 +92,13 @@ def root(value: Value) -> Value:
 
 def _outputs(graph: Graph, mapping: Mapping[Value, Value], builder: Builder) -> list[Value]:
     """The new outputs, each in memory of its own exactly where the old one was."""
-    memory: dict[Value, Value] = {}  # old root of an output -> where it lives now
-    owner: dict[Value, Value] = {v: v for v in builder.inputs}  # new root -> the value it belongs to
+    memory: dict[Value, Value] = {}  # from the old root of outputs to the new one
+    owned = set(builder.inputs)
     for old in dict.fromkeys(map(root, graph.outputs)):
         new = mapping[old]
-        if old.op is not None and root(new) in owner:
+        while old.op is not None and (is_view(new) or new in owned):
             new = builder.emit(lookup("clone"), (new,), {}, old.line)
-        owner.setdefault(root(new), new)
+        owned.add(new)
         memory[old] = new
     return [_shown(old, mapping, memory, builder) for old in graph.outputs]
 

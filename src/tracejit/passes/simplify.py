@@ -53,10 +53,11 @@ def is_number(operand: Operand, number: float) -> bool:
     return operand == number and math.copysign(1.0, operand) == math.copysign(1.0, number)
 
 
-def made_by(operand: Operand, name: str) -> Value | None:
-    """``operand`` if it is a result of the op ``name``."""
-    found = isinstance(operand, Value) and operand.op is not None and operand.op.name == name
-    return operand if found else None  # type: ignore[return-value]
+def made_by(operand: Operand, *names: str) -> Value | None:
+    """``operand`` if it is a result of one of the ops ``names``."""
+    if isinstance(operand, Value) and operand.op is not None and operand.op.name in names:
+        return operand
+    return None
 
 
 def same(value: Value, operand: Operand) -> Value | None:
@@ -95,17 +96,18 @@ def _zero_of_integers(_: Rewriter, value: Value) -> Value | None:
     return same(value, y) if adds and not isinstance(x, Value) and x == 0 else None
 
 
-def _involution(rewriter: Rewriter, value: Value) -> Value | None:
+def _involution(_: Rewriter, value: Value) -> Value | None:
     """``--x`` and ``~~x``."""
     assert value.op is not None
     inner = made_by(value.operands[0], value.op.name)
     return None if inner is None else same(value, inner.operands[0])
 
 
-def _idempotent(rewriter: Rewriter, value: Value) -> Value | None:
+def _idempotent(_: Rewriter, value: Value) -> Value | None:
     """``abs(abs(x))``, ``relu(relu(x))``, ``floor(floor(x))``: the inner result is unchanged."""
     assert value.op is not None
-    return same(value, inner) if (inner := made_by(value.operands[0], value.op.name)) else None
+    inner = made_by(value.operands[0], value.op.name)
+    return None if inner is None else same(value, inner)
 
 
 def _of_negated(rewriter: Rewriter, value: Value) -> Value | None:
@@ -163,7 +165,9 @@ def _negated_factors(rewriter: Rewriter, value: Value) -> Value | None:
 def _negated_product(rewriter: Rewriter, value: Value) -> Value | None:
     """``-(x * c)`` is ``x * (-c)``, likewise for quotients."""
     x = value.operands[0]
-    inner = made_by(x, "mul") or made_by(x, "div")
+    inner = made_by(x, "mul")
+    if inner is None:
+        inner = made_by(x, "div")
     if inner is None or not value.type.dtype.is_floating_point:
         return None
     first, second = inner.operands
@@ -195,7 +199,9 @@ def _selection(rewriter: Rewriter, value: Value) -> Value | None:
         return same(value, x)
     if isinstance(condition, bool):
         return same(value, x if condition else y)
-    inner = made_by(condition, "logical_not") or made_by(condition, "bitwise_not")
+    inner = made_by(condition, "logical_not")
+    if inner is None:
+        inner = made_by(condition, "bitwise_not")
     if inner is not None:
         source = inner.operands[0]
         if isinstance(source, Value) and source.type.dtype is dtypes.bool_:

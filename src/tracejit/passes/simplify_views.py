@@ -6,16 +6,15 @@ No value changes: views only rename positions. Part of :mod:`tracejit.passes.sim
 from __future__ import annotations
 
 from ..ir.graph import Value
-from ..ops.table import Elementwise, Movement, Reduction
+from ..ops.table import Elementwise, Reduction
 from ..types import Shape
 from .rewrite import Rewriter, Rules
 
 
 def _source(value: Value, *names: str) -> Value | None:
     """The operand of ``value`` if it is a view by one of ``names``."""
-    x = value.operands[0]
-    found = isinstance(x, Value) and x.op is not None and x.op.name in names
-    return x if found else None  # type: ignore[return-value]
+    x = value.value_operands[0]
+    return x if x.op is not None and x.op.name in names else None
 
 
 def _identity(_: Rewriter, value: Value) -> Value | None:
@@ -91,6 +90,8 @@ def _before_expand(rewriter: Rewriter, value: Value) -> Value | None:
     """
     if not isinstance(value.op, Elementwise) or len(value.value_operands) != 1:
         return None
+    if value.op.name == "clone":  # made so that an output has memory for all its elements
+        return None
     expanded = value.value_operands[0]
     if expanded.op is None or expanded.op.name != "expand":
         return None
@@ -118,11 +119,6 @@ def _reduction_of_single_elements(rewriter: Rewriter, value: Value) -> Value | N
     if x.type == value.type:
         return x
     return rewriter.write("squeeze", (x,), value.line, dims=dims)
-
-
-def is_rename(value: Value) -> bool:
-    """Is ``value`` a view?"""
-    return isinstance(value.op, Movement) and value.op.is_view
 
 
 VIEW_RULES: Rules = {

@@ -15,7 +15,7 @@ import os
 import sys
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -163,7 +163,7 @@ _watched: dict[int, weakref.ref[np.ndarray]] = {}
 
 def _leave_to_views(bucket: _Bucket, array: np.ndarray) -> None:
     """Have the memory come back when the array, and with it its last view, dies."""
-    memory = array.base
+    memory: Any = array.base
     if memory is None or isinstance(memory, np.ndarray):
         return  # not laid out by `pages`: it dies with its views
     number = id(memory)

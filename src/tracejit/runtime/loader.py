@@ -88,9 +88,8 @@ def _link(object_code: bytes, digest: bytes, symbol: str, imports: Mapping[str, 
     library = f"object{next(_numbers)}"
     builder = llvm.JITLibraryBuilder().add_object_img(object_code).export_symbol(symbol)
     if found is None:
-        found = imports
         builder.add_current_process()
-    for name, address in found.items():
+    for name, address in (imports if found is None else found).items():
         builder.import_symbol(name, address)
     address = _kept(symbol, lambda linker: builder.link(linker, library))
     _libraries[digest] = library
@@ -137,6 +136,7 @@ def _imports(object_code: bytes, symbol: str, given: Mapping[str, int]) -> dict[
         raise LoadError(f"cannot load {symbol!r}: damaged object code ({error})") from error
     if symbol not in defined:
         raise LoadError(f"cannot load {symbol!r}: the object does not define that symbol")
+    needed.discard("_GLOBAL_OFFSET_TABLE_")  # made by the linker itself
     found = {name: given.get(name) or _in_process(name) for name in needed}
     missing = sorted(name for name, address in found.items() if not address)
     if missing:

@@ -56,6 +56,7 @@ _POSIX = (
     "pthread_cond_broadcast",
     "sched_yield",
 )
+_LINUX = ("sched_getcpu", "sched_setaffinity")
 _METH_FASTCALL = 0x80
 
 
@@ -79,7 +80,7 @@ class Native:
 
     `launch` is a ctypes function that releases the GIL; `worker`, `wake` and `spin` belong to the
     pool. `can_block` says whether threads can sleep (pthreads were found): without it there is no
-    pool.
+    pool. `can_place` says whether they can be told which CPUs to run on.
     """
 
     launch: Callable[[int, int, int, bytes], int]
@@ -87,6 +88,7 @@ class Native:
     wake: Callable[[int], None]
     spin: Callable[[int], None]
     can_block: bool
+    can_place: bool
     run_bytes: _MethodDef
     run_ints: _MethodDef
 
@@ -110,7 +112,7 @@ def native() -> Native:
 
 
 def _load() -> Native:
-    imports, can_block = _imports()
+    imports, absent = _imports()
     triple = process_triple()
     code = native_object(module_text(triple), triple)
     addresses = {
@@ -127,7 +129,8 @@ def _load() -> Native:
         worker=function("worker", None, pointer, word),
         wake=function("wake", None, pointer),
         spin=function("spin", None, word),
-        can_block=can_block,
+        can_block=absent.isdisjoint(_POSIX),
+        can_place=absent.isdisjoint(_LINUX),
         run_bytes=_MethodDef(b"run", addresses["run_bytes"], _METH_FASTCALL, None),
         run_ints=_MethodDef(b"run_slots", addresses["run_ints"], _METH_FASTCALL, None),
     )
@@ -169,17 +172,17 @@ def _compile(text: str, triple: str) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _imports() -> tuple[dict[str, int], bool]:
-    """Addresses of the external functions, and whether the POSIX ones are among them."""
+def _imports() -> tuple[dict[str, int], set[str]]:
+    """Addresses of the external functions, and the names of those this system lacks."""
     addresses = {name: _address(name) for name in _PYTHON}
-    can_block = True
-    for name in _POSIX:
+    absent = set()
+    for name in (*_POSIX, *_LINUX):
         try:
             addresses[name] = _address(name)
         except LoadError:
-            can_block = False
+            absent.add(name)
             addresses[name] = _address("PyErr_Occurred")  # linked, never called
-    return {f"tracejit_x_{name}": address for name, address in addresses.items()}, can_block
+    return {f"tracejit_x_{name}": address for name, address in addresses.items()}, absent
 
 
 def _address(name: str) -> int:

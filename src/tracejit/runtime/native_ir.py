@@ -13,7 +13,15 @@ from tracejit.runtime.native_pool_ir import POOL_IR
 from tracejit.runtime.native_python_ir import PYTHON_IR
 from tracejit.runtime.native_run_ir import BLAS_IR, RUN_IR
 
-__all__ = ["CONTEXT", "HEADER_WORDS", "POOL", "POOL_CELLS", "STEP_WORDS", "module_text"]
+__all__ = [
+    "CONTEXT",
+    "HEADER_WORDS",
+    "MASK_BYTES",
+    "POOL",
+    "POOL_CELLS",
+    "STEP_WORDS",
+    "module_text",
+]
 
 # A program table: header, then one row per step, then (slot, value) pairs.
 HEADER_WORDS = 4  # n_steps, max_args, context address, slots needed
@@ -41,6 +49,9 @@ POOL = {
     "spins": 10,
     "mutex": 11,
     "condition": 12,
+    "caller_cpu": 13,  # where the caller was when workers were last told to stay away
+    "masks": 14,  # per CPU the set of all others, as sched_setaffinity takes it; 0: leave it be
+    "thread_ids": 15,  # i32 per thread, the caller's unused
     "sleepers": 16,
     "busy": 24,
     "job_function": 32,
@@ -49,6 +60,7 @@ POOL = {
     "job_chunk": 35,
     "error": 40,
 }
+MASK_BYTES = 128  # of one CPU set: 1024 CPUs
 POOL_CELLS = 48  # from here 8 words per thread: next chunk, end of its chunks
 
 _PAUSE = {
@@ -80,6 +92,8 @@ declare i32 @tracejit_x_pthread_mutex_unlock(ptr)
 declare i32 @tracejit_x_pthread_cond_wait(ptr, ptr)
 declare i32 @tracejit_x_pthread_cond_broadcast(ptr)
 declare i32 @tracejit_x_sched_yield()
+declare i32 @tracejit_x_sched_getcpu()
+declare i32 @tracejit_x_sched_setaffinity(i32, i64, ptr)
 declare ptr @tracejit_x_PyEval_SaveThread()
 declare void @tracejit_x_PyEval_RestoreThread(ptr)
 declare ptr @tracejit_x_PyLong_AsVoidPtr(ptr)

@@ -169,12 +169,54 @@ entry:
   ret void
 }
 
+; Keep workers off the caller's CPU. A woken thread is often put on the CPU of the one that woke it;
+; there it waits for, or interrupts, the caller it should help, until the next rebalancing.
+;   if (!masks) return;  cpu = sched_getcpu();  if (cpu == caller_cpu || cpu not in 0..1023) return;
+;   caller_cpu = cpu;  for (w = 1; w < threads; w++) sched_setaffinity(ids[w], 128, masks[cpu]);
+define internal void @spread(ptr %pool) nounwind noinline {
+entry:
+  %masks.p = getelementptr i64, ptr %pool, i64 14
+  %masks = load ptr, ptr %masks.p
+  %none = icmp eq ptr %masks, null
+  br i1 %none, label %done, label %where
+where:
+  %cpu = call i32 @tracejit_x_sched_getcpu()
+  %cpu64 = sext i32 %cpu to i64
+  %last.p = getelementptr i64, ptr %pool, i64 13
+  %last = load i64, ptr %last.p
+  %moved = icmp ne i64 %cpu64, %last
+  %known = icmp ult i64 %cpu64, 1024
+  %go = and i1 %moved, %known
+  br i1 %go, label %begin, label %done
+begin:
+  store i64 %cpu64, ptr %last.p
+  %mask.at = shl i64 %cpu64, 7
+  %mask = getelementptr i8, ptr %masks, i64 %mask.at
+  %ids.p = getelementptr i64, ptr %pool, i64 15
+  %ids = load ptr, ptr %ids.p
+  %threads.p = getelementptr i64, ptr %pool, i64 9
+  %threads = load i64, ptr %threads.p
+  br label %next
+next:
+  %w = phi i64 [ 1, %begin ], [ %w.next, %place ]
+  %more = icmp slt i64 %w, %threads
+  br i1 %more, label %place, label %done
+place:
+  %id.p = getelementptr i32, ptr %ids, i64 %w
+  %id = load i32, ptr %id.p
+  %r = call i32 @tracejit_x_sched_setaffinity(i32 %id, i64 128, ptr %mask)
+  %w.next = add i64 %w, 1
+  br label %next
+done:
+  ret void
+}
+
 ; Run one kernel over [0, extent) with every thread that shows up.
 ;   if (!try_lock(busy)) return fn(args, 0, extent, 0);        -- another caller has the pool
 ;   per = ceil(extent / (coarse ? threads : 4 * threads));
 ;   chunk = max(1, ceil(per / grain)) * grain;  n = ceil(extent / chunk);
 ;   cells[v] = { ceil(n * v / threads), ceil(n * (v + 1) / threads) };
-;   open the job; wake sleepers; work(pool, 0); close it; wait for those inside; unlock;
+;   open the job; spread and wake sleepers; work(pool, 0); close it; wait for those inside; unlock;
 define internal i32 @parallel(ptr %pool, ptr %fn, ptr %args, i64 %extent, i64 %grain,
                               i1 %coarse) nounwind {
 entry:
@@ -239,6 +281,7 @@ open:
   %asleep = icmp sgt i64 %sleepers, 0
   br i1 %asleep, label %wake, label %help
 wake:
+  call void @spread(ptr %pool)
   call void @tracejit_wake(ptr %pool)
   br label %help
 help:

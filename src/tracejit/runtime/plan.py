@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,10 +173,13 @@ def kernel_name(group: Group) -> str:
 class Planner:
     """Builds one plan."""
 
-    def __init__(self, graph: Graph, input_strides: Sequence[Shape]) -> None:
+    def __init__(
+        self, graph: Graph, input_strides: Sequence[Shape], overwrite: Mapping[int, int]
+    ) -> None:
         self.graph, self.layouts = legalize(graph, input_strides)
         self.schedule = fuse(self.graph, printable)
         self.slots: dict[Value, Slot] = {v: Slot("input", i) for i, v in enumerate(self.graph.inputs)}
+        self.overwrites = overwrites(self.schedule, self.layouts, overwrite)
         self.output_roots = {v: i for i, v in enumerate(dict.fromkeys(self.graph.outputs))}
         self.items: list[Step | HostCall] = []
         self.kernels: list[kernels.Kernel] = []
@@ -210,7 +213,9 @@ class Planner:
 
     def place(self, value: Value) -> Slot:
         """Give a materialised value its memory."""
-        if value in self.output_roots:
+        if value in self.overwrites:
+            slot = self.slots[self.overwrites[value]]
+        elif value in self.output_roots:
             slot = Slot("output", self.output_roots[value])
         else:
             slot = Slot("arena", 0, self.arena.take(value.type.nbytes, value))
@@ -247,7 +252,7 @@ class Planner:
 
     def plan_group(self, group: Group) -> None:
         outputs = self.schedule.outputs[group]
-        code = write_kernel(group, outputs, self.layouts, kernel_name(group))
+        code = write_kernel(group, outputs, self.layouts, kernel_name(group), self.overwrites)
         for value in group.externals:
             if index_source(value) is None:
                 self.require(root(value))
@@ -360,6 +365,38 @@ def _batch_stride(own: Shape, strides: Shape, batch: Shape) -> int | None:
     return relevant[-1][1]
 
 
+def overwrites(
+    schedule: Schedule, layouts: Layouts, wanted: Mapping[int, int]
+) -> dict[Value, Value]:
+    """Outputs that can be written over an input: a pointwise kernel computes them, and is the only and last reader."""
+    graph = schedule.graph
+    readers: dict[Value, list[Group | Call]] = {}
+    for step in schedule.steps:
+        reads = step.externals if isinstance(step, Group) else step.value.value_operands
+        for value in reads:
+            readers.setdefault(root(value), []).append(step)
+    found: dict[Value, Value] = {}
+    for position, source in wanted.items():
+        value, target = graph.outputs[position], graph.inputs[source]
+        maker = next((g for g in schedule.groups if value in g.dims), None)
+        if maker is None or value in found or target in found.values():
+            continue
+        if _same_points(maker, value, target, layouts) and all(r is maker for r in readers.get(target, ())):
+            found[value] = target
+            layouts.found[value] = layouts(target)
+    return found
+
+
+def _same_points(group: Group, value: Value, target: Value, layouts: Layouts) -> bool:
+    """Does the group read ``target`` only at the point where it writes ``value``?"""
+    if group.reduced or value.type != target.type:
+        return False
+    shown = [x for x in group.externals if root(x) is target]
+    strides = layouts(target).strides
+    dense = strides == target.type.contiguous_strides()
+    return dense and all(x is target and group.externals[x] == group.dims[value] for x in shown)
+
+
 class Arena:
     """First-fit placement of temporaries in one block, with reuse after their last reader."""
 
@@ -384,9 +421,15 @@ class Arena:
         self.owners.pop(owner, None)
 
 
-def make_plan(graph: Graph, input_strides: Sequence[Shape]) -> Plan:
-    """Plan ``graph`` for inputs with these strides (in elements)."""
-    return Planner(graph, input_strides).run()
+def make_plan(
+    graph: Graph, input_strides: Sequence[Shape], overwrite: Mapping[int, int] | None = None
+) -> Plan:
+    """Plan ``graph`` for inputs with these strides (in elements).
+
+    ``overwrite`` maps output positions to input positions whose memory may take the result; ``Plan.output_slots`` tells
+    where that was legal (the slot is then the input's).
+    """
+    return Planner(graph, input_strides, overwrite or {}).run()
 
 
 PlanFactory = Callable[[Graph, Sequence[Shape]], Plan]

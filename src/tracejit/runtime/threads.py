@@ -13,12 +13,13 @@ import atexit
 import ctypes
 import logging
 import os
+import sys
 import threading
 import time
 from typing import Any
 
 from tracejit.runtime.native import context, native, set_context
-from tracejit.runtime.native_ir import CONTEXT, POOL, POOL_CELLS
+from tracejit.runtime.native_ir import CONTEXT, MASK_BYTES, POOL, POOL_CELLS
 
 __all__ = ["get_num_threads", "set_num_threads"]
 
@@ -67,6 +68,26 @@ class _Pool:
             )
             thread.start()
             self.workers.append(thread)
+        self._let_the_caller_place_them()
+
+    def _let_the_caller_place_them(self) -> None:
+        """Give native code what it needs to keep workers off the caller's CPU."""
+        if not native().can_place:
+            return
+        allowed = os.sched_getaffinity(0)
+        if not 1 < self.threads <= len(allowed) or max(allowed) >= 8 * MASK_BYTES:
+            return
+        whole = sum(1 << cpu for cpu in allowed)
+        masks = [
+            (whole & ~(1 << cpu) if cpu in allowed else whole).to_bytes(MASK_BYTES, sys.byteorder)
+            for cpu in range(8 * MASK_BYTES)
+        ]
+        self._masks = ctypes.create_string_buffer(b"".join(masks))
+        ids = [0, *(thread.native_id or 0 for thread in self.workers)]
+        self._ids = (ctypes.c_int32 * len(ids))(*ids)
+        self._set("caller_cpu", -1)
+        self._set("thread_ids", ctypes.addressof(self._ids))
+        self._set("masks", ctypes.addressof(self._masks))
 
     def stop(self, timeout: float = 1.0) -> None:
         self._set("stop", 1)
@@ -104,7 +125,7 @@ def set_num_threads(threads: int) -> None:
     1
     >>> set_num_threads(before)
     """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    if type(threads) is not int or threads < 1:
         raise ValueError(f"the number of threads is a positive integer, not {threads!r}")
     _configure(threads)
 

@@ -72,13 +72,21 @@ def _integer_functions() -> dict[str, Callable[..., Any]]:
 
 @lru_cache(maxsize=1)
 def namespace() -> dict[str, Any]:
-    """Every name a kernel may use, with its NumPy meaning."""
+    """Every name a kernel may use, with its NumPy meaning.
+
+    >>> float(namespace()["copysign_f32"](np.float32(2), np.float32(-0.0)))
+    -2.0
+    """
     names = {n: v for n, v in vars(primitives).items() if not n.startswith("_")}
     return {**names, **_functions()}
 
 
 def function_names() -> tuple[str, ...]:
-    """Every function that is written in the kernel language."""
+    """Every function that is written in the kernel language.
+
+    >>> {"exp_f32", "pow_f64", "remainder_i8"} <= set(function_names())
+    True
+    """
     return tuple(_functions())
 
 

@@ -14,15 +14,11 @@ from tracejit import scalar_math
 from tracejit.scalar_math.primitives import TABLES
 
 
-def _instruction(source: Any, target: Any, *operations: tuple[str, Any]) -> Any:
-    """A Numba function of one operand that is the given LLVM conversions, one after the other."""
+def _bit_cast(source: Any, target: Any, llvm_type: Any) -> Any:
     from numba.extending import intrinsic
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = arguments[0]
-        for name, type_ in operations:
-            value = getattr(builder, name)(value, type_)
-        return value
+        return builder.bitcast(arguments[0], llvm_type)
 
     def convert(typing_context: Any, value: Any) -> Any:
         return target(source), build
@@ -34,15 +30,11 @@ def _bit_casts() -> dict[str, Any]:
     from llvmlite import ir
     from numba.core import types as nb
 
-    half, single, double = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-    to_half = (("fptrunc", half), ("bitcast", ir.IntType(16)))
     return {
-        "bits_f32": _instruction(nb.float32, nb.uint32, ("bitcast", ir.IntType(32))),
-        "bits_f64": _instruction(nb.float64, nb.uint64, ("bitcast", ir.IntType(64))),
-        "f32_from_bits": _instruction(nb.uint32, nb.float32, ("bitcast", single)),
-        "f64_from_bits": _instruction(nb.uint64, nb.float64, ("bitcast", double)),
-        "f32_from_f16": _instruction(nb.uint16, nb.float32, ("bitcast", half), ("fpext", single)),
-        "f16_from_f32": _instruction(nb.float32, nb.uint16, *to_half),
+        "bits_f32": _bit_cast(nb.float32, nb.uint32, ir.IntType(32)),
+        "bits_f64": _bit_cast(nb.float64, nb.uint64, ir.IntType(64)),
+        "f32_from_bits": _bit_cast(nb.uint32, nb.float32, ir.FloatType()),
+        "f64_from_bits": _bit_cast(nb.uint64, nb.float64, ir.DoubleType()),
     }
 
 

@@ -65,16 +65,6 @@ def f64_from_bits(bits: u64) -> f64:
     return np.asarray(bits, np.uint64).view(np.float64)[()]
 
 
-def f32_from_f16(bits: u16) -> f32:
-    """The value of an IEEE half given by its bit pattern."""
-    return np.asarray(bits, np.uint16).view(np.float16).astype(np.float32)[()]
-
-
-def f16_from_f32(x: f32) -> u16:
-    """The bit pattern of x rounded to IEEE half, to nearest, ties to even."""
-    return np.asarray(x, np.float32).astype(np.float16).view(np.uint16)[()]
-
-
 def _fraction_words(count: int) -> tuple[int, ...]:
     """The first `64 * count` bits of 2/pi after the binary point, as 64-bit words."""
     bits = 64 * count + 64
@@ -158,7 +148,5 @@ NAMES: tuple[str, ...] = (
     ),
     "f32_from_bits",
     "f64_from_bits",
-    "f32_from_f16",
-    "f16_from_f32",
     "two_over_pi_word",
 )

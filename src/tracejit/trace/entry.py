@@ -171,9 +171,9 @@ class Entry:
                     break
                 segment.calls += 1
                 segment = self._next(segment, environment)
-        except KernelFailure as failure:
-            self._rewind(environment)
-            raise NotReplayable(f"a kernel refused its input ({failure})") from None
+        except (KernelFailure, ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as failure:
+            # nothing has been written yet: the eager run raises the error where it belongs
+            raise NotReplayable(f"an operation refused its input ({failure})") from None
         assert segment.leaf is not None
         return self._finish(segment, segment.leaf, environment)
 
@@ -200,9 +200,6 @@ class Entry:
             else:
                 environment.append(source.generator.rebase())
         return environment
-
-    def _rewind(self, environment: list[Any]) -> None:
-        """Nothing has been written yet; random generators have not moved."""
 
     def _next(self, segment: Segment, environment: list[Any]) -> Segment:
         value = environment[segment.runner.guard_position].array.item()

@@ -6,86 +6,25 @@ walked again. ``broken`` gives the condition as source for the generated guard, 
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType
+from operator import is_
 from typing import Any
 
-import numpy as np
+from .state_reads import Names
+from .state_values import (
+    MISSING,
+    buffer_contents,
+    cell_content,
+    describe,
+    is_value,
+    same,
+    token,
+    was_and_is,
+)
 
 Bind = Callable[[Any], str]
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "not set"
-
-
-MISSING: Any = _Missing()
-_BY_EQUALITY = frozenset({int, str, bool, bytes, type(None), type(...)})
-_VALUES = _BY_EQUALITY | {float, complex, tuple, frozenset, range, slice}
-
-
-def is_value(value: Any) -> bool:
-    """Is ``value`` compared by type and contents, not by identity alone?"""
-    return type(value) in _VALUES or isinstance(value, (tuple, np.generic))
-
-
-def token(value: Any) -> Any:
-    """Equal for two values exactly when a recording made with one is right for the other.
-
-    Floats compare by bits (so ``nan`` equals itself and ``-0.0`` differs from ``0.0``), types are part of the value,
-    and what is not a plain value is equal to itself only.
-    """
-    kind = type(value)
-    if kind in _BY_EQUALITY:
-        return (kind, value)
-    if kind is float:
-        return (kind, struct.pack("d", value))
-    if kind is complex:
-        return (kind, struct.pack("dd", value.real, value.imag))
-    if isinstance(value, tuple):
-        return (kind, tuple(token(item) for item in value))
-    if kind is frozenset:
-        return (kind, frozenset(token(item) for item in value))
-    if kind in (range, slice):
-        return (kind, token((value.start, value.stop, value.step)))
-    if isinstance(value, np.generic) and value.dtype != object:
-        return (kind, value.dtype, value.tobytes())
-    return (None, id(value))
-
-
-def same(value: Any, expected: Any) -> bool:
-    """Do two values count as the same (see :func:`token`)?
-
-    >>> same(2, 2), same(2, 2.0), same(float("nan"), float("nan")), same((0.0,), (-0.0,))
-    (True, False, True, False)
-    """
-    return value is expected or bool(token(value) == token(expected))
-
-
-def describe(value: Any) -> str:
-    """A value in a few words, without calling code of the user's."""
-    if isinstance(value, (FunctionType, BuiltinFunctionType)):
-        return f"function {value.__qualname__}"
-    if isinstance(value, type):
-        return f"class {value.__qualname__}"
-    if isinstance(value, CodeType):
-        return f"code of line {value.co_firstlineno}"
-    if value is MISSING or type(value) in _VALUES or isinstance(value, np.generic):
-        text = repr(value)
-        return text if len(text) <= 60 else f"{text[:57]}..."
-    return f"a {type(value).__qualname__}"
-
-
-def was_and_is(before: Any, now: Any) -> str:
-    """The change from one value to another in words."""
-    old, new = describe(before), describe(now)
-    if old == new:
-        return f"was {old} and is another one"
-    return f"was {old} and is {new}"
 
 
 @dataclass(eq=False, slots=True)
@@ -120,6 +59,7 @@ class Read(Check):
         """What reading gives now."""
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         source, expected = self.source(bind), bind(self.expected)
         if is_value(self.expected) and type(self.expected) not in (bool, type(None)):
             # One object is the rule; an equal one put in its place is compared properly.
@@ -127,6 +67,7 @@ class Read(Check):
         return f"{source} is not {expected}"
 
     def difference(self) -> str | None:
+        """What changed, or None."""
         now = self.current()
         return None if same(now, self.expected) else f"{self.name} {was_and_is(self.expected, now)}"
 
@@ -137,15 +78,18 @@ class Item(Read):
     __slots__ = ()
 
     def source(self, bind: Bind) -> str:
+        """The expression that reads."""
         key = repr(self.key) if type(self.key) in (str, int) else bind(self.key)
         return f"{bind(self.holder)}[{key}]"
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         if self.expected is MISSING:
             return f"{self.key!r} in {bind(self.holder)}"
         return Read.broken(self, bind)
 
     def current(self) -> Any:
+        """What reading gives now."""
         try:
             return self.holder[self.key]
         except LookupError:
@@ -158,9 +102,11 @@ class Entry(Item):
     __slots__ = ()
 
     def source(self, bind: Bind) -> str:
+        """The expression that reads."""
         return f"{bind(dict.get)}({bind(self.holder)}, {bind(self.key)}, {bind(MISSING)})"
 
     def current(self) -> Any:
+        """What reading gives now."""
         return dict.get(self.holder, self.key, MISSING)
 
 
@@ -170,10 +116,16 @@ class Element(Item):
     __slots__ = ()
 
     def source(self, bind: Bind) -> str:
+        """The expression that reads."""
         return f"{bind(list.__getitem__)}({bind(self.holder)}, {self.key})"
 
     def current(self) -> Any:
-        return list.__getitem__(self.holder, self.key) if self.key < list.__len__(self.holder) else MISSING
+        """What reading gives now."""
+        return (
+            list.__getitem__(self.holder, self.key)
+            if self.key < list.__len__(self.holder)
+            else MISSING
+        )
 
 
 class Attribute(Read):
@@ -182,11 +134,13 @@ class Attribute(Read):
     __slots__ = ()
 
     def source(self, bind: Bind) -> str:
+        """The expression that reads."""
         if self.expected is MISSING:
             return f"{bind(getattr)}({bind(self.holder)}, {self.key!r}, {bind(MISSING)})"
         return f"{bind(self.holder)}.{self.key}"
 
     def current(self) -> Any:
+        """What reading gives now."""
         return getattr(self.holder, self.key, MISSING)
 
 
@@ -196,20 +150,14 @@ class Cell(Read):
     __slots__ = ()
 
     def source(self, bind: Bind) -> str:
+        """The expression that reads."""
         if self.expected is MISSING:
             return f"{bind(cell_content)}({bind(self.holder)})"
         return f"{bind(self.holder)}.cell_contents"
 
     def current(self) -> Any:
+        """What reading gives now."""
         return cell_content(self.holder)
-
-
-def cell_content(cell: CellType) -> Any:
-    """What a closure cell holds, ``MISSING`` while its variable is unset."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
 
 
 @dataclass(eq=False, slots=True)
@@ -219,9 +167,11 @@ class Kind(Check):
     cls: type
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         return f"{bind(type)}({bind(self.holder)}) is not {bind(self.cls)}"
 
     def difference(self) -> str | None:
+        """What changed, or None."""
         now = type(self.holder)
         return None if now is self.cls else f"the class of {self.name} {was_and_is(self.cls, now)}"
 
@@ -234,11 +184,15 @@ class Size(Check):
     size: int
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         return f"{bind(self.measure)}({bind(self.holder)}) != {self.size}"
 
     def difference(self) -> str | None:
+        """What changed, or None."""
         now = self.measure(self.holder)
-        return None if now == self.size else f"the length of {self.name} {was_and_is(self.size, now)}"
+        return (
+            None if now == self.size else f"the length of {self.name} {was_and_is(self.size, now)}"
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -249,11 +203,13 @@ class Keys(Check):
     keys: list[Any]
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         if all(type(key) is str for key in self.keys) and type(self.holder) is dict:
             return f"{bind(list)}({bind(self.holder)}) != {bind(self.keys)}"
         return f"{bind(self.difference)}() is not None"
 
     def difference(self) -> str | None:
+        """What changed, or None."""
         now = list(self.iterate(self.holder))
         if same(tuple(now), tuple(self.keys)):
             return None
@@ -262,7 +218,11 @@ class Keys(Check):
         new = [key for mark, key in after.items() if mark not in before]
         if gone:
             return f"{self.name} has lost key {describe(gone[0])}"
-        return f"{self.name} has the new key {describe(new[0])}" if new else f"the keys of {self.name} changed their order"
+        return (
+            f"{self.name} has the new key {describe(new[0])}"
+            if new
+            else f"the keys of {self.name} changed their order"
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -272,19 +232,17 @@ class Members(Check):
     members: tuple[Any, ...]
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         return f"{bind(self.difference)}() is not None"
 
     def difference(self) -> str | None:
+        """What changed, or None."""
         now = tuple(self.holder)
         # A set that was not touched lists the same objects in the same order.
-        if len(now) == len(self.members) and all(map(_identical, now, self.members)):
+        if len(now) == len(self.members) and all(map(is_, now, self.members)):
             return None
         equal = {token(m) for m in now} == {token(m) for m in self.members}
         return None if equal else f"the members of {self.name} changed"
-
-
-def _identical(left: Any, right: Any) -> bool:
-    return left is right
 
 
 @dataclass(eq=False, slots=True)
@@ -294,18 +252,13 @@ class Contents(Check):
     contents: tuple[Any, ...]
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         return f"{bind(buffer_contents)}({bind(self.holder)}) != {bind(self.contents)}"
 
     def difference(self) -> str | None:
+        """What changed, or None."""
         equal = buffer_contents(self.holder) == self.contents
         return None if equal else f"the values of {self.name} changed"
-
-
-def buffer_contents(buffer: Any) -> tuple[Any, ...]:
-    """Type, shape and bytes of a buffer."""
-    if isinstance(buffer, np.ndarray):
-        return buffer.dtype, buffer.shape, buffer.tobytes()
-    return getattr(buffer, "typecode", "B"), len(buffer), bytes(buffer)
 
 
 class NewNames(Check):
@@ -316,17 +269,19 @@ class NewNames(Check):
 
     __slots__ = ("known", "length", "names")
 
-    def __init__(self, holder: dict[str, Any], name: str, names: Collection[str] | Any) -> None:
+    def __init__(self, holder: dict[str, Any], name: str, names: Names) -> None:
         super().__init__(holder, name)
         self.names = names
         self.known = frozenset(holder)
         self.length = [len(holder)]
 
     def broken(self, bind: Bind) -> str:
+        """The condition as source."""
         holder, length = bind(self.holder), bind(self.length)
         return f"{bind(len)}({holder}) != {length}[0] and {bind(self.difference)}() is not None"
 
     def difference(self) -> str | None:
+        """What changed, or None."""
         length = len(self.holder)
         for key in tuple(self.holder):
             if key not in self.known and key in self.names:

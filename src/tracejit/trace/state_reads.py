@@ -22,7 +22,9 @@ _ATTRIBUTE = frozenset(
     {"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 )
 _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr"})
-_WHOLE = frozenset({"vars", "dir", "asdict", "astuple", "attrgetter", "__dict__", "__getattribute__"})
+_WHOLE = frozenset(
+    {"vars", "dir", "asdict", "astuple", "attrgetter", "__dict__", "__getattribute__"}
+)
 _COMPUTED = frozenset({"BUILD_STRING", "BINARY_OP", "FORMAT_VALUE", "FORMAT_SIMPLE"})
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
@@ -71,7 +73,12 @@ def reads_of(code: CodeType) -> Reads:
         named["attributes"] |= inner.attributes
         named["imports"] |= inner.imports
         everything |= inner.everything
-    return Reads(*(frozenset(names) for names in named.values()), everything)
+    return Reads(
+        frozenset(named["globals"]),
+        frozenset(named["attributes"]),
+        frozenset(named["imports"]),
+        everything,
+    )
 
 
 def _computed(instructions: list[dis.Instruction]) -> bool:
@@ -85,7 +92,7 @@ def _computed(instructions: list[dis.Instruction]) -> bool:
             continue
         constant = False
         for following in instructions[start + 1 :]:
-            if following.opname in ("PRECALL", "CALL") or following.opname in _COMPUTED:
+            if following.opname.startswith(("PRECALL", "CALL")) or following.opname in _COMPUTED:
                 break
             constant |= following.opname == "LOAD_CONST" and isinstance(following.argval, str)
         if not constant or following.opname in _COMPUTED:
@@ -102,10 +109,11 @@ def _identifiers(constants: Iterable[Any]) -> Iterator[str]:
 
 
 class Names:
-    """The attribute names that the reached code can read; grows while code is being reached."""
+    """The names that the reached code can read from objects, and its globals; grows while code is being reached."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.globals: set[str] = set()
         self.everything = False
 
     def __contains__(self, name: object) -> bool:
@@ -114,12 +122,13 @@ class Names:
     def add(self, reads: Reads) -> None:
         """Add what one more function can read."""
         self.names |= reads.attributes
+        self.globals |= reads.globals
         self.everything |= reads.everything
 
     @property
     def size(self) -> int:
         """A number that grows whenever a name was added."""
-        return 2 * len(self.names) + self.everything
+        return 2 * (len(self.names) + len(self.globals)) + self.everything
 
 
 # --- whose code it is ---------------------------------------------------------------------------------------------
@@ -173,4 +182,6 @@ def class_reads(cls: type) -> frozenset[str]:
 
 
 def _in_stdlib(file: str) -> bool:
-    return file.startswith(_STDLIB) and "/site-packages/" not in file and "/dist-packages/" not in file
+    return (
+        file.startswith(_STDLIB) and "/site-packages/" not in file and "/dist-packages/" not in file
+    )

@@ -45,7 +45,7 @@ def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     >>> tj.add(tj.tensor([1, 2]), 10, alpha=2)
     tensor([21, 22])
     """
-    if alpha is not 1:  # noqa: F632  (identity is the fast way to see the default)
+    if alpha != 1:
         other = _scaled("add", other, alpha, promoted(input, other))
     return e.add(input, other)
 
@@ -62,7 +62,7 @@ def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
             [-1,  0]])
     """
     _refuse_bool(input, other)
-    if alpha is not 1:  # noqa: F632
+    if alpha != 1:
         other = _scaled("sub", other, alpha, promoted(input, other))
     return e.sub(input, other)
 
@@ -190,9 +190,11 @@ def clamp(
         return e.clamp_min(input, min)
     if max is not None:
         return e.clamp_max(input, max)
-    raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None".replace(
-        "torch.", "tracejit."
-    ))
+    raise RuntimeError(
+        "torch.clamp: At least one of 'min' or 'max' must not be None".replace(
+            "torch.", "tracejit."
+        )
+    )
 
 
 @function()

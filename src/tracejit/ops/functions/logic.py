@@ -134,8 +134,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """
     if mask.dtype is not bool_:
         raise RuntimeError(
-            "masked_fill_ only supports boolean masks, but got mask with dtype "
-            f"{mask.dtype.name}"
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
     if is_tensor(value) and value.ndim:
         raise RuntimeError(

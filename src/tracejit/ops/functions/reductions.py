@@ -18,7 +18,17 @@ from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
 from ..table import function
-from .common import Number, Tensor, as_type, check_tensor, dim_of, dims_of, is_tensor, shape_of, upcast
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    check_tensor,
+    dim_of,
+    dims_of,
+    is_tensor,
+    shape_of,
+    upcast,
+)
 
 Dim = int | Sequence[int] | None
 
@@ -428,7 +438,9 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     >>> tj.logsumexp(tj.tensor([1000.0, 1000.0]), 0)
     tensor(1000.6931)
     """
-    x = upcast(input if input.dtype.is_floating_point else as_type(input, dtypes.get_default_dtype()))
+    x = upcast(
+        input if input.dtype.is_floating_point else as_type(input, dtypes.get_default_dtype())
+    )
     dims = dims_of(dim, x)
     if count(x, dims) == 0:
         return as_type(t.log(r.sum(t.exp(x), dims=dims, keepdim=keepdim)), x.dtype)
@@ -514,5 +526,3 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     tensor(5.)
     """
     return vector_norm(e.sub(input, other), p)
-
-

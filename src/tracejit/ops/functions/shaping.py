@@ -201,9 +201,7 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 @function()
-def movedim(
-    input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]
-) -> Tensor:
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """``input`` with the dimensions ``source`` moved to ``destination``, the others in order.
 
     Raises ``RuntimeError`` when the two differ in length or repeat a dimension.
@@ -506,4 +504,3 @@ for _name, _target in {
     "moveaxis": movedim,
 }.items():
     alias(_name, _target)
-

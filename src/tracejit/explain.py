@@ -1,0 +1,88 @@
+"""``f.explain()``: what was recorded, compiled and run eagerly, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .errors import describe_line
+
+if TYPE_CHECKING:
+    from .jit import CompiledFunction
+    from .trace.entry import Entry
+    from .trace.tree import Segment
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A report on one compiled function; ``str()`` prints it, ``signatures`` holds the same facts as dictionaries."""
+
+    name: str
+    stats: Any
+    signatures: list[dict[str, Any]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, function: CompiledFunction) -> Explanation:
+        """The report on ``function`` as it stands."""
+        signatures = [
+            _describe(entry, number)
+            for entries in function.entries.values()
+            for number, entry in enumerate(entries)
+        ]
+        return cls(function.name, function.stats, signatures, list(function.reasons))
+
+    def __str__(self) -> str:
+        stats = self.stats
+        lines = [
+            f"{self.name}: {stats.calls} calls, {stats.compiled_calls} compiled, {stats.eager_calls} eager, "
+            f"{stats.recordings} recorded"
+        ]
+        for found in self.signatures:
+            lines.append(f"  signature ({', '.join(found['inputs'])}){found['variant']}")
+            lines.append(
+                f"    {found['paths']} path(s), {found['kernels']} kernel(s), {found['launches']} launch(es) per call, "
+                f"{found['replays']} replays"
+            )
+            if found["captured"]:
+                lines.append(f"    captured: {', '.join(found['captured'])}")
+            lines += [f"    {line}" for line in found["tree"]]
+            lines += [f"    recorded: {reason}" for reason in found["history"]]
+            if found["eager"]:
+                lines.append(f"    runs eagerly: {found['eager']}")
+        lines += [f"  ran eagerly: {reason}" for reason in self.reasons]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _describe(entry: Entry, number: int) -> dict[str, Any]:
+    programs = list(entry.programs())
+    segments = [s for s in entry.root.segments() if s.runner is not None]
+    return {
+        "inputs": [f"{n}: {t}" for n, t in zip(entry.names, entry.types, strict=True)],
+        "variant": f" under Python state {number + 1}" if number else "",
+        "paths": len(entry.root.leaves()),
+        "kernels": len({k.keys for p in programs for k in p.plan.kernels}),
+        "launches": sum(s.runner.program.plan.launches for s in segments),
+        "replays": entry.replays,
+        "captured": [f"{s.value.name}: {s.value.type}" for s in entry.signature.sources if s.kind != "argument"],
+        "tree": _tree(entry.root, 0),
+        "history": list(entry.history),
+        "eager": entry.failure,
+    }
+
+
+def _tree(segment: Segment, depth: int) -> list[str]:
+    """One line per segment and guard, children indented."""
+    pad = "  " * depth
+    lines = [f"{pad}{len(segment.statements)} operations"]
+    if segment.leaf is not None:
+        lines.append(f"{pad}return ({segment.leaf.calls} replays)")
+    if segment.guard is not None:
+        where = describe_line(*segment.guard.line) if segment.guard.line else ""
+        lines.append(f"{pad}guard   {where}")
+        for (_, value), child in segment.children.items():
+            lines.append(f"{pad}  when {value}:")
+            lines += _tree(child, depth + 2)
+    return lines

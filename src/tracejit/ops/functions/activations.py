@@ -1,0 +1,404 @@
+"""Activations and softmax, with PyTorch's formulas and defaults."""
+
+from __future__ import annotations
+
+import math
+
+from ... import dtypes
+from ...dtypes import DType
+from .. import comparison as c
+from .. import elementwise as e
+from .. import reduction as r
+from .. import transcendental as t
+from ..table import alias, function
+from .common import Number, Tensor, as_type, check_tensor, dim_of, require_float, shape_of, upcast
+
+
+@function()
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``; NaN stays; the gradient at zero is zero.
+
+    >>> import tracejit as tj
+    >>> tj.relu(tj.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    result = e.relu(input)
+    return input._assign(result) if inplace else result
+
+
+def _centred(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """``x`` minus its largest element; the shift carries no gradient because it cancels."""
+    if any(shape_of(x)[d] == 0 for d in dims):
+        return x
+    return e.sub(x, e.detach_copy(r.amax(x, dims=dims, keepdim=True)))
+
+
+def _softmax_input(name: str, input: Tensor, dtype: DType | None) -> tuple[Tensor, DType]:
+    check_tensor(name, input)
+    x = input if dtype is None else as_type(input, dtypes.as_dtype(dtype))
+    require_float(name, x)
+    return upcast(x), x.dtype
+
+
+def _implicit_dim(dim: int | None, x: Tensor) -> int:
+    return dim if dim is not None else (0 if x.ndim in (0, 1, 3) else 1)
+
+
+@function()
+def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``, shifted by the maximum so that nothing overflows.
+
+    Raises ``RuntimeError`` for integers (give ``dtype``), ``IndexError`` for a dimension out of range.
+
+    >>> import tracejit as tj
+    >>> tj.softmax(tj.tensor([1.0, 1.0, 1.0, 1.0]), dim=0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    x, result = _softmax_input("softmax", input, dtype)
+    d = dim_of(_implicit_dim(dim, x), x)
+    dims = (d,) if x.ndim else ()
+    weights = t.exp(_centred(x, dims))
+    return as_type(e.div(weights, r.sum(weights, dims=dims, keepdim=True)), result)
+
+
+@function()
+def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
+    """The logarithm of :func:`softmax`, computed without forming it.
+
+    >>> import tracejit as tj
+    >>> tj.log_softmax(tj.tensor([0.0, 0.0]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
+    x, result = _softmax_input("log_softmax", input, dtype)
+    d = dim_of(_implicit_dim(dim, x), x)
+    dims = (d,) if x.ndim else ()
+    shifted = _centred(x, dims)
+    total = r.sum(t.exp(shifted), dims=dims, keepdim=True)
+    return as_type(e.sub(shifted, t.log(total)), result)
+
+
+@function(method=False)
+def softmin(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
+    """``softmax(-input)``.
+
+    >>> import tracejit as tj
+    >>> tj.softmin(tj.tensor([0.0, 0.0]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    return softmax(e.neg(input), dim, dtype)
+
+
+@function(method=False)
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``x * Phi(x)`` with the normal distribution function, or its tanh approximation.
+
+    Raises ``RuntimeError`` unless ``approximate`` is "none" or "tanh".
+
+    >>> import tracejit as tj
+    >>> tj.gelu(tj.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.0000,  0.8413])
+    """
+    require_float("gelu", input)
+    x = upcast(input)
+    if approximate == "none":
+        result = x * 0.5 * (1.0 + t.erf(x * math.sqrt(0.5)))
+    elif approximate == "tanh":
+        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))
+        result = 0.5 * x * (1.0 + t.tanh(inner))
+    else:
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return as_type(result, input.dtype)
+
+
+@function(method=False)
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)``.
+
+    >>> import tracejit as tj
+    >>> tj.silu(tj.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7311])
+    """
+    require_float("silu", input)
+    x = upcast(input)
+    return _finish(input, as_type(x * t.sigmoid(x), input.dtype), inplace)
+
+
+def _finish(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    return input._assign(result) if inplace else result
+
+
+@function(method=False)
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``x`` above zero, ``negative_slope * x`` below.
+
+    >>> import tracejit as tj
+    >>> tj.leaky_relu(tj.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
+    return _finish(input, e.where(c.gt(input, 0), input, input * negative_slope), inplace)
+
+
+@function()
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``x`` above zero, ``weight * x`` below; one weight, or one per channel (dimension 1).
+
+    Raises ``RuntimeError`` when the number of weights fits neither.
+
+    >>> import tracejit as tj
+    >>> tj.prelu(tj.tensor([-1.0, 2.0]), tj.tensor([0.5]))
+    tensor([-0.5000,  2.0000])
+    """
+    count = weight.type.numel
+    if count != 1:
+        channels = shape_of(input)[1] if input.ndim > 1 else 1
+        if count != channels:
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{count} and channel size = {channels}."
+            )
+        weight = weight.reshape((1, count) + (1,) * (input.ndim - 2))
+    return e.where(c.gt(input, 0), input, weight * input)
+
+
+@function(method=False)
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` above zero, ``alpha * (exp(x) - 1)`` below.
+
+    >>> import tracejit as tj
+    >>> tj.elu(tj.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    positive = c.gt(input, 0)
+    negative = alpha * t.expm1(e.where(positive, 0.0, input))
+    return _finish(input, e.where(positive, input, negative), inplace)
+
+
+@function()
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The self-normalising elu: ``scale * elu(x, alpha)`` with fixed constants.
+
+    >>> import tracejit as tj
+    >>> tj.selu(tj.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+    return _finish(input, scale * elu(input, alpha), inplace)
+
+
+@function()
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` above zero, ``alpha * (exp(x / alpha) - 1)`` below.
+
+    Raises ``RuntimeError`` when ``alpha`` is zero.
+
+    >>> import tracejit as tj
+    >>> tj.celu(tj.tensor([-1.0, 2.0]), 2.0)
+    tensor([-0.7869,  2.0000])
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    positive = c.gt(input, 0)
+    negative = alpha * t.expm1(e.where(positive, 0.0, input) / alpha)
+    return _finish(input, e.where(positive, input, negative), inplace)
+
+
+@function(method=False)
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x`` exceeds the threshold.
+
+    >>> import tracejit as tj
+    >>> tj.softplus(tj.tensor([0.0, 100.0]))
+    tensor([  0.6931, 100.0000])
+    """
+    scaled = input * beta
+    linear = c.gt(scaled, threshold)
+    return e.where(linear, input, t.log1p(t.exp(e.where(linear, 0.0, scaled))) / beta)
+
+
+@function(method=False)
+def softsign(input: Tensor) -> Tensor:
+    """``x / (1 + |x|)``.
+
+    >>> import tracejit as tj
+    >>> tj.softsign(tj.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+    return input / (e.abs(input) + 1)
+
+
+@function(method=False)
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(x))`` without underflow.
+
+    >>> import tracejit as tj
+    >>> tj.logsigmoid(tj.tensor([0.0, -100.0]))
+    tensor([  -0.6931, -100.0000])
+    """
+    return e.minimum(input, 0.0) - t.log1p(t.exp(e.neg(e.abs(input))))
+
+
+@function(method=False)
+def hardtanh(
+    input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0, inplace: bool = False
+) -> Tensor:
+    """``x`` limited to [min_val, max_val]; no gradient at the bounds.
+
+    >>> import tracejit as tj
+    >>> tj.hardtanh(tj.tensor([-2.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
+    inside = c.logical_and(c.gt(input, min_val), c.lt(input, max_val))
+    limited = e.detach_copy(e.clamp_between(input, min_val, max_val))
+    return _finish(input, e.where(inside, input, limited), inplace)
+
+
+@function(method=False)
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x`` limited to [0, 6].
+
+    >>> import tracejit as tj
+    >>> tj.relu6(tj.tensor([-1.0, 3.0, 8.0]))
+    tensor([0., 3., 6.])
+    """
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+@function(method=False)
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x / 6 + 1/2`` limited to [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.hardsigmoid(tj.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    return _finish(input, relu6(input + 3.0) / 6.0, inplace)
+
+
+@function(method=False)
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * hardsigmoid(x)``.
+
+    >>> import tracejit as tj
+    >>> tj.hardswish(tj.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000,  0.6667,  4.0000])
+    """
+    return _finish(input, input * relu6(input + 3.0) / 6.0, inplace)
+
+
+@function(method=False)
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * tanh(softplus(x))``.
+
+    >>> import tracejit as tj
+    >>> tj.mish(tj.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8651])
+    """
+    return _finish(input, input * t.tanh(softplus(input)), inplace)
+
+
+@function(method=False)
+def tanhshrink(input: Tensor) -> Tensor:
+    """``x - tanh(x)``.
+
+    >>> import tracejit as tj
+    >>> tj.tanhshrink(tj.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
+    return input - t.tanh(input)
+
+
+@function()
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x``, with zero between ``-lambd`` and ``lambd``.
+
+    >>> import tracejit as tj
+    >>> tj.hardshrink(tj.tensor([-1.0, 0.3]))
+    tensor([-1.,  0.])
+    """
+    return e.where(c.le(e.abs(input), lambd), 0.0, input)
+
+
+@function(method=False)
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x`` moved towards zero by ``lambd``, and zero when closer.
+
+    >>> import tracejit as tj
+    >>> tj.softshrink(tj.tensor([-1.0, 0.3, 2.0]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
+    low = e.where(c.lt(input, -lambd), input + lambd, 0.0)
+    return e.where(c.gt(input, lambd), input - lambd, low)
+
+
+@function(method=False)
+def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
+    """``x`` above ``threshold``, else ``value``.
+
+    >>> import tracejit as tj
+    >>> tj.threshold(tj.tensor([0.5, 2.0]), 1.0, -1.0)
+    tensor([-1.,  2.])
+    """
+    return _finish(input, e.where(c.le(input, threshold), value, input), inplace)
+
+
+@function(method=False)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along ``dim`` times the sigmoid of the second.
+
+    Raises ``RuntimeError`` when ``dim`` has an odd extent.
+
+    >>> import tracejit as tj
+    >>> tj.glu(tj.tensor([2.0, 0.0]))
+    tensor([1.])
+    """
+    d = dim_of(dim, input)
+    if shape_of(input)[d] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {d} is size {shape_of(input)[d]}"
+        )
+    first, gate = input.chunk(2, d)
+    return first * t.sigmoid(gate)
+
+
+@function(method=False)
+def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """``input`` divided by its ``p`` norm along ``dim`` (at least ``eps``).
+
+    >>> import tracejit as tj
+    >>> tj.normalize(tj.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    from .reductions import vector_norm
+
+    return input / e.clamp_min(vector_norm(input, p, dim, True), eps)
+
+
+@function(method=False)
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A last dimension with one at the class and zero elsewhere.
+
+    Raises ``RuntimeError`` for negative or too large classes.
+
+    >>> import tracejit as tj
+    >>> tj.one_hot(tj.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    from .factories import positions
+
+    if tensor.dtype is not dtypes.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor.")
+    if tensor.type.numel:
+        smallest, largest = int(tensor.min()), int(tensor.max())
+        if smallest < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        if num_classes >= 0 and largest >= num_classes:
+            raise RuntimeError("Class values must be smaller than num_classes.")
+        num_classes = largest + 1 if num_classes < 0 else num_classes
+    elif num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    return as_type(c.eq(tensor.unsqueeze(-1), positions(num_classes, 0)), dtypes.int64)
+
+
+alias("log_sigmoid", logsigmoid, method=False)
+alias("swish", silu, method=False)

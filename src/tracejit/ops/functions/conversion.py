@@ -1,0 +1,117 @@
+"""Casts: ``to`` and its short forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import dtypes
+from ...device import check_device, device
+from ...dtypes import DType
+from .. import elementwise as e
+from ..table import METHODS, function
+from .common import Tensor, as_type, is_tensor
+
+
+def _target(argument: Any) -> DType | None:
+    """The dtype meant by a positional argument of ``to``; checks devices."""
+    if is_tensor(argument):
+        return argument.type.dtype  # type: ignore[no-any-return]
+    if isinstance(argument, DType) or argument in (int, float, bool):
+        return dtypes.as_dtype(argument)
+    if argument is None or isinstance(argument, (str, device)):
+        check_device(argument)
+        return None
+    raise TypeError(
+        f"to() received an invalid combination of arguments - got ({type(argument).__name__}), but "
+        "expected a dtype, a device or a tensor"
+    )
+
+
+@function(namespace=False)
+def to(
+    self: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    other: Tensor | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """``self`` in another dtype (or like another tensor); itself when nothing changes, unless ``copy``.
+
+    Raises ``RuntimeError`` for a device that is not there, ``TypeError`` for other arguments.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([1.7]).to(tj.int64), tj.tensor([1]).to("cpu")
+    (tensor([1]), tensor([1]))
+    """
+    given = [a for a in args if not isinstance(a, bool)] + ([other] if other is not None else [])
+    copy = copy or (sum(isinstance(a, bool) for a in args) == 2 and args[-1] is True)
+    check_device(device)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    for argument in given:
+        wanted = _target(argument) or wanted
+    if wanted is None or wanted is self.type.dtype:
+        return e.clone(self) if copy else self
+    return e.cast(self, dtype=wanted)
+
+
+@function(namespace=False)
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """``self`` in the dtype of ``other``.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([1]).type_as(tj.ones(1))
+    tensor([1.])
+    """
+    return as_type(self, other.type.dtype)
+
+
+def _caster(name: str, dtype: DType) -> Callable[..., Tensor]:
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        return as_type(self, dtype)
+
+    convert.__name__ = name
+    convert.__doc__ = f"``self`` as {dtype.name}; itself when it is already."
+    return convert
+
+
+for _name, _dtype in {
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "short": dtypes.int16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+    "bool": dtypes.bool_,
+}.items():
+    METHODS[_name] = _caster(_name, _dtype)
+
+
+@function(method=False)
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype arithmetic on the two operands gives.
+
+    >>> import tracejit as tj
+    >>> tj.result_type(tj.tensor([1, 2]), 1.0)
+    tracejit.float32
+    """
+    from .common import promoted
+
+    return promoted(tensor1, tensor2)
+
+
+@function(method=False)
+def can_cast(from_: DType, to: DType) -> bool:
+    """May a value of one dtype be stored in the other without leaving its category?
+
+    >>> import tracejit as tj
+    >>> tj.can_cast(tj.float64, tj.float32), tj.can_cast(tj.float32, tj.int64)
+    (True, False)
+    """
+    return from_.rank <= to.rank

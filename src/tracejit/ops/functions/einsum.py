@@ -1,0 +1,151 @@
+"""Einstein summation by diagonals, permutations and batched matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import elementwise as e
+from .. import movement as m
+from .. import reduction as r
+from .. import shapes
+from ..contraction import matmul
+from ..table import function
+from .common import Tensor, shape_of
+
+_SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # labels for the dimensions of an ellipsis
+
+
+@function(method=False)
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """The sum over all labels that are not in the output of the product of the operands.
+
+    Labels are lower-case letters; ``...`` stands for broadcast dimensions. Raises ``RuntimeError`` for equations
+    that do not fit the operands.
+
+    >>> import tracejit as tj
+    >>> tj.einsum("ij,jk->ik", tj.eye(2), tj.ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
+    if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
+        operands = tuple(operands[0])
+    inputs, output = _parse(equation, operands)
+    terms = [_diagonals(x, labels) for x, labels in zip(operands, inputs, strict=True)]
+    x, labels = terms[0]
+    rest = [own for _, own in terms[1:]]
+    for position, (y, own) in enumerate(terms[1:]):
+        later = set(output).union(*rest[position + 1 :])
+        x, labels = _pair(x, labels, y, own, later)
+    return _finish(x, labels, output)
+
+
+def _expanded(term: str, ndim: int) -> str:
+    """The ellipsis as upper-case labels, counted from the last dimension."""
+    named = term.replace("...", "")
+    if not all(ch.islower() for ch in named):
+        raise RuntimeError(f"einsum(): invalid subscript given: {term!r} (use letters a to z)")
+    hidden = ndim - len(named)
+    if hidden < 0 or ("..." not in term and hidden):
+        raise RuntimeError(
+            "einsum(): the number of subscripts in the equation does not match the number of "
+            f"dimensions ({ndim}) for operand with subscripts {term!r}"
+        )
+    return term.replace("...", _SPARE[len(_SPARE) - hidden :])
+
+
+def _parse(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]:
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise RuntimeError(
+            f"einsum(): more operands were provided than specified in the equation ({len(operands)} "
+            f"operands, {len(terms)} terms)"
+        )
+    inputs = [_expanded(t, x.ndim) for t, x in zip(terms, operands, strict=True)]
+    hidden = max((sum(ch.isupper() for ch in t) for t in inputs), default=0)
+    ellipsis = _SPARE[len(_SPARE) - hidden :]
+    everything = "".join(inputs)
+    if not arrow:
+        once = sorted(ch for ch in set(everything) if ch.islower() and everything.count(ch) == 1)
+        return inputs, ellipsis + "".join(once)
+    output = right.replace("...", ellipsis)
+    for label in output:
+        if label not in everything or output.count(label) > 1:
+            raise RuntimeError(
+                f"einsum(): output subscript {label} does not appear in the equation for any input "
+                "operand, or appears more than once in the output"
+            )
+    return inputs, output
+
+
+def _diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
+    """Repeated labels of one operand become a diagonal."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            x = m.diagonal(x, offset=0, dim1=i, dim2=j)
+            labels = "".join(ch for d, ch in enumerate(labels) if d not in (i, j)) + label
+    return x, labels
+
+
+def _sum_out(x: Tensor, labels: str, gone: set[str]) -> tuple[Tensor, str]:
+    dims = tuple(d for d, ch in enumerate(labels) if ch in gone)
+    if not dims:
+        return x, labels
+    return r.sum(x, dims=dims, keepdim=False), "".join(ch for ch in labels if ch not in gone)
+
+
+def _arranged(x: Tensor, labels: str, wanted: list[str]) -> Tensor:
+    """Dimensions in the order of ``wanted``; missing labels as extents of one."""
+    present = [ch for ch in wanted if ch in labels]
+    x = m.permute(x, dims=tuple(labels.index(ch) for ch in present))
+    missing = tuple(d for d, ch in enumerate(wanted) if ch not in labels)
+    return m.unsqueeze(x, dims=missing) if missing else x
+
+
+def _pair(x: Tensor, a: str, y: Tensor, b: str, later: set[str]) -> tuple[Tensor, str]:
+    """The product of two operands, summed over labels nobody needs later."""
+    x, a = _sum_out(x, a, set(a) - set(b) - later)
+    y, b = _sum_out(y, b, set(b) - set(a) - later)
+    shared = [ch for ch in a if ch in b]
+    batch = [ch for ch in shared if ch in later]
+    inner = [ch for ch in shared if ch not in later]
+    rows = [ch for ch in a if ch not in shared]
+    columns = [ch for ch in b if ch not in shared]
+    extent = _extents(x, a, y, b)
+    if not inner:
+        labels = batch + rows + columns
+        return e.mul(_arranged(x, a, labels), _arranged(y, b, labels)), "".join(labels)
+    left = _matrix(x, a, (batch, rows, inner), extent)
+    right = _matrix(y, b, (batch, inner, columns), extent)
+    labels = batch + rows + columns
+    return m.reshape(matmul(left, right), shape=tuple(extent[ch] for ch in labels)), "".join(labels)
+
+
+def _extents(x: Tensor, a: str, y: Tensor, b: str) -> dict[str, int]:
+    extent: dict[str, int] = {}
+    for label, n in (*zip(a, shape_of(x), strict=True), *zip(b, shape_of(y), strict=True)):
+        known = extent.get(label, 1)
+        if 1 not in (known, n) and known != n:
+            raise RuntimeError(
+                f"einsum(): operands do not broadcast with remapped shapes: label {label} has sizes "
+                f"{known} and {n}"
+            )
+        extent[label] = n if known == 1 else known
+    return extent
+
+
+def _matrix(
+    x: Tensor, labels: str, groups: tuple[list[str], ...], extent: dict[str, int]
+) -> Tensor:
+    """``x`` as a batch of matrices: one dimension per group of labels."""
+    order = [ch for group in groups for ch in group]
+    x = m.permute(x, dims=tuple(labels.index(ch) for ch in order))
+    x = m.expand(x, shape=tuple(extent[ch] for ch in order))
+    return m.reshape(x, shape=tuple(shapes.numel([extent[ch] for ch in g]) for g in groups))
+
+
+def _finish(x: Tensor, labels: str, output: str) -> Tensor:
+    x, labels = _sum_out(x, labels, set(labels) - set(output))
+    return m.permute(x, dims=tuple(labels.index(ch) for ch in output))

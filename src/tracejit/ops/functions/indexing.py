@@ -1,0 +1,490 @@
+"""Indexing functions as PyTorch spells them: gather, scatter, index_select, index_put, topk, sort, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import dtypes
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import ordering as o
+from .. import shapes
+from ..table import function
+from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
+from .reductions import ValuesAndIndices
+from .subscript import put_back, read
+
+
+@function()
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """One element along ``dim`` per element of ``index``: ``out[i][j] = input[i][index[i][j]]``.
+
+    Raises ``RuntimeError`` (also an ``IndexError``) for indices out of range.
+
+    >>> import tracejit as tj
+    >>> tj.gather(tj.tensor([[1, 2], [3, 4]]), 1, tj.tensor([[0], [1]]))
+    tensor([[1],
+            [4]])
+    """
+    return ix.gather(input, index, dim=dim_of(dim, input))
+
+
+def _source(input: Tensor, index: Tensor, src: Any) -> Tensor:
+    return src if is_tensor(src) else constant(src, input.dtype, shape_of(index))
+
+
+@function()
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """``input`` with elements of ``src`` (or one value) written where ``gather`` would read.
+
+    ``reduce`` "add" or "multiply" combines instead. Raises ``RuntimeError`` for indices out of range.
+
+    >>> import tracejit as tj
+    >>> tj.scatter(tj.zeros(1, 3), 1, tj.tensor([[2]]), 5.0)
+    tensor([[0., 0., 5.]])
+    """
+    d = dim_of(dim, input)
+    source = _source(input, index, value if src is None else src)
+    if reduce == "add":
+        return ix.scatter_add(input, index, source, dim=d)
+    if reduce == "multiply":
+        return ix.scatter_combine(input, index, source, dim=d, reduce="prod")
+    if reduce is not None:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    return ix.scatter(input, index, source, dim=d)
+
+
+@function()
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``input`` with elements of ``src`` added where ``gather`` would read.
+
+    >>> import tracejit as tj
+    >>> tj.scatter_add(tj.zeros(3), 0, tj.tensor([1, 1]), tj.ones(2))
+    tensor([0., 2., 0.])
+    """
+    return ix.scatter_add(input, index, src, dim=dim_of(dim, input))
+
+
+@function()
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """``input`` combined with elements of ``src`` by "sum", "prod", "mean", "amax" or "amin".
+
+    Raises ``RuntimeError`` for another ``reduce`` and for indices out of range.
+
+    >>> import tracejit as tj
+    >>> tj.scatter_reduce(tj.zeros(2), 0, tj.tensor([0, 0]), tj.tensor([3.0, 5.0]), "amax")
+    tensor([5., 0.])
+    """
+    d = dim_of(dim, input)
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    start = input if include_self else _without_self(input, d, index, reduce)
+    if reduce not in ("sum", "mean"):
+        return ix.scatter_combine(start, index, src, dim=d, reduce=reduce)
+    total = ix.scatter_add(start, index, src, dim=d)
+    return total if reduce == "sum" else _averaged(input, total, d, index, include_self)
+
+
+def _averaged(x: Tensor, total: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
+    ones = constant(1, x.dtype, shape_of(index))
+    counts = ix.scatter_add(
+        constant(1 if include_self else 0, x.dtype, shape_of(x)), index, ones, dim=dim
+    )
+    counts = e.clamp_min(counts, 1)
+    return e.div(total, counts) if x.dtype.is_floating_point else e.floor_divide(total, counts)
+
+
+def _without_self(x: Tensor, dim: int, index: Tensor, reduce: str) -> Tensor:
+    """The neutral element where something is scattered to."""
+    neutral: Number = {"sum": 0, "mean": 0, "prod": 1}.get(reduce, 0)
+    if reduce in ("amax", "amin"):
+        neutral = _extreme(x.dtype, lowest=reduce == "amax")
+    return ix.scatter(x, index, constant(neutral, x.dtype, shape_of(index)), dim=dim)
+
+
+def _extreme(dtype: dtypes.DType, *, lowest: bool) -> Number:
+    if dtype.is_floating_point:
+        return float("-inf") if lowest else float("inf")
+    bits = dtype.itemsize * 8 - (1 if dtype.is_signed else 0)
+    return (-(1 << bits) if dtype.is_signed else 0) if lowest else (1 << bits) - 1
+
+
+@function()
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of ``input`` along ``dim`` at the positions in a vector.
+
+    Raises ``IndexError`` for positions out of range and indices with more dimensions.
+
+    >>> import tracejit as tj
+    >>> tj.index_select(tj.tensor([[1, 2], [3, 4]]), 0, tj.tensor([1]))
+    tensor([[3, 4]])
+    """
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    vector = m.reshape(index, shape=(1,)) if not index.ndim else index
+    if not input.ndim:
+        return m.reshape(ix.take(m.reshape(input, shape=(1,)), vector, dim=0), shape=())
+    return ix.take(input, vector, dim=dim_of(dim, input))
+
+
+@function()
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """``gather`` with ``indices`` broadcast against ``input``.
+
+    >>> import tracejit as tj
+    >>> tj.take_along_dim(tj.tensor([[1, 2], [3, 4]]), tj.tensor([[1]]), dim=1)
+    tensor([[2],
+            [4]])
+    """
+    if dim is None:
+        flat = m.reshape(input, shape=(input.type.numel,))
+        return ix.gather(flat, m.reshape(indices, shape=(indices.type.numel,)), dim=0)
+    d = dim_of(dim, input)
+    others = [
+        tuple(1 if i == d else n for i, n in enumerate(shape_of(x))) for x in (input, indices)
+    ]
+    common = shapes.broadcast("take_along_dim", others)
+    wide, index = (
+        m.expand(x, shape=tuple(shape_of(x)[d] if i == d else n for i, n in enumerate(common)))
+        for x in (input, indices)
+    )
+    return ix.gather(wide, index, dim=d)
+
+
+@function()
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Elements of the flattened ``input``.
+
+    >>> import tracejit as tj
+    >>> tj.take(tj.tensor([[1, 2], [3, 4]]), tj.tensor([0, 3]))
+    tensor([1, 4])
+    """
+    return ix.take(m.reshape(input, shape=(input.type.numel,)), index, dim=0)
+
+
+@function()
+def index_put(
+    input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """``input`` with ``values`` written (or added) at ``input[indices]``.
+
+    >>> import tracejit as tj
+    >>> tj.index_put(tj.zeros(3), (tj.tensor([1, 1]),), tj.tensor([2.0, 3.0]), accumulate=True)
+    tensor([0., 5., 0.])
+    """
+    plan = read(input, tuple(slice(None) if i is None else i for i in indices))
+    found = {i: entry[1] for i, entry in enumerate(plan.layout) if isinstance(entry, tuple)}
+    return put_back(input, found, values, accumulate)
+
+
+def _vector(index: Tensor) -> Tensor:
+    return m.reshape(index, shape=(1,)) if not index.ndim else index
+
+
+@function()
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1
+) -> Tensor:
+    """``input`` with ``alpha * source`` added to the slices at ``index``.
+
+    >>> import tracejit as tj
+    >>> tj.index_add(tj.zeros(3), 0, tj.tensor([0, 0]), tj.ones(2))
+    tensor([2., 0., 0.])
+    """
+    scaled = source if alpha == 1 else e.mul(source, alpha)
+    return ix.put(input, _vector(index), scaled, dim=dim_of(dim, input), accumulate=True)
+
+
+@function()
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """``input`` with the slices at ``index`` replaced by ``source``.
+
+    >>> import tracejit as tj
+    >>> tj.index_copy(tj.zeros(3), 0, tj.tensor([2]), tj.ones(1))
+    tensor([0., 0., 1.])
+    """
+    return ix.put(input, _vector(index), source, dim=dim_of(dim, input), accumulate=False)
+
+
+@function()
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """``input`` with the slices at ``index`` filled with ``value``.
+
+    >>> import tracejit as tj
+    >>> tj.index_fill(tj.zeros(3), 0, tj.tensor([2]), 7)
+    tensor([0., 0., 7.])
+    """
+    d = dim_of(dim, input)
+    vector = _vector(index)
+    shape = (*shape_of(input)[:d], shape_of(vector)[0], *shape_of(input)[d + 1 :])
+    one = as_type(value, input.dtype) if is_tensor(value) else constant(value, input.dtype)
+    return ix.put(input, vector, m.expand(one, shape=shape), dim=d, accumulate=False)
+
+
+@function()
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where ``mask`` (broadcast) is True, as a vector.
+
+    Raises ``RuntimeError`` when ``mask`` is not bool.
+
+    >>> import tracejit as tj
+    >>> tj.masked_select(tj.tensor([1, 2, 3]), tj.tensor([True, False, True]))
+    tensor([1, 3])
+    """
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"masked_select: expected BoolTensor for mask, got {mask.dtype.tensor_name}"
+        )
+    common = shapes.broadcast("masked_select", [shape_of(input), shape_of(mask)])
+    flat = (
+        m.reshape(m.expand(x, shape=common), shape=(shapes.numel(common),)) for x in (input, mask)
+    )
+    values, chosen = flat
+    return ix.take(values, m.squeeze(o.nonzero(chosen), dims=(1,)), dim=0)
+
+
+@function()
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``input`` with elements of ``source``, in order, where ``mask`` is True.
+
+    Raises ``RuntimeError`` when ``source`` has too few elements.
+
+    >>> import tracejit as tj
+    >>> tj.masked_scatter(tj.zeros(3), tj.tensor([True, False, True]), tj.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
+    spread = m.expand(mask, shape=shape_of(input))
+    flat = m.reshape(spread, shape=(input.type.numel,))
+    where = m.squeeze(o.nonzero(flat), dims=(1,))
+    wanted, there = shape_of(where)[0], source.type.numel
+    if wanted > there:
+        raise RuntimeError(
+            "masked_scatter: expected self to have fewer True elements than source has elements"
+        )
+    values = m.slice(m.reshape(source, shape=(there,)), starts=(0,), counts=(wanted,), steps=(1,))
+    base = m.reshape(input, shape=(input.type.numel,))
+    return m.reshape(ix.put(base, where, values, dim=0, accumulate=False), shape=shape_of(input))
+
+
+@function()
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The positions of non-zero elements: one row each, or one vector per dimension.
+
+    >>> import tracejit as tj
+    >>> tj.nonzero(tj.tensor([0, 3, 0, 5]))
+    tensor([[1],
+            [3]])
+    """
+    if not as_tuple:
+        return o.nonzero(input)
+    rows = o.nonzero(input if input.ndim else m.reshape(input, shape=(1,)))
+    return rows.unbind(1)
+
+
+@function()
+def argwhere(input: Tensor) -> Tensor:
+    """The positions of non-zero elements, one row each.
+
+    >>> import tracejit as tj
+    >>> tj.argwhere(tj.tensor([0, 3]))
+    tensor([[1]])
+    """
+    return o.nonzero(input)
+
+
+# --- order --------------------------------------------------------------------------------------
+
+
+@function()
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> Tensor:
+    """The positions that sort ``input`` along ``dim``; always stable; NaN counts as the largest.
+
+    >>> import tracejit as tj
+    >>> tj.argsort(tj.tensor([3, 1, 2]))
+    tensor([1, 2, 0])
+    """
+    return o.argsort(input, dim=dim_of(dim, input), descending=descending)
+
+
+@function()
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> ValuesAndIndices:
+    """``input`` in order along ``dim``, and where each element was; always stable.
+
+    >>> import tracejit as tj
+    >>> tj.sort(tj.tensor([3, 1, 2])).values
+    tensor([1, 2, 3])
+    """
+    d = dim_of(dim, input)
+    indices = o.argsort(input, dim=d, descending=descending)
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), indices)
+    return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
+
+
+@function()
+def msort(input: Tensor) -> Tensor:
+    """``input`` in order along the first dimension.
+
+    >>> import tracejit as tj
+    >>> tj.msort(tj.tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
+    return sort(input, 0).values
+
+
+@function()
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesAndIndices:
+    """The ``k`` largest (or smallest) elements along ``dim`` in order, and where they were.
+
+    Raises ``RuntimeError`` when there are fewer.
+
+    >>> import tracejit as tj
+    >>> tj.topk(tj.tensor([1, 5, 3]), 2).values
+    tensor([5, 3])
+    """
+    d = dim_of(dim, input)
+    extent = shape_of(input)[d] if input.ndim else 1
+    if not 0 <= k <= extent:
+        raise RuntimeError("selected index k out of range")
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+    order = o.argsort(input, dim=d, descending=largest)
+    counts = tuple(k if i == d else n for i, n in enumerate(shape_of(input)))
+    zeros = (0,) * input.ndim
+    indices = e.clone(m.slice(order, starts=zeros, counts=counts, steps=(1,) * input.ndim))
+    return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
+
+
+@function()
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
+    """The ``k``-th smallest element along ``dim`` (counted from one), and where it was.
+
+    Raises ``RuntimeError`` when there is none.
+
+    >>> import tracejit as tj
+    >>> tj.kthvalue(tj.tensor([5, 1, 3]), 2)
+    ValuesAndIndices(values=tensor(3), indices=tensor(2))
+    """
+    d = dim_of(dim, input)
+    extent = shape_of(input)[d] if input.ndim else 1
+    if not 1 <= k <= extent:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(d))
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+    order = o.argsort(input, dim=d, descending=False)
+    starts = tuple(k - 1 if i == d else 0 for i in range(input.ndim))
+    counts = tuple(1 if i == d else n for i, n in enumerate(shape_of(input)))
+    return at_positions(
+        input, m.slice(order, starts=starts, counts=counts, steps=(1,) * input.ndim), d, keepdim
+    )
+
+
+def at_positions(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> ValuesAndIndices:
+    """Values at indices of extent one along ``dim``, both without it unless ``keepdim``."""
+    values = ix.gather(x, indices, dim=dim)
+    if keepdim:
+        return ValuesAndIndices(values, e.clone(indices))
+    return ValuesAndIndices(
+        m.squeeze(values, dims=(dim,)), e.clone(m.squeeze(indices, dims=(dim,)))
+    )
+
+
+@function(method=False)
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Tensor | Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+) -> Tensor:
+    """Where each element of ``input`` would go in sorted vectors (before equal ones unless ``right``).
+
+    >>> import tracejit as tj
+    >>> tj.searchsorted(tj.tensor([1, 3, 5]), tj.tensor([3, 4]))
+    tensor([1, 2])
+    """
+    right = right or side == "right"
+    values = input if is_tensor(input) else constant(input, sorted_sequence.dtype)
+    found = o.search_sorted(sorted_sequence, values, right=right)
+    return as_type(found, dtypes.int32) if out_int32 else found
+
+
+@function(method=False)
+def bucketize(
+    input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """The number of the bucket, between sorted boundaries, of each element.
+
+    >>> import tracejit as tj
+    >>> tj.bucketize(tj.tensor([0, 4]), tj.tensor([1, 3, 5]))
+    tensor([0, 2])
+    """
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@function()
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements in order; optionally where each element went, and how many there are.
+
+    >>> import tracejit as tj
+    >>> tj.unique(tj.tensor([3, 1, 3]))
+    tensor([1, 3])
+    """
+    if dim is not None:
+        raise RuntimeError("unique: only the distinct elements of the whole tensor are supported")
+    parts = [o.unique_part(input, part="values")]
+    if return_inverse:
+        parts.append(o.unique_part(input, part="inverse"))
+    if return_counts:
+        parts.append(o.unique_part(input, part="counts"))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+@function()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often (or with what total weight) each integer from zero on occurs in a vector.
+
+    Raises ``RuntimeError`` for negative or non-integer elements.
+
+    >>> import tracejit as tj
+    >>> tj.bincount(tj.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
+    if input.ndim != 1 or input.dtype.category != "int":
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if input.type.numel and bool(c.lt(input, 0).any()):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    counts = o.bincount_of(input, minlength=minlength)
+    if weights is None:
+        return counts
+    dtype = weights.dtype if weights.dtype is dtypes.float32 else dtypes.float64
+    zeros = constant(0, dtype, shape_of(counts))
+    return ix.put(zeros, input, as_type(weights, dtype), dim=0, accumulate=True)

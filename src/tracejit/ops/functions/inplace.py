@@ -1,0 +1,99 @@
+"""In-place twins: ``x.add_(y)`` is ``x.add(y)`` written back to ``x``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import movement as m
+from ..table import METHODS, function
+from .common import Number, Tensor, as_type, constant, is_tensor, shape_of
+
+NAMES = """
+add sub mul div true_divide multiply divide subtract floor_divide remainder fmod pow float_power
+neg negative abs absolute sign sgn floor ceil round trunc fix frac reciprocal square sqrt rsqrt
+exp exp2 expm1 log log2 log10 log1p sigmoid tanh relu erf erfc erfinv logit lgamma digamma sinc
+sin cos tan asin acos atan sinh cosh asinh acosh atanh atan2 hypot copysign deg2rad rad2deg
+clamp clip clamp_min clamp_max lerp addcmul addcdiv addmm addmv addr baddbmm nan_to_num xlogy
+eq ne lt le gt ge logical_and logical_or logical_xor logical_not heaviside ldexp
+bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
+masked_fill masked_scatter scatter scatter_add scatter_reduce index_add index_copy index_fill
+index_put triu tril cumsum cumprod renorm
+leaky_relu elu selu celu hardtanh silu softplus
+""".split()
+
+
+def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._assign(function(self, *args, **kwargs))
+
+    write.__name__ = f"{name}_"
+    write.__qualname__ = f"Tensor.{name}_"
+    write.__doc__ = f"``self.{name}(...)`` written to ``self``."
+    return write
+
+
+def install() -> None:
+    """Add the twin of every function listed in ``NAMES`` that is published as a method."""
+    for name in NAMES:
+        if name in METHODS:
+            METHODS[f"{name}_"] = _twin(name, METHODS[name])
+
+
+@function(namespace=False)
+def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
+    """Overwrite ``self`` with ``src``, broadcast and cast.
+
+    Raises ``RuntimeError`` when ``src`` does not broadcast to ``self``.
+
+    >>> import tracejit as tj
+    >>> tj.zeros(2).copy_(tj.tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    value = as_type(src, self.dtype) if is_tensor(src) else constant(src, self.dtype)
+    return self._assign(value)
+
+
+@function(namespace=False)
+def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
+    """Overwrite every element with ``value`` (a number or a 0-d tensor).
+
+    Raises ``RuntimeError`` for a value with dimensions.
+
+    >>> import tracejit as tj
+    >>> tj.zeros(2).fill_(3)
+    tensor([3., 3.])
+    """
+    if is_tensor(value):
+        if value.ndim:
+            raise RuntimeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{value.ndim} dimensions."
+            )
+        return self._assign(as_type(value, self.dtype))
+    return self._assign(constant(value, self.dtype, shape_of(self)))
+
+
+@function(namespace=False)
+def zero_(self: Tensor) -> Tensor:
+    """Overwrite every element with zero.
+
+    >>> import tracejit as tj
+    >>> tj.ones(2).zero_()
+    tensor([0., 0.])
+    """
+    return fill_(self, 0)
+
+
+@function(namespace=False)
+def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
+    """Overwrite the main diagonal of a matrix.
+
+    >>> import tracejit as tj
+    >>> tj.zeros(2, 2).fill_diagonal_(1)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    diagonal = m.diagonal(self, offset=0, dim1=0, dim2=1)
+    fill_(diagonal, fill_value)
+    return self

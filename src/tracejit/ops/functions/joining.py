@@ -1,0 +1,435 @@
+"""Joining, splitting and repeating: cat, stack, split, chunk, roll, repeat, meshgrid, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import dtypes
+from ...errors import ArgumentError, ShapeError
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import shapes
+from ..table import alias, function
+from .common import Tensor, as_type, dim_of, is_tensor, shape_of
+from .shaping import broadcast_tensors, slice_along, unsqueeze
+
+Tensors = Sequence[Tensor]
+
+
+def _listed(name: str, tensors: Any) -> list[Tensor]:
+    if is_tensor(tensors) and not isinstance(tensors, (tuple, list)):
+        raise ArgumentError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        )
+    xs = list(tensors)
+    for position, x in enumerate(xs):
+        if not is_tensor(x):
+            raise ArgumentError(
+                f"expected Tensor as element {position} in argument 0, but got {type(x).__name__}"
+            )
+    if not xs:
+        raise RuntimeError(f"{name}(): expected a non-empty list of Tensors")
+    return xs
+
+
+@function(method=False)
+def cat(tensors: Tensors, dim: int = 0) -> Tensor:
+    """The tensors one after the other along ``dim``, in their promoted dtype.
+
+    Raises ``RuntimeError`` when other extents differ, or the list is empty.
+
+    >>> import tracejit as tj
+    >>> tj.cat([tj.tensor([1, 2]), tj.tensor([0.5])])
+    tensor([1.0000, 2.0000, 0.5000])
+    """
+    xs = _listed("cat", tensors)
+    if any(x.ndim == 0 for x in xs):
+        position = next(i for i, x in enumerate(xs) if x.ndim == 0)
+        raise ShapeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
+    dtype = dtypes.result_type_of((x.type.dtype, 2) for x in xs)
+    full_size = [x for x in xs if shape_of(x) != (0,)] or xs[:1]
+    d = dim_of(dim, full_size[0])
+    return m.cat(*(as_type(x, dtype) for x in full_size), dim=d)
+
+
+@function(method=False)
+def stack(tensors: Tensors, dim: int = 0) -> Tensor:
+    """The tensors along a new dimension at ``dim``.
+
+    Raises ``RuntimeError`` unless all shapes are equal.
+
+    >>> import tracejit as tj
+    >>> tj.stack([tj.tensor([1, 2]), tj.tensor([3, 4])], dim=1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    xs = _listed("stack", tensors)
+    first = shape_of(xs[0])
+    for position, x in enumerate(xs):
+        if shape_of(x) != first:
+            raise ShapeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
+                f"{list(shape_of(x))} at entry {position}"
+            )
+    d = dim_of(dim, xs[0], extra=1) if first else dim % 1
+    return cat([m.unsqueeze(x, dims=(d,)) for x in xs], d)
+
+
+def atleast(x: Tensor, ndim: int) -> Tensor:
+    """``x`` with at least ``ndim`` dimensions, as PyTorch pads them."""
+    if x.ndim == 0:
+        return m.reshape(x, shape=(1,) * ndim)
+    if x.ndim == 1 and ndim > 1:
+        x = unsqueeze(x, 0)
+    return unsqueeze(x, -1) if x.ndim == 2 and ndim > 2 else x
+
+
+def _atleast(tensors: tuple[Any, ...], ndim: int) -> Any:
+    if len(tensors) == 1 and is_tensor(tensors[0]):
+        return atleast(tensors[0], ndim)
+    xs = tensors[0] if len(tensors) == 1 else tensors
+    return tuple(atleast(x, ndim) for x in xs)
+
+
+@function(method=False)
+def atleast_1d(*tensors: Tensor) -> Any:
+    """Tensors with at least one dimension.
+
+    >>> import tracejit as tj
+    >>> tj.atleast_1d(tj.tensor(3))
+    tensor([3])
+    """
+    return _atleast(tensors, 1)
+
+
+@function(method=False)
+def atleast_2d(*tensors: Tensor) -> Any:
+    """Tensors with at least two dimensions.
+
+    >>> import tracejit as tj
+    >>> tj.atleast_2d(tj.tensor([3]))
+    tensor([[3]])
+    """
+    return _atleast(tensors, 2)
+
+
+@function(method=False)
+def atleast_3d(*tensors: Tensor) -> Any:
+    """Tensors with at least three dimensions.
+
+    >>> import tracejit as tj
+    >>> tj.atleast_3d(tj.ones(2, 3)).shape
+    tracejit.Size([2, 3, 1])
+    """
+    return _atleast(tensors, 3)
+
+
+@function(method=False)
+def hstack(tensors: Tensors) -> Tensor:
+    """Tensors side by side: along the second dimension, vectors along the first.
+
+    >>> import tracejit as tj
+    >>> tj.hstack([tj.tensor([1]), tj.tensor([2, 3])])
+    tensor([1, 2, 3])
+    """
+    xs = [atleast(x, 1) for x in tensors]
+    return cat(xs, 0 if xs[0].ndim == 1 else 1)
+
+
+@function(method=False)
+def vstack(tensors: Tensors) -> Tensor:
+    """Tensors on top of each other: vectors as rows.
+
+    >>> import tracejit as tj
+    >>> tj.vstack([tj.tensor([1, 2]), tj.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    return cat([atleast(x, 2) for x in tensors], 0)
+
+
+@function(method=False)
+def dstack(tensors: Tensors) -> Tensor:
+    """Tensors along the third dimension.
+
+    >>> import tracejit as tj
+    >>> tj.dstack([tj.tensor([1]), tj.tensor([2])])
+    tensor([[[1, 2]]])
+    """
+    return cat([atleast(x, 3) for x in tensors], 2)
+
+
+@function(method=False)
+def column_stack(tensors: Tensors) -> Tensor:
+    """Vectors as columns, matrices side by side.
+
+    >>> import tracejit as tj
+    >>> tj.column_stack([tj.tensor([1, 2]), tj.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return cat([m.reshape(x, shape=(x.type.numel, 1)) if x.ndim < 2 else x for x in tensors], 1)
+
+
+@function()
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces along ``dim``: of one size, or of the listed sizes.
+
+    Raises ``RuntimeError`` when sizes are negative or do not add up.
+
+    >>> import tracejit as tj
+    >>> tj.split(tj.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    d = dim_of(dim, tensor)
+    extent = shape_of(tensor)[d]
+    if isinstance(split_size_or_sections, (tuple, list)):
+        sizes = [int(n) for n in split_size_or_sections]
+        if sum(sizes) != extent:
+            raise ShapeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's "
+                f"size at dimension {dim}), but got split_sizes={sizes}"
+            )
+    else:
+        sizes = _even_sizes(int(split_size_or_sections), extent)
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return tuple(slice_along(tensor, d, a, n) for a, n in zip(starts, sizes, strict=True))
+
+
+def _even_sizes(size: int, extent: int) -> list[int]:
+    if size < 0:
+        raise ShapeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and extent:
+        raise ShapeError(
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}"
+        )
+    if not extent:
+        return [0]
+    return [min(size, extent - start) for start in range(0, extent, size)]
+
+
+@function()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` views of equal size along ``dim`` (the last may be smaller).
+
+    Raises ``RuntimeError`` unless ``chunks`` is positive.
+
+    >>> import tracejit as tj
+    >>> tj.chunk(tj.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    extent = shape_of(input)[dim_of(dim, input)]
+    if not extent:
+        return split(input, [0] * chunks, dim)
+    return split(input, -(-extent // chunks), dim)
+
+
+@function()
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views cut at the listed positions, or into a number of nearly equal sections.
+
+    >>> import tracejit as tj
+    >>> tj.tensor_split(tj.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    d = dim_of(dim, input)
+    extent = shape_of(input)[d]
+    if isinstance(indices_or_sections, int):
+        n = indices_or_sections
+        if n <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {n}")
+        sizes = [extent // n + (i < extent % n) for i in range(n)]
+        return split(input, sizes, d)
+    cuts = [builtin_slice(c, extent) for c in indices_or_sections]
+    bounds = zip([0, *cuts], [*cuts, extent], strict=True)
+    return tuple(slice_along(input, d, a, max(b - a, 0)) for a, b in bounds)
+
+
+def builtin_slice(position: int, extent: int) -> int:
+    """A slice bound within ``0..extent``."""
+    position = position.__index__()
+    return max(position + extent, 0) if position < 0 else min(position, extent)
+
+
+@function()
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """``input`` shifted along ``dims``; what leaves at the end enters at the start.
+
+    Raises ``RuntimeError`` when shifts and dims differ in length.
+
+    >>> import tracejit as tj
+    >>> tj.roll(tj.arange(4), 1)
+    tensor([3, 0, 1, 2])
+    """
+    if dims is None or dims == ():
+        flat = m.reshape(input, shape=(input.type.numel,))
+        return m.reshape(roll(flat, shifts, 0), shape=shape_of(input))
+    moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    along = (dims,) if isinstance(dims, int) else tuple(dims)
+    if len(moves) != len(along):
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}"
+        )
+    for shift, dim in zip(moves, along, strict=True):
+        input = _rolled(input, shift, dim_of(dim, input))
+    return input
+
+
+def _rolled(x: Tensor, shift: int, dim: int) -> Tensor:
+    extent = shape_of(x)[dim]
+    cut = -shift % extent if extent else 0
+    if cut == 0:
+        return e.clone(x)
+    return m.cat(slice_along(x, dim, cut, extent - cut), slice_along(x, dim, 0, cut), dim=dim)
+
+
+@function(namespace=False)
+def repeat(self: Tensor, *sizes: Any) -> Tensor:
+    """Copies of ``self``: ``sizes[d]`` times along dimension d, new dimensions in front.
+
+    Raises ``RuntimeError`` when fewer sizes than dimensions are given.
+
+    >>> import tracejit as tj
+    >>> tj.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    times = shapes.size_arguments(sizes)
+    if len(times) < self.ndim:
+        raise ShapeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
+            "tensor"
+        )
+    shape = (1,) * (len(times) - self.ndim) + shape_of(self)
+    x = m.reshape(self, shape=tuple(n for extent in shape for n in (1, extent)))
+    x = m.expand(x, shape=tuple(n for pair in zip(times, shape, strict=True) for n in pair))
+    result = m.reshape(x, shape=tuple(a * b for a, b in zip(times, shape, strict=True)))
+    return e.clone(result) if all(n == 1 for n in times) else result
+
+
+@function()
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """Like ``repeat``, with missing leading sizes as one.
+
+    >>> import tracejit as tj
+    >>> tj.tile(tj.tensor([1, 2]), (2,))
+    tensor([1, 2, 1, 2])
+    """
+    times = shapes.size_arguments(dims)
+    return repeat(input, (1,) * (input.ndim - len(times)) + times)
+
+
+@function()
+def repeat_interleave(
+    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each position along ``dim`` several times in a row; flattened when ``dim`` is None.
+
+    >>> import tracejit as tj
+    >>> tj.repeat_interleave(tj.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
+    """
+    if dim is None:
+        return repeat_interleave(m.reshape(input, shape=(input.type.numel,)), repeats, 0)
+    d = dim_of(dim, input)
+    shape = shape_of(input)
+    if is_tensor(repeats):
+        counts = [int(n) for n in repeats.reshape(-1).tolist()]
+        counts = counts * shape[d] if len(counts) == 1 else counts
+        return _interleaved(input, counts, d)
+    if repeats < 0:
+        raise RuntimeError("repeats can not be negative")
+    x = unsqueeze(input, d + 1)
+    x = m.expand(x, shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
+    result = m.reshape(x, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :]))
+    return e.clone(result) if repeats == 1 else result
+
+
+def _interleaved(x: Tensor, counts: list[int], dim: int) -> Tensor:
+    if len(counts) != shape_of(x)[dim]:
+        raise RuntimeError("repeats must have the same size as input along dim")
+    positions = tuple(i for i, n in enumerate(counts) for _ in range(n))
+    index = literal_index(positions)
+    return ix.take(x, index, dim=dim)
+
+
+def literal_index(positions: tuple[int, ...]) -> Tensor:
+    """An int64 vector written out."""
+    from ..source import literal
+
+    return literal(values=positions, shape=(len(positions),), dtype=dtypes.int64)
+
+
+@function(method=False)
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Vectors expanded to a grid: "ij" (first vector along the first dimension) or "xy".
+
+    Raises ``RuntimeError`` for another ``indexing``.
+
+    >>> import tracejit as tj
+    >>> [g.tolist() for g in tj.meshgrid(tj.arange(2), tj.arange(2), indexing="ij")]
+    [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
+    """
+    xs = list(tensors[0]) if len(tensors) == 1 and not is_tensor(tensors[0]) else list(tensors)
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(
+            'torch.meshgrid: indexing must be one of "xy" or "ij", but received: '.replace(
+                "torch.", "tracejit."
+            )
+            + indexing
+        )
+    swap = indexing == "xy" and len(xs) >= 2
+    if swap:
+        xs[:2] = xs[1::-1]
+    count = len(xs)
+    columns = [
+        m.reshape(x, shape=(1,) * i + (x.type.numel,) + (1,) * (count - 1 - i))
+        for i, x in enumerate(xs)
+    ]
+    grids = list(broadcast_tensors(*columns))
+    if swap:
+        grids = [m.permute(g, dims=(1, 0, *range(2, count))) for g in grids]
+        grids[:2] = grids[1::-1]
+    return tuple(grids)
+
+
+@function(method=False)
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices along the diagonal of a matrix of zeros.
+
+    >>> import tracejit as tj
+    >>> tj.block_diag(tj.ones(1, 1), tj.ones(1, 2))
+    tensor([[1., 0., 0.],
+            [0., 1., 1.]])
+    """
+    blocks = [atleast(x, 2) for x in tensors]
+    width = sum(shape_of(b)[1] for b in blocks)
+    rows, left = [], 0
+    for b in blocks:
+        right = width - left - shape_of(b)[1]
+        rows.append(m.pad(b, widths=((0, 0), (left, right)), value=0))
+        left += shape_of(b)[1]
+    return cat(rows, 0)
+
+
+for _name, _target in {"concat": cat, "concatenate": cat, "row_stack": vstack}.items():
+    alias(_name, _target, method=False)
+
+
+@function(method=False)
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """Every combination of the elements of vectors, one row each.
+
+    >>> import tracejit as tj
+    >>> tj.cartesian_prod(tj.tensor([1, 2]), tj.tensor([3]))
+    tensor([[1, 3],
+            [2, 3]])
+    """
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = meshgrid(*tensors)
+    return stack([m.reshape(g, shape=(g.type.numel,)) for g in grids], 1)

@@ -1,0 +1,521 @@
+"""Losses, with PyTorch's formulas, reductions and defaults."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...errors import ArgumentValueError, ShapeError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import reduction as r
+from .. import transcendental as t
+from ..table import function
+from .activations import log_softmax, logsigmoid
+from .arithmetic import xlogy
+from .common import Number, Tensor, as_type, dim_of, is_tensor, shape_of
+from .reductions import mean as mean_of
+from .reductions import vector_norm
+
+
+def _old_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """PyTorch's deprecated flags."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "mean":
+        return mean_of(loss)
+    if reduction == "sum":
+        return r.sum(loss, dims=tuple(range(loss.ndim)), keepdim=False)
+    if reduction == "none":
+        return loss
+    raise ArgumentValueError(f"{reduction} is not a valid value for reduction")
+
+
+@function(method=False)
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``(input - target)**2``, averaged, summed or as it is.
+
+    >>> import tracejit as tj
+    >>> tj.mse_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    return _reduced(e.square(input - target), _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``|input - target|``, averaged, summed or as it is.
+
+    >>> import tracejit as tj
+    >>> tj.l1_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
+    return _reduced(e.abs(input - target), _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Squared below ``beta``, linear above: ``d**2 / (2 beta)`` or ``d - beta / 2``.
+
+    Raises ``RuntimeError`` for a negative ``beta``.
+
+    >>> import tracejit as tj
+    >>> tj.smooth_l1_loss(tj.tensor([0.0, 0.0]), tj.tensor([1.0, 3.0]))
+    tensor(1.5000)
+    """
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    reduction = _old_reduction(size_average, reduce, reduction)
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    distance = e.abs(input - target)
+    inside = c.lt(distance, beta)
+    return _reduced(
+        e.where(inside, e.square(distance) * (0.5 / beta), distance - 0.5 * beta), reduction
+    )
+
+
+@function(method=False)
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
+) -> Tensor:
+    """``d**2 / 2`` below ``delta``, ``delta * (d - delta / 2)`` above.
+
+    Raises ``RuntimeError`` unless ``delta`` is positive.
+
+    >>> import tracejit as tj
+    >>> tj.huber_loss(tj.tensor([0.0, 0.0]), tj.tensor([1.0, 3.0]))
+    tensor(1.5000)
+    """
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    distance = e.abs(input - target)
+    inside = c.le(distance, delta)
+    return _reduced(
+        e.where(inside, e.square(distance) * 0.5, (distance - 0.5 * delta) * delta), reduction
+    )
+
+
+# --- classification -----------------------------------------------------------------------------
+
+
+def _class_dim(input: Tensor) -> int:
+    return 0 if input.ndim == 1 else 1
+
+
+def _check_target(input: Tensor, target: Tensor) -> int:
+    d = _class_dim(input)
+    shape = shape_of(input)
+    expected = (*shape[:d], *shape[d + 1 :])
+    if target.dtype.category != "int":
+        raise RuntimeError(
+            f"expected scalar type Long but found {target.dtype.title} (nll_loss: target)"
+        )
+    if input.ndim and shape_of(target) != expected:
+        if d and shape[0] != (shape_of(target) or (0,))[0]:
+            raise ArgumentValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size "
+                f"({(shape_of(target) or (0,))[0]})."
+            )
+        raise ShapeError(f"Expected target size {list(expected)}, got {list(shape_of(target))}")
+    return d
+
+
+def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor) -> Tensor:
+    """The weight of each target, zero where it is ignored."""
+    if weight is None:
+        return as_type(valid, like.dtype)
+    return e.where(valid, ix.take(weight, target, dim=0), 0.0)
+
+
+@function(method=False)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-weight[target] * input[target]`` for log-probabilities (N, C, ...) and classes (N, ...).
+
+    The mean divides by the weights of targets that are not ``ignore_index``. Raises ``IndexError`` for classes
+    out of range, ``ValueError`` or ``RuntimeError`` when shapes do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.nll_loss(tj.tensor([[-1.0, -2.0], [-3.0, -4.0]]), tj.tensor([0, 1]))
+    tensor(2.5000)
+    """
+    reduction = _old_reduction(size_average, reduce, reduction)
+    d = _check_target(input, target)
+    valid = c.ne(target, ignore_index)
+    safe = e.where(valid, target, 0)
+    picked = m.squeeze(ix.gather(input, m.unsqueeze(safe, dims=(d,)), dim=d), dims=(d,))
+    weights = _weights(weight, safe, valid, input)
+    loss = e.where(valid, e.neg(picked) if weight is None else e.neg(picked * weights), 0.0)
+    if reduction != "mean":
+        return _reduced(loss, reduction)
+    dims = tuple(range(loss.ndim))
+    return r.sum(loss, dims=dims, keepdim=False) / r.sum(weights, dims=dims, keepdim=False)
+
+
+@function(method=False)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The negative log-likelihood of ``target`` under ``softmax(input)``: logits (N, C, ...).
+
+    ``target`` holds classes (N, ...) or, in floating point, probabilities (N, C, ...). Raises ``IndexError`` for
+    classes out of range, ``ValueError`` or ``RuntimeError`` when shapes or ``label_smoothing`` do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.cross_entropy(tj.tensor([[2.0, 0.0], [0.0, 0.0]]), tj.tensor([0, 1]))
+    tensor(0.4100)
+    """
+    reduction = _old_reduction(size_average, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if not input.ndim:
+        raise RuntimeError("Expected input with at least one dimension, got a 0-d tensor")
+    logs = log_softmax(input, _class_dim(input))
+    if target.dtype.is_floating_point:
+        return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing)
+    if label_smoothing == 0.0:
+        return nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    return _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _shaped_weight(weight: Tensor, x: Tensor) -> Tensor:
+    shape = tuple(-1 if d == _class_dim(x) else 1 for d in range(x.ndim))
+    return weight.reshape(shape)
+
+
+def _soft_cross_entropy(
+    logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
+) -> Tensor:
+    if shape_of(target) != shape_of(logs):
+        raise ShapeError(
+            f"Expected target size {list(shape_of(logs))} of probabilities, got "
+            f"{list(shape_of(target))}"
+        )
+    d = _class_dim(logs)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / shape_of(logs)[d]
+    weighted = logs if weight is None else logs * _shaped_weight(weight, logs)
+    loss = e.neg(r.sum(weighted * target, dims=(d,), keepdim=False))
+    if reduction != "mean":
+        return _reduced(loss, reduction)
+    total = r.sum(loss, dims=tuple(range(loss.ndim)), keepdim=False)
+    return total / max(logs.type.numel // max(shape_of(logs)[d], 1), 1)
+
+
+def _smoothed(
+    logs: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
+) -> Tensor:
+    """``(1 - s) * nll + s / C * (sum over classes of -weight * log p)``."""
+    d = _check_target(logs, target)
+    valid = c.ne(target, ignore_index)
+    nll = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    weighted = logs if weight is None else logs * _shaped_weight(weight, logs)
+    spread = e.where(valid, e.neg(r.sum(weighted, dims=(d,), keepdim=False)), 0.0)
+    if reduction == "mean":
+        dims = tuple(range(spread.ndim))
+        safe = e.where(valid, target, 0)
+        total = r.sum(_weights(weight, safe, valid, logs), dims=dims, keepdim=False)
+        spread = r.sum(spread, dims=dims, keepdim=False) / total
+    else:
+        spread = _reduced(spread, reduction)
+    return nll * (1 - smoothing) + spread * (smoothing / shape_of(logs)[d])
+
+
+def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
+    if shape_of(input) != shape_of(target):
+        raise ArgumentValueError(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. Please ensure they have the same size. ({name})"
+        )
+
+
+@function(method=False)
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-(y log p + (1 - y) log(1 - p))`` for probabilities; logarithms are at least -100.
+
+    Raises ``ValueError`` unless both have one shape.
+
+    >>> import tracejit as tj
+    >>> tj.binary_cross_entropy(tj.tensor([0.5, 0.5]), tj.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
+    _same_shape("binary_cross_entropy", input, target)
+    yes = e.clamp_min(t.log(input), -100.0)
+    no = e.clamp_min(t.log1p(e.neg(input)), -100.0)
+    loss = (target - 1.0) * no - target * yes
+    loss = loss if weight is None else loss * weight
+    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross entropy of ``sigmoid(input)``, computed without forming it.
+
+    Raises ``ValueError`` unless both have one shape.
+
+    >>> import tracejit as tj
+    >>> tj.binary_cross_entropy_with_logits(tj.zeros(2), tj.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
+    if shape_of(input) != shape_of(target):
+        raise ArgumentValueError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+    log_weight = 1.0 if pos_weight is None else (pos_weight - 1.0) * target + 1.0
+    loss = (1.0 - target) * input - log_weight * logsigmoid(input)
+    loss = loss if weight is None else loss * weight
+    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """``target * (log(target) - input)`` for log-probabilities; "batchmean" divides by the batch.
+
+    >>> import tracejit as tj
+    >>> tj.kl_div(tj.tensor([0.5]).log(), tj.tensor([1.0]), reduction="sum")
+    tensor(0.6931)
+    """
+    reduction = _old_reduction(size_average, reduce, reduction)
+    if log_target:
+        loss = t.exp(target) * (target - input)
+    else:
+        loss = xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return _reduced(loss, "sum") / shape_of(input)[0]
+    return _reduced(loss, reduction)
+
+
+@function(method=False)
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-08,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``exp(input) - target * input`` (or of ``log(input)``), with Stirling's term when ``full``.
+
+    >>> import tracejit as tj
+    >>> tj.poisson_nll_loss(tj.zeros(1), tj.ones(1))
+    tensor(1.)
+    """
+    loss = t.exp(input) - target * input if log_input else input - target * t.log(input + eps)
+    if full:
+        stirling = target * t.log(target) - target + 0.5 * t.log(2 * math.pi * target)
+        loss = loss + e.where(c.le(target, 1), 0.0, stirling)
+    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """``(log(var) + (input - target)**2 / var) / 2`` with the variance at least ``eps``.
+
+    >>> import tracejit as tj
+    >>> tj.gaussian_nll_loss(tj.zeros(1), tj.ones(1), tj.ones(1))
+    tensor(0.5000)
+    """
+    spread = var if is_tensor(var) else e.mul(e.add(e.mul(input, 0.0), 1.0), var)
+    if spread.ndim == input.ndim - 1:
+        spread = spread.unsqueeze(-1)
+    limited = e.clamp_min(spread, eps)
+    safe = e.where(c.lt(spread, eps), e.detach_copy(limited), spread)
+    loss = 0.5 * (t.log(safe) + e.square(input - target) / safe)
+    return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+# --- embeddings ---------------------------------------------------------------------------------
+
+
+@function(method=False)
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj.cosine_similarity(tj.tensor([[1.0, 0.0]]), tj.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
+    d = dim_of(dim, x1 if x1.ndim >= x2.ndim else x2)
+    products = x1 * x2
+    lengths = [e.clamp_min(vector_norm(x, 2, d, True), eps) for x in (x1, x2)]
+    return r.sum(products / (lengths[0] * lengths[1]), dims=(d,), keepdim=False)
+
+
+@function(method=False)
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: Number = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """The ``p`` norm of ``x1 - x2 + eps`` along the last dimension.
+
+    >>> import tracejit as tj
+    >>> tj.pairwise_distance(tj.zeros(1, 2), tj.tensor([[3.0, 4.0]]))
+    tensor([5.0000])
+    """
+    return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+@function(method=False)
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1.
+
+    >>> import tracejit as tj
+    >>> tj.cosine_embedding_loss(tj.ones(1, 2), tj.ones(1, 2), tj.tensor([-1]))
+    tensor(1.0000)
+    """
+    cosine = cosine_similarity(input1, input2, -1)
+    apart = e.where(c.eq(target, -1), e.clamp_min(cosine - margin, 0.0), 0.0)
+    loss = e.where(c.eq(target, 1), 1.0 - cosine, apart)
+    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, -target * (input1 - input2) + margin)``.
+
+    >>> import tracejit as tj
+    >>> tj.margin_ranking_loss(tj.tensor([1.0]), tj.tensor([3.0]), tj.tensor([1.0]))
+    tensor(2.)
+    """
+    loss = e.clamp_min(e.neg(target) * (input1 - input2) + margin, 0.0)
+    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``input`` for targets 1, ``max(0, margin - input)`` for targets -1.
+
+    >>> import tracejit as tj
+    >>> tj.hinge_embedding_loss(tj.tensor([0.25, 0.25]), tj.tensor([1.0, -1.0]))
+    tensor(0.5000)
+    """
+    apart = e.where(c.eq(target, 1), 0.0, e.clamp_min(margin - input, 0.0))
+    near = e.where(c.eq(target, -1), 0.0, input)
+    return _reduced(apart + near, _old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: Number = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
+
+    >>> import tracejit as tj
+    >>> tj.triplet_margin_loss(tj.zeros(1, 2), tj.zeros(1, 2), tj.ones(1, 2), margin=2.0)
+    tensor(0.5858)
+    """
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = e.minimum(far, pairwise_distance(positive, negative, p, eps))
+    loss = e.clamp_min(near - far + margin, 0.0)
+    return _reduced(loss, _old_reduction(size_average, reduce, reduction))

@@ -1,0 +1,271 @@
+"""Linear layers, embeddings and normalisation layers as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import ShapeError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import reduction as r
+from .. import transcendental as t
+from ..table import function
+from .common import Tensor, as_type, require_float, shape_of, upcast
+from .matrices import matmul
+from .reductions import count
+
+
+@function(method=False)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``: ``input`` (..., in), ``weight`` (out, in) or (in,), ``bias`` (out,).
+
+    Raises ``RuntimeError`` when inner sizes or dtypes differ.
+
+    >>> import tracejit as tj
+    >>> tj.linear(tj.tensor([1.0, 2.0]), tj.eye(2), tj.ones(2))
+    tensor([2., 3.])
+    """
+    transposed = m.permute(weight, dims=tuple(range(len(weight.type.shape)))[::-1])
+    product = matmul(input, transposed)
+    return product if bias is None else e.add(product, bias)
+
+
+@function(method=False)
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x1^T W_k x2 + b_k`` for every output k.
+
+    >>> import tracejit as tj
+    >>> tj.bilinear(tj.ones(1, 2), tj.ones(1, 3), tj.ones(4, 2, 3)).shape
+    tracejit.Size([1, 4])
+    """
+    from .einsum import einsum
+
+    result = einsum("...i,kij,...j->...k", input1, weight, input2)
+    return result if bias is None else e.add(result, bias)
+
+
+@function(method=False)
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of ``weight`` at the positions ``input``; the row ``padding_idx`` receives no gradient.
+
+    Raises ``IndexError`` for positions out of range, ``RuntimeError`` for options that are not supported.
+
+    >>> import tracejit as tj
+    >>> tj.embedding(tj.tensor([1, 0]), tj.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        raise RuntimeError(
+            "embedding: max_norm, scale_grad_by_freq and sparse are not supported; "
+            "renormalise the weight outside"
+        )
+    if input.dtype.category != "int":
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got {input.dtype.tensor_name} instead"
+        )
+    rows = ix.take(weight, input, dim=0)
+    if padding_idx is None:
+        return rows
+    size = shape_of(weight)[0]
+    if not -size <= padding_idx < size:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    padding = m.unsqueeze(c.eq(input, padding_idx % size), dims=(input.ndim,))
+    return e.where(padding, e.detach_copy(rows), rows)
+
+
+def _standardized(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+    """Zero mean and unit variance over ``dims``, in two passes."""
+    n = count(x, dims)
+    centred = e.sub(x, e.div(r.sum(x, dims=dims, keepdim=True), n))
+    variance = e.div(r.sum(e.square(centred), dims=dims, keepdim=True), n)
+    return e.mul(centred, t.rsqrt(e.add(variance, eps)))
+
+
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    x = x if weight is None else e.mul(x, upcast(weight))
+    return x if bias is None else e.add(x, upcast(bias))
+
+
+def _last_dims(name: str, input: Tensor, normalized_shape: Any) -> tuple[int, ...]:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    own = shape_of(input)
+    if not shape or own[len(own) - len(shape) :] != shape:
+        raise ShapeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, shape))}], but got input of size{list(own)} ({name})"
+        )
+    return tuple(range(len(own) - len(shape), len(own)))
+
+
+@function(method=False)
+def layer_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions.
+
+    Raises ``RuntimeError`` when those are not ``normalized_shape``.
+
+    >>> import tracejit as tj
+    >>> tj.layer_norm(tj.tensor([1.0, 3.0]), (2,))
+    tensor([-1.0000,  1.0000])
+    """
+    require_float("layer_norm", input)
+    dims = _last_dims("layer_norm", input, normalized_shape)
+    result = _scaled(_standardized(upcast(input), dims, eps), weight, bias)
+    return as_type(result, input.dtype)
+
+
+@function(method=False)
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """``x / sqrt(mean(x**2) + eps) * weight`` over the last dimensions.
+
+    Raises ``RuntimeError`` when those are not ``normalized_shape``.
+
+    >>> import tracejit as tj
+    >>> tj.rms_norm(tj.tensor([3.0, 4.0]), (2,))
+    tensor([0.8485, 1.1314])
+    """
+    require_float("rms_norm", input)
+    dims = _last_dims("rms_norm", input, normalized_shape)
+    x = upcast(input)
+    eps = _epsilon(x.dtype.name) if eps is None else eps
+    mean = e.div(r.sum(e.square(x), dims=dims, keepdim=True), count(x, dims))
+    return as_type(_scaled(e.mul(x, t.rsqrt(e.add(mean, eps))), weight, None), input.dtype)
+
+
+def _epsilon(name: str) -> float:
+    return 2.220446049250313e-16 if name == "float64" else 1.1920928955078125e-07
+
+
+@function(method=False)
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Standardise each sample's groups of channels (dimension 1), then scale and shift per channel.
+
+    Raises ``RuntimeError`` when the channels do not divide into groups.
+
+    >>> import tracejit as tj
+    >>> tj.group_norm(tj.tensor([[1.0, 3.0, 5.0, 9.0]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
+    shape = shape_of(input)
+    if shape[1] % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(shape)} and num_groups={num_groups}"
+        )
+    grouped = m.reshape(
+        upcast(input),
+        shape=(shape[0], num_groups, input.type.numel // max(shape[0] * num_groups, 1)),
+    )
+    x = m.reshape(_standardized(grouped, (2,), eps), shape=shape)
+    return as_type(_per_channel(x, weight, bias), input.dtype)
+
+
+def _per_channel(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    parts = [None if p is None else p.reshape(shape) for p in (weight, bias)]
+    return _scaled(x, *parts)
+
+
+@function(method=False)
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Standardise each channel (dimension 1) over the others, by batch or running statistics.
+
+    In training the running statistics are updated in place. Raises ``ValueError`` for one value per channel.
+
+    >>> import tracejit as tj
+    >>> tj.batch_norm(tj.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    x = upcast(input)
+    if training or running_mean is None or running_var is None:
+        x, mean, variance = _batch_statistics(x, eps)
+        if training and running_mean is not None and running_var is not None:
+            n = input.type.numel // shape_of(input)[1]
+            _update(running_mean, mean, momentum)
+            _update(running_var, variance * (n / (n - 1)), momentum)
+    else:
+        shape = (1, -1) + (1,) * (x.ndim - 2)
+        deviation = t.rsqrt(running_var.reshape(shape) + eps)
+        x = (x - running_mean.reshape(shape)) * deviation
+    return as_type(_per_channel(x, weight, bias), input.dtype)
+
+
+def _batch_statistics(x: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    dims = (0, *range(2, x.ndim))
+    n = count(x, dims)
+    if n <= 1:
+        raise ValueError(
+            "Expected more than 1 value per channel when training, got input size "
+            f"{list(shape_of(x))}"
+        )
+    mean = e.div(r.sum(x, dims=dims, keepdim=True), n)
+    centred = e.sub(x, mean)
+    variance = e.div(r.sum(e.square(centred), dims=dims, keepdim=True), n)
+    return e.mul(centred, t.rsqrt(e.add(variance, eps))), mean, variance
+
+
+def _update(running: Tensor, value: Tensor, momentum: float) -> None:
+    fresh = e.detach_copy(m.reshape(value, shape=shape_of(running)))
+    running._assign(as_type(running * (1 - momentum) + fresh * momentum, running.dtype))
+
+
+@function(method=False)
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Standardise each channel of each sample.
+
+    >>> import tracejit as tj
+    >>> tj.instance_norm(tj.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    x = _standardized(upcast(input), tuple(range(2, input.ndim)), eps)
+    return as_type(_per_channel(x, weight, bias), input.dtype)

@@ -1,0 +1,348 @@
+"""Ops that address elements by integer tensors: take and put, gather and scatter.
+
+``take``/``put`` use one index tensor of any shape along one dimension; ``gather``/``scatter`` an index per element.
+All advanced indexing is made of these. Indices out of range raise ``OutOfRange``, an ``IndexError`` and a
+``RuntimeError``, because PyTorch raises either, depending on the function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import DType
+from ..errors import DimensionError, DtypeError, ShapeError
+from ..types import Shape, TensorType
+from .comparison import eq, isnan
+from .elementwise import cast, where
+from .movement import pad, reshape, slice
+from .namespace import xp
+from .reduction import wide
+from .source import arange, full
+from .table import Array, Ints, Sample, indexing
+
+
+class OutOfRange(DimensionError, RuntimeError):
+    """An index that is not within its dimension."""
+
+
+def _check_index(name: str, index: TensorType) -> None:
+    if index.dtype.category != "int":
+        raise DtypeError(f"{name}(): Expected dtype int32/int64 for index, got {index.dtype.name}")
+
+
+def _wrapped(index: Array, size: int, dim: int, negative: bool = True) -> Array:
+    """Non-negative indices; raises for those out of range."""
+    low = -size if negative else 0
+    if index.size:
+        n = xp(index)
+        smallest, largest = int(n.min(index)), int(n.max(index))
+        if smallest < low or largest >= size:
+            bad = smallest if smallest < low else largest
+            raise OutOfRange(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+        if smallest < 0:
+            return n.where(index < 0, index + size, index)
+    return index
+
+
+# --- one index tensor along one dimension -------------------------------------------------------
+
+
+def _take_type(x: TensorType, index: TensorType, *, dim: int) -> TensorType:
+    _check_index("index", index)
+    return TensorType((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
+
+
+def _zeros(shape: Shape, dtype: DType) -> Any:
+    return full(shape=tuple(shape), value=0, dtype=dtype)
+
+
+@indexing(
+    _take_type,
+    grad={
+        "x": lambda g, x_type, index, dim: put(
+            _zeros(x_type.shape, g.dtype), index, g, dim=dim, accumulate=True
+        )
+    },
+    samples=(
+        Sample(((5, 3), Ints((4,), 0, 5)), {"dim": 0}),
+        Sample(((2, 5), Ints((2, 3), -5, 5)), {"dim": 1}),
+        Sample(((2, 3, 4), Ints((), 0, 3)), {"dim": 1}),
+        Sample(((3, 2), Ints((0,), 0, 3)), {"dim": 0}),
+        Sample(((3,), Ints((2,), 3, 4)), {"dim": 0}, IndexError, "index 3 is out of bounds"),
+    ),
+)
+def take(x: Array, index: Array, *, dim: int) -> Array:
+    """The slices of x at the positions ``index`` (of any shape) along ``dim``."""
+    return xp(x).take(x, _wrapped(index, x.shape[dim], dim), axis=dim)
+
+
+def _put_type(
+    x: TensorType, index: TensorType, value: TensorType, *, dim: int, accumulate: bool
+) -> TensorType:
+    expected = _take_type(x, index, dim=dim)
+    if value.shape != expected.shape:
+        raise ShapeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            f"indexing result of shape {list(expected.shape)}"
+        )
+    if value.dtype is not x.dtype:
+        raise DtypeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{x.dtype.title} for the destination and {value.dtype.title} for the source."
+        )
+    return x
+
+
+def _put_grad(g: Any, index: Any, dim: int, accumulate: bool) -> Any:
+    if accumulate:
+        return g
+    hole = _zeros(_take_type(g.type, index.type, dim=dim).shape, g.dtype)
+    return put(g, index, hole, dim=dim, accumulate=False)
+
+
+@indexing(
+    _put_type,
+    grad={
+        "x": lambda g, index, dim, accumulate: _put_grad(g, index, dim, accumulate),
+        "value": lambda g, index, dim: take(g, index, dim=dim),
+    },
+    samples=(
+        Sample(((5, 3), Ints((4,), 0, 5), (4, 3)), {"dim": 0, "accumulate": True}),
+        Sample(((2, 5), np.array([[0, -1], [2, 3]]), (2, 2, 2)), {"dim": 1, "accumulate": False}),
+        Sample(((4,), np.array(2), ()), {"dim": 0, "accumulate": False}),
+        Sample(
+            ((3,), Ints((2,), -5, -4), (2,)),
+            {"dim": 0, "accumulate": True},
+            IndexError,
+            "-5 is out",
+        ),
+    ),
+)
+def put(x: Array, index: Array, value: Array, *, dim: int, accumulate: bool) -> Array:
+    """A copy of x with ``value`` written (or added) where :func:`take` would read."""
+    result = xp(x).array(x, copy=True, order="C")
+    where_to = (np.s_[:],) * dim + (_wrapped(index, x.shape[dim], dim),)
+    if not accumulate:
+        result[where_to] = value
+        return result
+    total = wide(result)
+    xp(x).add.at(total, where_to, value)
+    return total.astype(x.dtype, copy=False)
+
+
+def _wrap_type(index: TensorType, *, size: int, dim: int) -> TensorType:
+    _check_index("index", index)
+    return TensorType(index.shape, dtypes.int64)
+
+
+@indexing(
+    _wrap_type,
+    samples=(
+        Sample((Ints((4,), -3, 3),), {"size": 3, "dim": 0}),
+        Sample((Ints((4,), 3, 4),), {"size": 3, "dim": 1}, IndexError, "index 3 is out of bounds"),
+    ),
+)
+def wrap_index(index: Array, *, size: int, dim: int) -> Array:
+    """``index`` as non-negative int64 positions of a dimension of extent ``size``."""
+    return _wrapped(index, size, dim).astype(np.int64, copy=False)
+
+
+# --- an index per element -----------------------------------------------------------------------
+
+
+def _check_gather(name: str, x: TensorType, index: TensorType, dim: int) -> None:
+    _check_index(name, index)
+    if x.ndim != index.ndim:
+        raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
+    for d, (extent, limit) in enumerate(zip(index.shape, x.shape, strict=True)):
+        if d != dim and extent > limit:
+            raise ShapeError(
+                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no "
+                f"larger than self {list(x.shape)} apart from dimension {dim}"
+            )
+
+
+def _gather_type(x: TensorType, index: TensorType, *, dim: int) -> TensorType:
+    _check_gather("gather", x, index, dim)
+    return TensorType(index.shape, x.dtype)
+
+
+def _gather_grad(g: Any, x_type: TensorType, index: Any, dim: int) -> Any:
+    """A comparison with the position when one element is taken (it fuses), else a scatter."""
+    same = all(
+        a == b or d == dim
+        for d, (a, b) in enumerate(zip(index.type.shape, x_type.shape, strict=True))
+    )
+    if not same or not x_type.shape or index.type.shape[dim] != 1:
+        return scatter_add(_zeros(x_type.shape, g.dtype), index, g, dim=dim)
+    positions = arange(start=0, step=1, count=x_type.shape[dim], dtype=dtypes.int64)
+    shape = tuple(x_type.shape[dim] if d == dim else 1 for d in range(len(x_type.shape)))
+    return where(eq(reshape(positions, shape=shape), index), g, 0.0)
+
+
+def _aligned(index: Array, shape: Shape, dim: int) -> tuple[Array, ...]:
+    """Open index arrays that address ``x`` with ``index`` along ``dim``."""
+    n = xp(index)
+    grid = [
+        n.arange(extent).reshape((1,) * d + (-1,) + (1,) * (index.ndim - 1 - d))
+        for d, extent in enumerate(index.shape)
+    ]
+    grid[dim] = _wrapped(index, shape[dim], dim, negative=False)
+    return tuple(grid)
+
+
+@indexing(
+    _gather_type,
+    grad={"x": lambda g, x_type, index, dim: _gather_grad(g, x_type, index, dim)},
+    samples=(
+        Sample(((3, 4), Ints((3, 1), 0, 4)), {"dim": 1}),
+        Sample(((3, 4), Ints((2, 4), 0, 3)), {"dim": 0}),
+        Sample(((3, 4), Ints((2, 6), 0, 4)), {"dim": 1}),
+        Sample(((3, 4), Ints((0, 4), 0, 3)), {"dim": 0}),
+        Sample(((3, 4), Ints((3, 1), 4, 5)), {"dim": 1}, RuntimeError, "index 4 is out of bounds"),
+        Sample(((3, 4), Ints((3,), 0, 3)), {"dim": 0}, RuntimeError, "same number of dimensions"),
+    ),
+)
+def gather(x: Array, index: Array, *, dim: int) -> Array:
+    """``x[i, index[i, j]]``-like: one element of x along ``dim`` per element of ``index``."""
+    if not x.ndim:
+        return xp(x).take(x.reshape(1), _wrapped(index, 1, 0, negative=False))
+    return x[_aligned(index, x.shape, dim)]
+
+
+def _scatter_type(
+    x: TensorType, index: TensorType, value: TensorType, *, dim: int, **_: Any
+) -> TensorType:
+    _check_gather("scatter", x, index, dim)
+    if value.ndim != index.ndim or any(
+        i > v for i, v in zip(index.shape, value.shape, strict=True)
+    ):
+        raise ShapeError(
+            f"Expected index {list(index.shape)} to be no larger than src {list(value.shape)}"
+        )
+    if value.dtype is not x.dtype:
+        raise DtypeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    return x
+
+
+def _value_grad(g: Any, value_type: TensorType, index: Any, dim: int) -> Any:
+    """The gradient of the part of ``value`` that ``index`` covers; zero elsewhere."""
+    taken = gather(g, index, dim=dim)
+    widths = tuple((0, v - i) for i, v in zip(index.type.shape, value_type.shape, strict=True))
+    return pad(taken, widths=widths, value=0) if any(b for _, b in widths) else taken
+
+
+def _used(value: Array, index: Array) -> Array:
+    return value[tuple(np.s_[:n] for n in index.shape)]
+
+
+_SCATTER_SAMPLES = (
+    Sample(((3, 5), np.array([[0, 2], [1, 4], [3, 0]]), (3, 2)), {"dim": 1}),
+    Sample(((3, 5), np.array([[0, 2, 1]]), (2, 3)), {"dim": 0}),
+    Sample(((3, 5), Ints((3, 1), 5, 6), (3, 1)), {"dim": 1}, RuntimeError, "index 5 is out of"),
+    Sample(((3, 5), Ints((3, 2), 0, 5), (3, 1)), {"dim": 1}, RuntimeError, "no larger than src"),
+)
+
+
+@indexing(
+    _scatter_type,
+    grad={
+        "x": lambda g, index, dim: scatter(g, index, _zeros(index.type.shape, g.dtype), dim=dim),
+        "value": lambda g, value_type, index, dim: _value_grad(g, value_type, index, dim),
+    },
+    samples=_SCATTER_SAMPLES,
+)
+def scatter(x: Array, index: Array, value: Array, *, dim: int) -> Array:
+    """A copy of x with elements of ``value`` written where :func:`gather` would read."""
+    result = xp(x).array(x, copy=True, order="C")
+    if not x.ndim:
+        return _used(value, index).reshape(()) if index.size else result
+    result[_aligned(index, x.shape, dim)] = _used(value, index)
+    return result
+
+
+@indexing(
+    _scatter_type,
+    grad={
+        "x": lambda g: g,
+        "value": lambda g, value_type, index, dim: _value_grad(g, value_type, index, dim),
+    },
+    samples=(
+        *_SCATTER_SAMPLES,
+        Sample(((2, 3), np.array([[0, 0, 2], [1, 1, 1]]), (2, 3)), {"dim": 1}),
+    ),
+)
+def scatter_add(x: Array, index: Array, value: Array, *, dim: int) -> Array:
+    """A copy of x with elements of ``value`` added where :func:`gather` would read."""
+    return _accumulated(x, index, value, dim, "add")
+
+
+def _accumulated(x: Array, index: Array, value: Array, dim: int, name: str) -> Array:
+    n = xp(x)
+    total = wide(n.array(x, copy=True, order="C"))
+    flat = total.reshape(1) if not x.ndim else total
+    index = index.reshape(1) if not x.ndim else index
+    value = value.reshape(1) if not x.ndim else value
+    getattr(n, name).at(flat, _aligned(index, flat.shape, dim), _used(value, index))
+    return total.astype(x.dtype, copy=False)
+
+
+_REDUCES = {"prod": ("multiply", 1), "amax": ("maximum", None), "amin": ("minimum", None)}
+
+
+def _scatter_reduce_grad(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int) -> Any:
+    """How much of ``g`` one equal contributor gets: extremes share evenly."""
+    hits = cast(eq(x, out) | (isnan(x) & isnan(out)), dtype=g.dtype)
+    chosen = eq(value, gather(out, index, dim=dim))
+    counts = scatter_add(hits, index, cast(chosen, dtype=g.dtype), dim=dim)
+    return where(eq(counts, 0), 0.0, g / counts)
+
+
+@indexing(
+    lambda x, index, value, *, dim, reduce: _scatter_type(x, index, value, dim=dim),
+    grad={
+        "x": lambda g, x, index, value, out, dim, reduce: _reduced_grad_x(
+            g, x, index, value, out, dim, reduce
+        ),
+        "value": lambda g, x, index, value, out, dim, reduce: _reduced_grad_value(
+            g, x, index, value, out, dim, reduce
+        ),
+    },
+    samples=(
+        Sample(((2, 3), np.array([[0, 0, 2], [1, 1, 1]]), (2, 3)), {"dim": 1, "reduce": "amax"}),
+        Sample(((2, 3), np.array([[0, 0, 2], [1, 1, 1]]), (2, 3)), {"dim": 1, "reduce": "amin"}),
+        Sample(((2, 3), np.array([[0, 0, 2], [1, 1, 1]]), (2, 3)), {"dim": 1, "reduce": "prod"}),
+    ),
+)
+def scatter_combine(x: Array, index: Array, value: Array, *, dim: int, reduce: str) -> Array:
+    """A copy of x combined with elements of ``value`` by "prod", "amax" or "amin"."""
+    return _accumulated(x, index, value, dim, _REDUCES[reduce][0])
+
+
+def _reduced_grad_x(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, reduce: str) -> Any:
+    if reduce == "prod":
+        ones = full(shape=tuple(x.type.shape), value=1, dtype=g.dtype)
+        return g * scatter_combine(ones, index, value, dim=dim, reduce="prod")
+    share = _scatter_reduce_grad(g, x, index, value, out, dim)
+    return where(eq(x, out), share, 0.0)
+
+
+def _reduced_grad_value(
+    g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, reduce: str
+) -> Any:
+    used = slice(
+        value,
+        starts=(0,) * len(index.type.shape),
+        counts=index.type.shape,
+        steps=(1,) * len(index.type.shape),
+    )
+    if reduce == "prod":
+        part = gather(g * out, index, dim=dim) / used
+    else:
+        share = _scatter_reduce_grad(g, x, index, used, out, dim)
+        part = where(eq(used, gather(out, index, dim=dim)), gather(share, index, dim=dim), 0.0)
+    widths = tuple((0, v - i) for i, v in zip(index.type.shape, value.type.shape, strict=True))
+    return pad(part, widths=widths, value=0)

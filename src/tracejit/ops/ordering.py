@@ -1,0 +1,177 @@
+"""Order and running totals: argsort, cumulative sums and products, searching, data-dependent sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..types import TensorType
+from .comparison import eq, gt, logical_and
+from .elementwise import mul, where
+from .movement import slice
+from .namespace import xp
+from .reduction import accumulated, wide
+from .table import Array, Ints, Sample, contraction, indexing
+
+_ALONG = (
+    Sample(((5,),), {"dim": 0}),
+    Sample(((3, 4),), {"dim": 1}),
+    Sample(((3, 4),), {"dim": 0}),
+    Sample(((0, 3),), {"dim": 0}),
+    Sample(((),), {"dim": 0}),
+)
+
+
+def _index_type(x: TensorType, **_: Any) -> TensorType:
+    return TensorType(x.shape, dtypes.int64)
+
+
+@indexing(
+    _index_type,
+    samples=tuple(
+        Sample(s.operands, {**s.attributes, "descending": d}) for s in _ALONG for d in (False, True)
+    ),
+)
+def argsort(x: Array, *, dim: int, descending: bool) -> Array:
+    """The stable order of x along ``dim``; NaN counts as the largest."""
+    if not x.ndim:
+        return xp(x).zeros((), np.int64)
+    x = wide(x)
+    if not descending:
+        return xp(x).argsort(x, axis=dim, kind="stable")
+    order = xp(x).argsort(xp(x).flip(x, dim), axis=dim, kind="stable")
+    return x.shape[dim] - 1 - xp(x).flip(order, dim)
+
+
+def _running_type(x: TensorType, *, dim: int) -> TensorType:
+    return TensorType(x.shape, accumulated(x.dtype))
+
+
+def reversed_cumsum(g: Any, dim: int) -> Any:
+    """Totals from each position to the end."""
+    return _flip(cumsum(_flip(g, dim), dim=dim), dim)
+
+
+def _flip(x: Any, dim: int) -> Any:
+    shape = x.type.shape
+    if not shape:
+        return x
+    starts = tuple(max(n - 1, 0) if d == dim else 0 for d, n in enumerate(shape))
+    steps = tuple(-1 if d == dim else 1 for d in range(len(shape)))
+    return slice(x, starts=starts, counts=shape, steps=steps)
+
+
+@contraction(_running_type, grad=lambda g, dim: reversed_cumsum(g, dim), samples=_ALONG)
+def cumsum(x: Array, *, dim: int) -> Array:
+    """The sum of everything up to each position along ``dim``."""
+    return _running(xp(x).cumsum, x, dim)
+
+
+def _running(function: Callable[..., Array], x: Array, dim: int) -> Array:
+    dtype = accumulated(dtypes.from_numpy(x.dtype)).np
+    if not x.ndim:
+        return x.astype(dtype)
+    start = x.astype(dtype) if x.dtype.kind in "biu" else wide(x)
+    return function(start, axis=dim).astype(dtype, copy=False)
+
+
+def _cumprod_grad(g: Any, x: Any, out: Any, dim: int) -> Any:
+    """Exact also after zeros: only products up to the first zero, and that zero itself, move."""
+    zero = eq(x, 0)
+    seen = cumsum(zero, dim=dim)
+    first = logical_and(zero, eq(seen, 1))
+    before = reversed_cumsum(mul(g, out), dim) / where(zero, 1.0, x)
+    without = cumprod(where(first, 1.0, x), dim=dim)
+    at_zero = reversed_cumsum(mul(g, without), dim)
+    return where(gt(seen, 0), where(first, at_zero, 0.0), before)
+
+
+@contraction(
+    _running_type,
+    grad=lambda g, x, out, dim: _cumprod_grad(g, x, out, dim),
+    samples=(
+        *_ALONG,
+        Sample((np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]),), {"dim": 1}),
+    ),
+)
+def cumprod(x: Array, *, dim: int) -> Array:
+    """The product of everything up to each position along ``dim``."""
+    return _running(xp(x).cumprod, x, dim)
+
+
+@indexing(
+    _index_type,
+    samples=tuple(
+        Sample(s.operands, {**s.attributes, "largest": d}) for s in _ALONG for d in (False, True)
+    ),
+)
+def cumextreme_index(x: Array, *, dim: int, largest: bool) -> Array:
+    """Where the largest (or smallest) element up to each position is: the last such; NaN wins."""
+    n = xp(x)
+    if not x.ndim:
+        return n.zeros((), np.int64)
+    x = wide(x)
+    running = (n.maximum if largest else n.minimum).accumulate(x, axis=dim)
+    here = (x == running) | ((x != x) & (running != running))
+    shape = tuple(-1 if d == dim else 1 for d in range(x.ndim))
+    positions = n.where(here, n.arange(x.shape[dim]).reshape(shape), 0)
+    return n.maximum.accumulate(positions, axis=dim)
+
+
+def _search_type(sorted_sequence: TensorType, values: TensorType, *, right: bool) -> TensorType:
+    return TensorType(values.shape, dtypes.int64)
+
+
+@indexing(
+    _search_type,
+    samples=(
+        Sample((np.array([1.0, 2.0, 2.0, 5.0]), (3, 2)), {"right": False}),
+        Sample((np.array([1.0, 2.0, 2.0, 5.0]), np.array([2.0, 9.0, 0.0])), {"right": True}),
+    ),
+)
+def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Array:
+    """Where each value would go in a sorted vector, or row by row in sorted rows."""
+    n = xp(values)
+    side = "right" if right else "left"
+    if sorted_sequence.ndim == 1:
+        return n.searchsorted(sorted_sequence, values, side)
+    rows = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
+    wanted = values.reshape(rows.shape[0], -1)
+    found = [n.searchsorted(row, v, side) for row, v in zip(rows, wanted, strict=True)]
+    return n.asarray(found, np.int64).reshape(values.shape)
+
+
+# --- results whose size depends on values -------------------------------------------------------
+
+
+def _dynamic(*operands: Any, **attributes: Any) -> Any:
+    """No type is known before the run: graphs refuse ops marked ``dynamic``."""
+    return None
+
+
+@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((3, 4), 0, 2),)), Sample(((0,),))))
+def nonzero(x: Array) -> Array:
+    """The positions of the elements that are not zero, one row each."""
+    return xp(x).argwhere(x).astype(np.int64, copy=False).reshape(-1, x.ndim)
+
+
+@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))
+def unique_part(x: Array, *, part: str) -> Array:
+    """A part of the sorted distinct elements of x: "values", "inverse" or "counts"."""
+    n = xp(x)
+    values, inverse, counts = n.unique(wide(x), return_inverse=True, return_counts=True)
+    found = {
+        "values": values.astype(x.dtype),
+        "inverse": inverse.reshape(x.shape),
+        "counts": counts,
+    }
+    return found[part]
+
+
+@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"minlength": 6}),))
+def bincount_of(x: Array, *, minlength: int) -> Array:
+    """How often each integer from zero on occurs."""
+    return xp(x).bincount(x, minlength=minlength).astype(np.int64, copy=False)

@@ -1,0 +1,145 @@
+"""One program for the step of all parameters: the update rule written down once, fused, and run in place.
+
+The rule is the same text eager execution runs. Scalars that change from step to step (a step size with bias correction)
+are inputs of the program; the others are constants of it. Nothing is re-ordered, so the numbers are the eager ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..ir.builder import Builder
+from ..ir.graph import Value
+from ..layout import MemoryLayout, layout_of
+from ..ops.elementwise import cast
+from ..passes.pipeline import run_passes
+from ..runtime.plan import make_plan
+from ..runtime.program import Program
+from ..tensor import Tensor
+from ..types import TensorType
+
+#: Programs remembered per process; a training run needs one per parameter group.
+MAX_PROGRAMS = 64
+_SCALAR = TensorType((), dtypes.float64)
+
+
+@dataclass(eq=False)
+class FusedUpdate:
+    """The step of one group of parameters: its program, and which scalars it takes as inputs."""
+
+    scalars: list[tuple[float, ...]]
+    varying: frozenset[tuple[int, int]]
+    program: Program | None = None
+    in_place: tuple[bool, ...] = ()
+
+
+_updates: dict[Any, FusedUpdate] = {}
+
+
+def update_fused(
+    rule: Callable[..., Any],
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    states: Sequence[tuple[Tensor, ...]],
+    hyper: Sequence[tuple[float, ...]],
+    flags: dict[str, Any],
+) -> bool:
+    """Run the step as one program; False at the first call of a kind, which only notes the scalars."""
+    tensors = [t for p, g, state in zip(params, grads, states, strict=True) for t in (p, *state, g)]
+    layouts = tuple(layout_of(t) for t in tensors)
+    if not all(layout.is_contiguous and layout.aligned for layout in layouts):
+        return False
+    key = (rule, tuple(sorted(flags.items())), tuple(map(len, states)), layouts)
+    found = _updates.get(key)
+    if found is None:
+        while len(_updates) >= MAX_PROGRAMS:
+            _updates.pop(next(iter(_updates)))
+        _updates[key] = FusedUpdate(list(hyper), frozenset())
+        return False
+    changed = _changed(found, hyper)
+    if found.program is None or not changed <= found.varying:
+        found = _updates[key] = _build(rule, layouts, states, hyper, flags, found.varying | changed)
+    _run(found, tensors, states, hyper)
+    return True
+
+
+def _changed(known: FusedUpdate, hyper: Sequence[tuple[float, ...]]) -> frozenset[tuple[int, int]]:
+    return frozenset(
+        (i, j)
+        for i, (old, new) in enumerate(zip(known.scalars, hyper, strict=True))
+        if old != new
+        for j, (a, b) in enumerate(zip(old, new, strict=True))
+        if a != b
+    )
+
+
+def _build(
+    rule: Callable[..., Any],
+    layouts: Sequence[MemoryLayout],
+    states: Sequence[tuple[Tensor, ...]],
+    hyper: Sequence[tuple[float, ...]],
+    flags: dict[str, Any],
+    varying: frozenset[tuple[int, int]],
+) -> FusedUpdate:
+    """Write the rule down for every parameter and plan it as one program."""
+    builder = Builder("optimizer_step")
+    inputs = [builder.input(f"t{i}", layout.type) for i, layout in enumerate(layouts)]
+    scalars = {at: builder.input(f"h{at[0]}_{at[1]}", _SCALAR) for at in sorted(varying)}
+    outputs: list[Value] = []
+    overwrite: dict[int, int] = {}
+    first = 0
+    with builder.writing():
+        for i, state in enumerate(states):
+            own = inputs[first : first + len(state) + 2]
+            h = tuple(scalars.get((i, j), x) for j, x in enumerate(hyper[i]))
+            for position, new in enumerate(_new_values(rule, own, h, flags)):
+                overwrite[len(outputs)] = first + position
+                outputs.append(new)
+            first += len(state) + 2
+    graph = run_passes(builder.finish(outputs))
+    strides = [layout.strides for layout in layouts] + [()] * len(scalars)
+    plan = make_plan(graph, strides, overwrite)
+    in_place = tuple(slot.kind == "input" for slot in plan.output_slots)
+    return FusedUpdate(list(hyper), varying, Program(plan), in_place)
+
+
+def _new_values(
+    rule: Callable[..., Any], own: Sequence[Value], h: tuple[Any, ...], flags: dict[str, Any]
+) -> list[Value]:
+    """New parameter and state values; half precision is updated in float32 and rounded once."""
+    wide = [cast(x, dtype=dtypes.float32) if x.dtype.itemsize == 2 else x for x in own]
+    new_p, new_state = rule(wide[0], wide[-1], tuple(wide[1:-1]), h, **flags)
+    return [
+        new if new.dtype is old.dtype else cast(new, dtype=old.dtype)
+        for new, old in zip((new_p, *new_state), own, strict=False)
+    ]
+
+
+def _run(
+    found: FusedUpdate,
+    tensors: Sequence[Tensor],
+    states: Sequence[tuple[Tensor, ...]],
+    hyper: Sequence[tuple[float, ...]],
+) -> None:
+    """Run the program and count the writes."""
+    assert found.program is not None
+    extra = [Tensor._wrap(np.array(hyper[i][j])) for i, j in sorted(found.varying)]
+    results = found.program.run(*tensors, *extra)
+    first = 0
+    number = 0
+    for state in states:
+        for position in range(len(state) + 1):
+            target = tensors[first + position]
+            if not found.in_place[number]:
+                result = results[number]
+                array = result.array if hasattr(result, "ptr") else result
+                kind = target.type
+                np.copyto(target.array, np.ndarray(kind.shape, kind.dtype.np, array))
+            target._version.value += 1
+            number += 1
+        first += len(state) + 2

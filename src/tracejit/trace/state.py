@@ -1,0 +1,133 @@
+"""Guards on Python state: everything outside its tensors that a recorded function may have depended on.
+
+Recording runs a function once; replaying does not run its Python. So whatever that Python can read (globals, closure
+variables, defaults, attributes, methods, contents of containers, modules) is found from its code before the run, and
+checked before each replay by one generated function that is a straight line of comparisons.
+
+Plain values are compared by type and value, everything else by identity and, where its attributes or items can be
+read, by those. Tensors are compared by identity: their values are inputs of the compiled program. Not visible are
+state inside C extensions and in the standard library (a random generator, a clock, an open file).
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any
+
+from .state_checks import Check
+from .state_reach import Walk
+
+__all__ = ["StateGuard", "watch"]
+
+
+class StateGuard:
+    """Python state as it was when :func:`watch` looked.
+
+    ``holds()`` is True while all of it is unchanged (about a microsecond); ``difference()`` says what changed;
+    ``limits`` names what is not guarded because a bound was reached.
+    """
+
+    __slots__ = ("__weakref__", "checks", "holds", "limits")
+
+    holds: Callable[[], bool]
+
+    def __init__(self, checks: Sequence[Check], limits: Sequence[str] = ()) -> None:
+        self.checks = tuple(checks)
+        self.limits = tuple(limits)
+        self.holds = _generate(self.checks)
+
+    def difference(self) -> str | None:
+        """The first change in words (``"global 'scale' was 2.0 and is 3.0"``), or None.
+
+        After the recorded run it tells whether the function itself changes the state it can read.
+        """
+        for check in self.checks:
+            change = check.difference()
+            if change is not None:
+                return change
+        return None
+
+    def changed_by(self, run: Callable[[], Any]) -> tuple[Any, str | None]:
+        """The result of ``run()``, and what it changed in words, or None.
+
+        >>> calls = []
+        >>> guard = watch(lambda: calls.append(1), ())
+        >>> guard.changed_by(lambda: calls.append(1))
+        (None, "the length of global 'calls' was 0 and is 1")
+        """
+        result = run()
+        return result, self.difference()
+
+
+def watch(function: Callable[..., Any], statics: Sequence[object] = ()) -> StateGuard:
+    """A guard on the Python state that calling ``function`` can read, as it is now.
+
+    ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
+    items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
+    executed. Raises ``TypeError`` when ``function`` is not callable.
+
+    >>> scale = 2.0
+    >>> guard = watch(lambda x: x * scale)
+    >>> guard.holds()
+    True
+    >>> scale = 3.0
+    >>> guard.holds(), guard.difference()
+    (False, "global 'scale' was 2.0 and is 3.0")
+    """
+    if not callable(function):
+        raise TypeError(f"watch takes a function, not {type(function).__name__}")
+    walk = Walk()
+    _root(walk, function)
+    for position, value in enumerate(statics):
+        walk.reach(value, f"argument {position}")
+    checks = walk.finish()
+    return StateGuard(checks, tuple(walk.limits))
+
+
+def _root(walk: Walk, function: Any) -> None:
+    while isinstance(function, (MethodType, partial)):
+        walk.reach(function, "the function")
+        function = function.func if isinstance(function, partial) else function.__func__
+    if isinstance(function, FunctionType):
+        walk.enter_code(function)
+    else:
+        walk.reach(function, "the function")
+
+
+def _generate(checks: Sequence[Check]) -> Callable[[], bool]:
+    """One function without arguments: True when no check is broken.
+
+    What it compares are defaults of its parameters, the fastest names Python has.
+    """
+    bound: dict[int, tuple[str, Any]] = {}
+
+    def bind(value: Any) -> str:
+        return bound.setdefault(id(value), (f"o{len(bound)}", value))[0]
+
+    tests = [f"        if {check.broken(bind)}: return False" for check in checks]
+    failures = bind((LookupError, AttributeError, ValueError))
+    names = [name for name, _ in bound.values()]
+    assert not any(map(keyword.iskeyword, names))
+    source = "\n".join(
+        [
+            f"def holds({', '.join(f'{name}={name}' for name in names)}):",
+            "    try:",
+            *tests,
+            f"    except {failures}: return False",
+            "    return True",
+        ]
+    )
+    if not tests:
+        return _always
+    namespace = dict(bound.values())
+    exec(compile(source, "<state guard>", "exec"), namespace)
+    holds: Callable[[], bool] = namespace["holds"]
+    namespace.clear()  # it is the globals of the function, which would otherwise be part of a cycle
+    return holds
+
+
+def _always() -> bool:
+    return True

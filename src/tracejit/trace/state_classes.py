@@ -1,0 +1,153 @@
+"""Classes in the walk: the methods and class attributes that reached code can use, and that they are not replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FunctionType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any
+
+from . import state_reads as reads
+from .state_checks import Attribute, Item
+from .state_values import MISSING
+
+if TYPE_CHECKING:
+    from .state_reach import Walk
+
+#: Special methods that a recorded run does not use on objects that exist already.
+_UNUSED = frozenset(
+    {
+        "__init__",
+        "__new__",
+        "__post_init__",
+        "__del__",
+        "__repr__",
+        "__str__",
+        "__reduce__",
+        "__reduce_ex__",
+        "__getstate__",
+        "__setstate__",
+        "__getnewargs__",
+        "__getnewargs_ex__",
+        "__copy__",
+        "__deepcopy__",
+        "__dir__",
+        "__init_subclass__",
+        "__set_name__",
+        "__sizeof__",
+        "__class_getitem__",
+        "__subclasshook__",
+        "__annotate__",
+        "__annotate_func__",
+    }
+)
+_CONSTRUCTION = frozenset({"__init__", "__new__", "__post_init__"})
+#: Bookkeeping every class has; not state.
+_META = frozenset(
+    {
+        "__module__",
+        "__qualname__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__slots__",
+        "__annotations__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__parameters__",
+        "__orig_bases__",
+        "__dataclass_fields__",
+        "__dataclass_params__",
+        "__match_args__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__annotations_cache__",
+        "__hash__",
+    }
+)
+#: Names that library base classes call on instances of user classes.
+_CALLED = frozenset({"forward", "__call__"})
+
+
+class ClassWalk:
+    """Looks up names in the reached classes; which names, the walk finds out as it goes."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.classes: dict[type, bool] = {}  # class -> can the code make instances of it?
+        self._namespaces: dict[type, Any] = {}
+
+    def enter(self, cls: type, as_value: bool = False) -> None:
+        """Watch ``cls``; ``as_value``: reached itself, not only through an instance."""
+        if issubclass(cls, BaseException) or reads.is_closed(cls):
+            return
+        if cls not in self.classes:
+            for base in cls.__mro__:
+                if base.__module__.startswith("tracejit.") and base.__name__ not in (
+                    "Module",
+                    "ModuleTree",
+                ):
+                    self.walk.names.names |= reads.class_reads(base)
+        self.classes[cls] = self.classes.get(cls, False) or as_value
+
+    def scan(self) -> None:
+        """Check every name of every class that the code can use by now."""
+        for cls, made in tuple(self.classes.items()):
+            seen: set[str] = set()
+            for owner in cls.__mro__:
+                for name, member in self._used(owner, made):
+                    if name not in seen:
+                        seen.add(name)
+                        self._member(cls, owner, name, member)
+                    elif "super" in self.walk.names.globals:
+                        self._own_member(
+                            owner, f"{name!r} of class {owner.__qualname__}", name, member
+                        )
+
+    def _used(self, owner: type, made: bool) -> Iterator[tuple[str, Any]]:
+        library = reads.is_library_class(owner)
+        for name, member in tuple(vars(owner).items()):
+            if name in _META or isinstance(member, MemberDescriptorType):
+                continue
+            if library:
+                # Layers of the package are patched now and then; anything else counts once a user replaced it.
+                layer = name == "forward" and owner.__module__.startswith("tracejit.nn.")
+                if layer or _by_user(member):
+                    yield name, member
+            elif self._counts(name, made):
+                yield name, member
+
+    def _counts(self, name: str, made: bool) -> bool:
+        if name in _CONSTRUCTION:
+            return made
+        if name in self.walk.names or name in _CALLED:
+            return True
+        return name.startswith("__") and name.endswith("__") and name not in _UNUSED
+
+    def _member(self, cls: type, owner: type, name: str, member: Any) -> None:
+        label = f"{name!r} of class {cls.__qualname__}"
+        if not _plain(cls, name, member):
+            self._own_member(owner, label, name, member)
+            for nearer in cls.__mro__[: cls.__mro__.index(owner)]:
+                self.walk.add(Item(self._namespace(nearer), label, name, MISSING), name)
+        elif self.walk.add(Attribute(cls, label, name, member), name):
+            self.walk.reach(member, label)
+
+    def _own_member(self, owner: type, label: str, name: str, member: Any) -> None:
+        """What ``owner`` itself holds under ``name``, whatever is in front of it."""
+        if self.walk.add(Item(self._namespace(owner), label, name, member), name):
+            self.walk.reach(member, label)
+
+    def _namespace(self, cls: type) -> Any:
+        """One view of the names of ``cls`` for all checks on it."""
+        return self._namespaces.setdefault(cls, vars(cls))
+
+
+def _by_user(member: Any) -> bool:
+    return isinstance(member, FunctionType) and not reads.is_library_function(member)
+
+
+def _plain(cls: type, name: str, member: Any) -> bool:
+    """Does ``cls.name`` give the member itself, without running a descriptor?"""
+    if not isinstance(member, (FunctionType, property)) and hasattr(type(member), "__get__"):
+        return False
+    return not any(name in vars(meta) for meta in type.mro(type(cls))) and name.isidentifier()

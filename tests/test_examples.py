@@ -1,0 +1,55 @@
+"""Every example runs, asserts what it claims, and prints what it shows."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+NAMES = {
+    "quickstart",
+    "dynamic_graphs",
+    "digits_mlp",
+    "branching",
+    "custom_function",
+    "scipy_optimize",
+    "reading_the_ir",
+}
+
+
+def test_all_examples_are_there():
+    assert {path.stem for path in EXAMPLES} >= NAMES
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_example_runs(path: Path, capsys: pytest.CaptureFixture[str]):
+    if path.stem == "digits_mlp":
+        pytest.importorskip("sklearn")
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_example_asserts_and_explains_itself(path: Path):
+    tree = ast.parse(path.read_text())
+    assert f"python examples/{path.name}" in (ast.get_docstring(tree) or "")
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+
+
+def behaviours() -> list[str]:
+    tree = ast.parse((FOLDER / "dynamic_graphs.py").read_text())
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["wrap"]
+    ]
+
+
+def test_no_behaviour_is_left_out():
+    """A behaviour that is defined but not listed would never run."""
+    listed = runpy.run_path(str(FOLDER / "dynamic_graphs.py"))["BEHAVIOURS"]
+    assert [b.__name__ for b in listed] == behaviours()

@@ -1,0 +1,153 @@
+"""Module hooks around forward and backward."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+
+class Double(nn.Module):
+    def forward(self, x, shift=0.0):
+        return x * 2 + shift
+
+
+def ones(*shape: int, requires_grad: bool = False):
+    return tj.tensor(np.ones(shape, np.float32), requires_grad=requires_grad)
+
+
+def test_forward_hooks_see_and_replace():
+    module, seen = Double(), []
+    module.register_forward_pre_hook(lambda m, args: (args[0] + 1,))
+    module.register_forward_hook(lambda m, args, out: seen.append((m, args, out)))
+    handle = module.register_forward_hook(lambda m, args, out: out * 10)
+    assert module(ones(1)).tolist() == [40.0]
+    ((owner, args, out),) = seen
+    assert owner is module
+    assert args[0].tolist() == [2.0]
+    assert out.tolist() == [4.0]
+    handle.remove()
+    handle.remove()
+    assert module(ones(1)).tolist() == [4.0]
+
+
+def test_hooks_with_keyword_arguments():
+    module, seen = Double(), []
+
+    def before(m, args, kwargs):
+        return args, {**kwargs, "shift": 5.0}
+
+    def after(m, args, kwargs, out):
+        seen.append(kwargs)
+        return out + 1
+
+    module.register_forward_pre_hook(before, with_kwargs=True)
+    module.register_forward_hook(after, with_kwargs=True)
+    assert module(ones(1), shift=1.0).tolist() == [8.0]
+    assert seen == [{"shift": 5.0}]
+    module.register_forward_pre_hook(lambda m, a, k: a, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="tuple of \\(new_args, new_kwargs\\)"):
+        module(ones(1))
+
+
+def test_order_prepend_and_with_statement():
+    module, order = Double(), []
+    module.register_forward_hook(lambda *_: order.append("first"))
+    with module.register_forward_hook(lambda *_: order.append("prepended"), prepend=True):
+        module(ones(1))
+    module(ones(1))
+    assert order == ["prepended", "first", "first"]
+
+
+def test_always_call_runs_after_an_error():
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    module, seen = Fails(), []
+    module.register_forward_hook(lambda m, a, out: seen.append(out), always_call=True)
+    module.register_forward_hook(lambda m, a, out: seen.append("never"))
+    with pytest.raises(ValueError, match="no"):
+        module(1)
+    assert seen == [None]
+
+
+def test_full_backward_hooks_see_both_gradients():
+    module, seen = Double(), []
+    module.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go)))
+    x = ones(2, requires_grad=True)
+    (module(x) * 3).sum().backward()
+    ((grad_input, grad_output),) = seen
+    assert [g.tolist() for g in grad_input] == [[6.0, 6.0]]
+    assert [g.tolist() for g in grad_output] == [[3.0, 3.0]]
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+def test_full_backward_hooks_replace():
+    module = Double()
+    module.register_full_backward_pre_hook(lambda m, go: (go[0] * 10,))
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0] + 1,))
+    x = ones(1, requires_grad=True)
+    module(x).sum().backward()
+    assert x.grad.tolist() == [21.0]
+
+
+def test_full_backward_hook_when_no_input_needs_grad():
+    class Scale(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(ones(1))
+
+        def forward(self, x):
+            return x * self.w
+
+    module, seen = Scale(), []
+    handle = module.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go[0].tolist())))
+    module(ones(1)).sum().backward()
+    assert seen == [((), [1.0])]
+    assert module.w.grad.tolist() == [1.0]
+    handle.remove()
+    module.register_full_backward_hook(lambda m, gi, go: (None, None))
+    with pytest.raises(RuntimeError, match="always return None"):
+        module(ones(1)).sum().backward()
+
+
+def test_backward_hooks_keep_tuples_and_second_order():
+    class Pair(nn.Module):
+        def forward(self, x):
+            return x * x, 3
+
+    module = Pair()
+    module.register_full_backward_hook(lambda m, gi, go: None)
+    x = ones(1, requires_grad=True)
+    y, three = module(x)
+    assert three == 3
+    (g,) = tj.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = tj.autograd.grad(g.sum(), x)
+    assert (g.tolist(), h.tolist()) == ([2.0], [2.0])
+
+
+def test_wrong_number_of_gradients():
+    module = Double()
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0], gi[0]))
+    x = ones(1, requires_grad=True)
+    with pytest.raises(RuntimeError, match="invalid number of grad_input, got 2, but expected 1"):
+        module(x).sum().backward()
+
+
+def test_a_handle_keeps_nothing_alive():
+    module = Double()
+    handle = module.register_forward_hook(lambda *_: None)
+    gone = weakref.ref(module)
+    gc.disable()
+    try:
+        del module
+        assert gone() is None
+    finally:
+        gc.enable()
+    handle.remove()
