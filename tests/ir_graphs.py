@@ -9,12 +9,13 @@ import numpy as np
 import tracejit as tj
 from tracejit.ir import Builder, Graph, Value
 from tracejit.ops.table import (
-    Contraction,
     Elementwise,
+    Ints,
     Movement,
     Op,
     Reduction,
     all_ops,
+    lookup,
 )
 from tracejit.types import TensorType
 
@@ -61,12 +62,10 @@ class GraphMaker:
         self.arrays: list[np.ndarray] = []
         self.known: dict[Value, Any] = {}
         self.dtypes = dtypes
-        for position in range(int(self.rng.integers(1, 4))):
+        self.special = special
+        for _ in range(int(self.rng.integers(1, 4))):
             kind = TensorType(self.pick(SHAPES), self.pick(dtypes))
-            value = self.builder.input("xyz"[position], kind)
-            array = random_array(self.rng, kind, special)
-            self.arrays.append(array)
-            self.known[value] = array
+            self.input(kind, random_array(self.rng, kind, special))
 
     def pick(self, choices: Any) -> Any:
         return choices[int(self.rng.integers(len(choices)))]
@@ -81,17 +80,13 @@ class GraphMaker:
         operands, attributes = self.draw(op)
         if operands is None or getattr(op, "dynamic", False):  # shapes that depend on data
             return False
-        arrays = [self.known[x] if isinstance(x, Value) else x for x in operands]
         try:
             kinds = [x.type if isinstance(x, Value) else x for x in operands]
-            kind = op.infer(kinds, attributes)
-            if kind.numel > 200:
+            if op.infer(kinds, attributes).numel > 200:
                 return False
-            array = op.evaluate(arrays, attributes)
+            self.emit(op, operands, attributes)
         except (RuntimeError, TypeError, ValueError, IndexError, AssertionError, KeyError):
             return False
-        value = self.builder.emit(op, operands, attributes, ("model.py", len(self.known)))
-        self.known[value] = array
         return True
 
     def draw(self, op: Op) -> tuple[Any, dict[str, Any]]:
@@ -109,6 +104,8 @@ class GraphMaker:
             return (x, *(self.value() for _ in range(int(self.rng.integers(3))))), {"dim": 0}
         if isinstance(op, Elementwise) and not op.attributes:
             operands = [x, *(self.value() for _ in op.operands[1:])]
+            if op.name == "pow" and operands[1].dtype is tj.bool:
+                return None, {}  # has no gradient, as in PyTorch
             if len(operands) > 1 and self.rng.random() < 0.4:
                 operands[int(self.rng.integers(len(operands)))] = self.pick(NUMBERS)
             return tuple(operands), {}
@@ -118,9 +115,48 @@ class GraphMaker:
             return (x,), {"dims": dims, "keepdim": bool(self.rng.random() < 0.5)}
         if isinstance(op, Movement):
             return self.draw_movement(op, x)
-        if isinstance(op, Contraction) and not op.attributes:
-            return (x, *(self.value() for _ in op.operands[1:])), {}
-        return None, {}
+        return self.draw_sample(op)
+
+    def draw_sample(self, op: Op) -> tuple[Any, dict[str, Any]]:
+        """Operands in the shapes of one of the op's own samples: new inputs, tied to the graph where possible."""
+        samples = [s for s in op.samples if s.error is None]
+        if not samples or len(self.arrays) > 8:
+            return None, {}
+        sample = self.pick(samples)
+        dtype = self.pick([d for d in self.dtypes if d.is_floating_point])
+        return tuple(self.sample_operand(w, dtype) for w in sample.operands), dict(
+            sample.attributes
+        )
+
+    def sample_operand(self, wanted: Any, dtype: Any) -> Any:
+        if isinstance(wanted, (bool, int, float)):
+            return wanted
+        if isinstance(wanted, Ints):
+            wanted = self.rng.integers(wanted.low, wanted.high, wanted.shape)
+        if not isinstance(wanted, tuple):
+            array = np.asarray(wanted)
+            return self.input(TensorType(array.shape, tj.dtypes.from_numpy(array.dtype)), array)
+        kind = TensorType(wanted, dtype)
+        fresh, other = self.input(kind, random_array(self.rng, kind, self.special)), self.value()
+        add = lookup("add")
+        try:
+            tied = add.infer((kind, other.type), {}) == kind
+        except RuntimeError:
+            tied = False
+        return self.emit(add, (fresh, other), {}) if tied else fresh
+
+    def input(self, kind: TensorType, array: np.ndarray) -> Value:
+        value = self.builder.input(f"x{len(self.arrays)}", kind)
+        self.arrays.append(array)
+        self.known[value] = array
+        return value
+
+    def emit(self, op: Op, operands: Any, attributes: dict[str, Any]) -> Value:
+        arrays = [self.known[x] if isinstance(x, Value) else x for x in operands]
+        array = op.evaluate(arrays, attributes)
+        value = self.builder.emit(op, operands, attributes, ("model.py", len(self.known)))
+        self.known[value] = array
+        return value
 
     def draw_movement(self, op: Op, x: Value) -> tuple[Any, dict[str, Any]]:
         shape = x.type.shape
@@ -136,7 +172,7 @@ class GraphMaker:
             return (x,), {"dims": (int(self.rng.integers(x.ndim + 1)),)}
         if op.name == "squeeze":
             return (x,), {"dims": tuple(d for d, e in enumerate(shape) if e == 1)}
-        if op.name == "slice":
+        if op.name == "slice" and shape:
             starts = tuple(int(self.rng.integers(max(e, 1))) for e in shape)
             counts = tuple(
                 int(self.rng.integers(e - s + 1)) for e, s in zip(shape, starts, strict=True)
@@ -150,14 +186,20 @@ def random_graph(
 ) -> tuple[Graph, list[np.ndarray]]:
     """A graph of about ``size`` statements over the whole op table, and inputs it runs on."""
     maker = GraphMaker(seed, dtypes, special)
-    ops = all_ops()
-    for _ in range(60 * size):
-        if len(maker.builder.body) >= size:
-            break
-        maker.add(maker.pick(ops))
+    by_kind: dict[str, list[Op]] = {}
+    for op in all_ops():
+        by_kind.setdefault(op.kind, []).append(op)
+    kinds = ("elementwise", "elementwise", "elementwise", *by_kind)
+    with np.errstate(all="ignore"):
+        for _ in range(60 * size):
+            if len(maker.builder.body) >= size:
+                break
+            maker.add(maker.pick(by_kind[maker.pick(kinds)]))
     values = list(maker.known)
     count = min(len(values), int(maker.rng.integers(1, 4)))
     outputs = [maker.value() for _ in range(count)]
+    floats = [v for v in values if v.dtype.is_floating_point]
+    outputs += floats[-1:]
     for value in values[::5]:
         if value.type.numel == 1 and value.type.dtype is tj.bool:
             maker.builder.guard(value, bool(maker.known[value].reshape(())), ("model.py", 99))

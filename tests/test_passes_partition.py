@@ -269,30 +269,29 @@ def test_long_graphs_keep_one_value_per_step():
     assert "tanh" not in ops(found.backward)
 
 
-def test_minimum_cut_matches_enumeration():
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        count = 6
-        edges = [
-            (a, b, int(rng.integers(1, 9)))
-            for a in range(count)
-            for b in range(count)
-            if a != b and rng.random() < 0.4
-        ]
-        network = Network(count)
-        for edge in edges:
-            network.connect(*edge)
-        side = network.sink_side(0, count - 1)
-        assert not side[0]
-        assert side[-1]
+Edges = list[tuple[int, int, int]]
 
-        def cost(sink_side: Sequence[bool]) -> int:
-            return sum(c for a, b, c in edges if not sink_side[a] and sink_side[b])
 
-        every = [
-            [False, *(bool(m >> i & 1) for i in range(count - 2)), True]
-            for m in range(1 << (count - 2))
-        ]
-        best = min(map(cost, every))
-        assert cost(side) == best
-        assert sum(side) == min(sum(s) for s in every if cost(s) == best)
+def cut_price(edges: Edges, sink_side: Sequence[bool]) -> int:
+    return sum(c for a, b, c in edges if not sink_side[a] and sink_side[b])
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_minimum_cut_matches_enumeration(seed: int):
+    rng = np.random.default_rng(seed)
+    inner = range(5)
+    edges = [
+        (a, b, int(rng.integers(1, 9)))
+        for a in range(7)
+        for b in range(7)
+        if a != b and rng.random() < 0.4
+    ]
+    network = Network(7)
+    for edge in edges:
+        network.connect(*edge)
+    side = network.sink_side(0, 6)
+    every = [[False, *(bool(m >> i & 1) for i in inner), True] for m in range(1 << len(inner))]
+    best = min(cut_price(edges, s) for s in every)
+    assert (side[0], side[-1]) == (False, True)
+    assert cut_price(edges, side) == best
+    assert sum(side) == min(sum(s) for s in every if cut_price(edges, s) == best)

@@ -47,6 +47,15 @@ from .device import device
 from .jit import CompiledFunction, compile
 from .interop import from_dlpack, from_numpy
 from .printing import get_printoptions, set_printoptions
+from .random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 from .tensor_make import as_tensor, asarray, tensor
 
 float = float32
@@ -66,6 +75,7 @@ globals().update(_PUBLISHED)
 
 __all__ = [
     "CompiledFunction",
+    "Generator",
     "Size",
     "Tensor",
     "as_tensor",
@@ -74,6 +84,7 @@ __all__ = [
     "bfloat16",
     "bool",
     "compile",
+    "default_generator",
     "device",
     "double",
     "dtype",
@@ -87,9 +98,11 @@ __all__ = [
     "from_numpy",
     "get_default_dtype",
     "get_printoptions",
+    "get_rng_state",
     "half",
     "inf",
     "inference_mode",
+    "initial_seed",
     "int",
     "int8",
     "int16",
@@ -98,14 +111,17 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "long",
+    "manual_seed",
     "nan",
     "newaxis",
     "no_grad",
     "pi",
     "promote_types",
+    "seed",
     "set_default_dtype",
     "set_grad_enabled",
     "set_printoptions",
+    "set_rng_state",
     "short",
     "tensor",
     "uint8",

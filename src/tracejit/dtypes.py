@@ -140,7 +140,7 @@ def get_default_dtype() -> DType:
     return _default
 
 
-def set_default_dtype(dtype: DType) -> None:
+def set_default_dtype(dtype: Any) -> None:
     """Set the dtype Python floats turn into; ``TypeError`` unless it is a floating point dtype.
 
     >>> import tracejit as tj

@@ -21,11 +21,7 @@ class MemoryLayout:
     type: TensorType
     strides: Shape
     aligned: bool
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Row-major without gaps."""
-        return self.strides == self.type.contiguous_strides()
+    is_contiguous: bool  # row-major without gaps
 
     def __str__(self) -> str:
         return str(self.type) if self.is_contiguous else f"{self.type} strides {self.strides}"
@@ -39,7 +35,7 @@ def intern_layout(type: TensorType, strides: Shape, aligned: bool = True) -> Mem
     key = (type.shape, type.dtype.short, strides, aligned)
     found = _interned.get(key)
     if found is None:
-        found = _interned.setdefault(key, MemoryLayout(type, strides, aligned))
+        found = _interned.setdefault(key, MemoryLayout(type, strides, aligned, strides == type.contiguous_strides()))
     return found
 
 

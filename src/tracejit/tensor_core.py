@@ -134,8 +134,8 @@ class TensorCore(ops.OperatorMixin):
             self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
         return self._array
 
-    @property  # type: ignore[override]
-    def type(self) -> Any:
+    @property
+    def type(self) -> Any:  # type: ignore[override]
         """Element type and shape as the IR spells them."""
         kind = self._type
         if kind is None:

@@ -11,6 +11,8 @@ _NAMES = {
     "detach_copy": "DetachBackward0",
     "reshape": "ViewBackward0",
     "square": "PowBackward0",
+    "take": "IndexBackward0",
+    "clamp_between": "ClampBackward1",
     "squeeze": "SqueezeBackward1",
     "pad": "ConstantPadNdBackward0",
 }

@@ -85,7 +85,8 @@ def _load_file(path: Path) -> ModuleType:
 
 def _load_module(name: str) -> ModuleType:
     sys.path.insert(0, os.getcwd())
-    return _guarded(name, lambda: importlib.import_module(name))
+    module: ModuleType = _guarded(name, lambda: importlib.import_module(name))
+    return module
 
 
 def _guarded(place: str, action: Callable[[], Any]) -> Any:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import config
-from ..dtypes import DType
+from ..dtypes import DType, float64, int64
 from ..errors import describe_line
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.fusion import FINAL, FULL, ROW, Group, root
+from ..passes.fusion import FINAL, FULL, ROW, Group, picks_from_row, root
 from . import scalar
 from .nest import Access, Layout, Nest, build_nest, index_source
 
@@ -194,16 +194,12 @@ class Writer:
         index = self.address(access, self.names[value])
         start, step = attributes["start"], attributes["step"]
         if isinstance(start, float) or isinstance(step, float):
-            from ..dtypes import float64
-
             wide = f"({self.literal(float(start), float64)} + float64({index}) * {self.literal(float(step), float64)})"
             return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
         wide = f"({self.number_literal(start)} + ({index}) * {self.number_literal(step)})"
         return wide if dtype.short == "i64" else scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
 
     def number_literal(self, value: int) -> str:
-        from ..dtypes import int64
-
         return self.literal(int(value), int64)
 
     # --- values -------------------------------------------------------------------------------------------------
@@ -238,7 +234,8 @@ class Writer:
             if any(top in scope for scope in scopes):
                 stack.pop()
                 continue
-            missing = [o for o in map(self.origin, top.value_operands) if self.must_compute(o, scopes)]
+            operands = top.value_operands[1:] if picks_from_row(top) else top.value_operands
+            missing = [o for o in map(self.origin, operands) if self.must_compute(o, scopes)]
             if missing:
                 stack.extend(reversed(missing))
                 continue
@@ -254,12 +251,29 @@ class Writer:
 
     def emit(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         assert not isinstance(value.op, Reduction), f"{value} is not available here"
+        if picks_from_row(value):
+            self.pick(value, scopes, indent)
+            return
         compute = _compute_dtypes(value)
         operands = [
             self.operand(x, scopes, indent, dtype) for x, dtype in zip(value.operands, compute, strict=True)
         ]
         expression = scalar.elementwise_expression(value, operands)
         self.define(value, expression, scopes[0], indent, describe(value))
+
+    def pick(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
+        """Evaluate a row's expression at one computed position; a position outside the row ends the program."""
+        row, index = value.value_operands
+        (axis,) = self.nest.reduced
+        position = self.fresh()
+        number = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
+        self.text.add(indent, f"{position} = {number}")
+        self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {self.extent(axis)}):")
+        self.text.add(indent + 1, "return 1")
+        self.variables[axis] = position
+        there = self.value(row, [{}, *scopes], indent)
+        del self.variables[axis]
+        self.define(value, there, scopes[0], indent, describe(value))
 
     def write(self, value: Value, text: str, indent: int) -> None:
         """Store an output at the current point."""

@@ -48,9 +48,16 @@ class Builder:
         operands: Sequence[Value | Scalar],
         attributes: Mapping[str, Any],
         line: tuple[str, int] | None = None,
+        occurrence: int = 0,
     ) -> Value:
-        """The value of ``op`` on ``operands``, written down unless an equal one is already there."""
+        """The value of ``op`` on ``operands``, written down unless an equal one is already there.
+
+        Statements of different ``occurrence`` stay apart: gradients of equal computations are summed in the order of
+        the eager tape, which matters to the last bit.
+        """
         key = _statement_key(op, operands, attributes)
+        if occurrence:
+            key = (*key, "occurrence", occurrence)
         known = self._known.get(key)
         if known is not None:
             return known
@@ -73,8 +80,9 @@ class Builder:
         """Write ``value`` itself down (its operands are here already), unless an equal one is there."""
         assert value.op is not None
         key = _statement_key(value.op, value.operands, value.attributes)
-        known = self._known.setdefault(key, value)
-        if known is value:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = value
             self.body.append(value)
         return known
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import ArgumentValueError, TracejitError, describe_line
 from ..ops.table import Op
 from ..types import Scalar
@@ -89,14 +91,18 @@ def _walk(
     check_guards: bool,
 ) -> list[Any]:
     known: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
-    for statement in graph.body:
-        if isinstance(statement, Guard):
-            if check_guards:
-                found = item(known[statement.value])
-                if not same_number(found, statement.expected):
-                    raise GuardFailed(statement, found)
-            continue
-        assert statement.op is not None
-        operands = [known[x] if isinstance(x, Value) else x for x in statement.operands]
-        known[statement] = evaluate(statement.op, operands, dict(statement.attributes))
+    with np.errstate(all="ignore"):  # NaN and infinities are results like any other
+        for statement in graph.body:
+            if isinstance(statement, Guard):
+                if check_guards:
+                    _check_guard(statement, item(known[statement.value]))
+                continue
+            assert statement.op is not None
+            operands = [known[x] if isinstance(x, Value) else x for x in statement.operands]
+            known[statement] = evaluate(statement.op, operands, dict(statement.attributes))
     return [known[v] for v in graph.outputs]
+
+
+def _check_guard(guard: Guard, found: Scalar) -> None:
+    if not same_number(found, guard.expected):
+        raise GuardFailed(guard, found)

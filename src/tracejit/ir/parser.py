@@ -320,7 +320,7 @@ class _Parser:
         kinds = [x.type if isinstance(x, Value) else x for x in operands]
         try:
             found = op.infer(kinds, attributes)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever the op says about its operands
             reason = getattr(error, "summary", str(error))
             self.fail(f"{op.name} refuses this: {reason}", op_token)
         if found != said:

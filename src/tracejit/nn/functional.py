@@ -32,6 +32,8 @@ _NAMES = (
     *("softmax", "softmin", "log_softmax", "layer_norm", "rms_norm", "group_norm", "batch_norm"),
     *("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div"),
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_similarity"),
+    *("poisson_nll_loss", "gaussian_nll_loss", "cosine_embedding_loss", "margin_ranking_loss"),
+    *("hinge_embedding_loss", "triplet_margin_loss", "pairwise_distance", "instance_norm"),
     *("scaled_dot_product_attention", "conv1d", "conv2d", "conv3d"),
 )
 

@@ -10,6 +10,11 @@ from ..dtypes import DType
 from ..errors import DtypeError
 from .table import OperandInfo
 
+
+class UnsupportedDtype(DtypeError, NotImplementedError):
+    """An op that has no meaning for an element type."""
+
+
 Infos = tuple[OperandInfo, ...]
 Promoted = tuple[tuple[DType, ...], DType]
 
@@ -24,8 +29,8 @@ def numeric(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Like :func:`same`, and refuses bool."""
     common = dtypes.result_type_of(infos)
     if common is dtypes.bool_:
-        raise DtypeError(
-            f"{op.name} is not supported for bool tensors; convert with .to(dtype) first"
+        raise UnsupportedDtype(
+            f'"{op.name}" not implemented for {common.title!r}', "Convert with .to(dtype) first."
         )
     return (common,) * len(infos), common
 
@@ -42,7 +47,7 @@ def floats_only(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promote
     """Floating point operands only."""
     common = dtypes.result_type_of(infos)
     if not common.is_floating_point:
-        raise DtypeError(f"{op.name}: expected a floating point tensor, got {common.name}")
+        raise UnsupportedDtype(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common
 
 
@@ -61,9 +66,7 @@ def bitwise(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Bools and integers only."""
     common = dtypes.result_type_of(infos)
     if common.is_floating_point:
-        raise DtypeError(
-            f'"{op.name}" not implemented for {common.name}; it takes bool and integer tensors'
-        )
+        raise UnsupportedDtype(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common
 
 
@@ -86,5 +89,5 @@ def shift(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Integers only."""
     common = dtypes.result_type_of(infos)
     if common.category != "int":
-        raise DtypeError(f'"{op.name}" not implemented for {common.name}; it takes integer tensors')
+        raise UnsupportedDtype(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common

@@ -47,6 +47,7 @@ __all__ = [
     "all_ops",
     "contraction",
     "convert_scalar",
+    "declare",
     "elementwise",
     "function",
     "indexing",
@@ -165,6 +166,13 @@ def indexing(
     return lambda function: _register(
         Indexing, function, grad, infer_type=infer, samples=tuple(samples), dynamic=dynamic
     )
+
+
+def declare(
+    cls: type[Op], *, grad: Grad = None, **fields: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an op of any kind."""
+    return lambda function: _register(cls, function, grad, **fields)
 
 
 def source(

@@ -72,7 +72,7 @@ def log1p(x: Array) -> Array:
 
 @elementwise(
     "logaddexp(x, y)",
-    promotion=p.to_float,
+    promotion=p.floats_only,
     grad={
         "x": lambda g, x, out: g * _weight(x, out),
         "y": lambda g, y, out: g * _weight(y, out),
@@ -227,7 +227,7 @@ def atan2(x: Array, y: Array) -> Array:
 
 @elementwise(
     None,
-    promotion=p.to_float,
+    promotion=p.floats_only,
     grad={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
     domain=POSITIVE,
 )

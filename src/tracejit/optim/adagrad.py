@@ -69,6 +69,7 @@ class Adagrad(Optimizer):
             "initial_accumulator_value": initial_accumulator_value,
             "eps": eps,
             "maximize": maximize,
+            "fused": fused,
         }
         super().__init__(params, defaults)
         for group in self.param_groups:
@@ -91,7 +92,7 @@ class Adagrad(Optimizer):
         states = [(self._slot(p, "sum", start),) for p in params]
         grads: list[Any] = [p._grad for p in params]
         flags = {"decay": group["weight_decay"] != 0, "maximize": bool(group["maximize"])}
-        update(adagrad, params, grads, states, hyper, **flags)
+        update(adagrad, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
 
     def _scalars(self, group: ParamGroup, step: Any) -> tuple[Any, ...]:
         lr = self._hyper(group, "lr") / (1.0 + (step - 1.0) * self._hyper(group, "lr_decay"))

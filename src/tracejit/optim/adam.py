@@ -85,6 +85,7 @@ class Adam(Optimizer):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
+            "fused": fused,
         }
         super().__init__(params, defaults)
 
@@ -97,11 +98,18 @@ class Adam(Optimizer):
 
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
         names = ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ())
-        hyper = [self._scalars(group, self._next_step(p)) for p in params]
+        scalars: dict[Any, tuple[Any, ...]] = {}
+        hyper = []
+        for parameter in params:
+            step = self._next_step(parameter)
+            if step not in scalars:
+                scalars[step] = self._scalars(group, step)
+            hyper.append(scalars[step])
         states = [tuple(self._slot(p, name) for name in names) for p in params]
         grads: list[Any] = [p._grad for p in params]
         decay = ("decoupled" if self._decoupled else "coupled") if group["weight_decay"] else "none"
-        update(adam, params, grads, states, hyper, decay=decay, maximize=bool(group["maximize"]))
+        flags = {"decay": decay, "maximize": bool(group["maximize"])}
+        update(adam, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
 
     def _scalars(self, group: ParamGroup, step: Any) -> tuple[Any, ...]:
         """What the rule needs besides tensors, in double precision."""

@@ -30,12 +30,18 @@ _SCALAR = TensorType((), dtypes.float64)
 
 @dataclass(eq=False)
 class FusedUpdate:
-    """The step of one group of parameters: its program, and which scalars it takes as inputs."""
+    """The step of one group of parameters: its program, and which scalars it takes as inputs.
 
-    scalars: list[tuple[float, ...]]
-    varying: frozenset[tuple[int, int]]
+    ``owners`` maps every parameter to the row of scalars it uses (parameters that started together share one).
+    """
+
+    rows: list[tuple[float, ...]]
+    owners: tuple[int, ...]
+    varying: tuple[tuple[int, int], ...] = ()
     program: Program | None = None
     in_place: tuple[bool, ...] = ()
+    buffer: Any = None
+    inputs: tuple[Tensor, ...] = ()
 
 
 _updates: dict[Any, FusedUpdate] = {}
@@ -51,52 +57,55 @@ def update_fused(
 ) -> bool:
     """Run the step as one program; False at the first call of a kind, which only notes the scalars."""
     tensors = [t for p, g, state in zip(params, grads, states, strict=True) for t in (p, *state, g)]
-    layouts = tuple(layout_of(t) for t in tensors)
-    if not all(layout.is_contiguous and layout.aligned for layout in layouts):
-        return False
-    key = (rule, tuple(sorted(flags.items())), tuple(map(len, states)), layouts)
+    layouts = tuple([t._layout or layout_of(t) for t in tensors])
+    for layout in layouts:
+        if not (layout.is_contiguous and layout.aligned):
+            return False
+    rows: dict[tuple[float, ...], int] = {}
+    owners = tuple([rows.setdefault(h, len(rows)) for h in hyper])
+    key = (rule, tuple(flags.items()), owners, layouts)
     found = _updates.get(key)
     if found is None:
         while len(_updates) >= MAX_PROGRAMS:
             _updates.pop(next(iter(_updates)))
-        _updates[key] = FusedUpdate(list(hyper), frozenset())
+        _updates[key] = FusedUpdate(list(rows), owners)
         return False
-    changed = _changed(found, hyper)
-    if found.program is None or not changed <= found.varying:
-        found = _updates[key] = _build(rule, layouts, states, hyper, flags, found.varying | changed)
-    _run(found, tensors, states, hyper)
+    varying = _varying(found, list(rows))
+    if found.program is None or len(varying) > len(found.varying):
+        found = _updates[key] = _build(rule, layouts, states, list(rows), owners, flags, varying)
+    _run(found, tensors, states, list(rows))
     return True
 
 
-def _changed(known: FusedUpdate, hyper: Sequence[tuple[float, ...]]) -> frozenset[tuple[int, int]]:
-    return frozenset(
-        (i, j)
-        for i, (old, new) in enumerate(zip(known.scalars, hyper, strict=True))
-        if old != new
-        for j, (a, b) in enumerate(zip(old, new, strict=True))
-        if a != b
-    )
+def _varying(known: FusedUpdate, rows: Sequence[tuple[float, ...]]) -> tuple[tuple[int, int], ...]:
+    """The scalars that are inputs of the program, or must become so because they changed."""
+    found = set(known.varying)
+    for i, (old, new) in enumerate(zip(known.rows, rows, strict=True)):
+        if old != new:
+            found.update((i, j) for j, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
+    return tuple(sorted(found))
 
 
 def _build(
     rule: Callable[..., Any],
     layouts: Sequence[MemoryLayout],
     states: Sequence[tuple[Tensor, ...]],
-    hyper: Sequence[tuple[float, ...]],
+    rows: list[tuple[float, ...]],
+    owners: tuple[int, ...],
     flags: dict[str, Any],
-    varying: frozenset[tuple[int, int]],
+    varying: tuple[tuple[int, int], ...],
 ) -> FusedUpdate:
     """Write the rule down for every parameter and plan it as one program."""
     builder = Builder("optimizer_step")
     inputs = [builder.input(f"t{i}", layout.type) for i, layout in enumerate(layouts)]
-    scalars = {at: builder.input(f"h{at[0]}_{at[1]}", _SCALAR) for at in sorted(varying)}
+    scalars = {at: builder.input(f"h{at[0]}_{at[1]}", _SCALAR) for at in varying}
     outputs: list[Value] = []
     overwrite: dict[int, int] = {}
     first = 0
     with builder.writing():
-        for i, state in enumerate(states):
+        for owner, state in zip(owners, states, strict=True):
             own = inputs[first : first + len(state) + 2]
-            h = tuple(scalars.get((i, j), x) for j, x in enumerate(hyper[i]))
+            h = tuple(scalars.get((owner, j), x) for j, x in enumerate(rows[owner]))
             for position, new in enumerate(_new_values(rule, own, h, flags)):
                 overwrite[len(outputs)] = first + position
                 outputs.append(new)
@@ -105,7 +114,9 @@ def _build(
     strides = [layout.strides for layout in layouts] + [()] * len(scalars)
     plan = make_plan(graph, strides, overwrite)
     in_place = tuple(slot.kind == "input" for slot in plan.output_slots)
-    return FusedUpdate(list(hyper), varying, Program(plan), in_place)
+    buffer = np.zeros(len(varying))
+    cells = tuple(Tensor._wrap(buffer[i : i + 1].reshape(())) for i in range(len(varying)))
+    return FusedUpdate(rows, owners, varying, Program(plan), in_place, buffer, cells)
 
 
 def _new_values(
@@ -124,17 +135,17 @@ def _run(
     found: FusedUpdate,
     tensors: Sequence[Tensor],
     states: Sequence[tuple[Tensor, ...]],
-    hyper: Sequence[tuple[float, ...]],
+    rows: Sequence[tuple[float, ...]],
 ) -> None:
     """Run the program and count the writes."""
     assert found.program is not None
-    extra = [Tensor._wrap(np.array(hyper[i][j])) for i, j in sorted(found.varying)]
-    results = found.program.run(*tensors, *extra)
+    for cell, (i, j) in enumerate(found.varying):
+        found.buffer[cell] = rows[i][j]
+    results = found.program.run(*tensors, *found.inputs)
     first = 0
     number = 0
     for state in states:
-        for position in range(len(state) + 1):
-            target = tensors[first + position]
+        for target in tensors[first : first + len(state) + 1]:
             if not found.in_place[number]:
                 result = results[number]
                 array = result.array if hasattr(result, "ptr") else result

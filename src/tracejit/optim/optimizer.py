@@ -39,7 +39,7 @@ class Optimizer:
         self.param_groups: list[ParamGroup] = []
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
-        self._steps = 0
+        self._stepped = False
         self._changes = 0
         groups = list(params)
         if not groups:
@@ -97,7 +97,8 @@ class Optimizer:
                 params = [p for p in group["params"] if p._grad is not None]
                 if params:
                     self._update_group(group, params)
-        self._steps += 1
+        if not self._stepped:  # a counter would be new state at every step
+            self._stepped = True
         for hook in tuple(self._post_hooks.values()):
             hook(self, (closure,), {})
         return loss

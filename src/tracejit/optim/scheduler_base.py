@@ -49,7 +49,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch, or to ``epoch``, and set the learning rates."""
-        if self._step_count == 1 and self.optimizer._steps == 0:
+        if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
                 "`optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the "

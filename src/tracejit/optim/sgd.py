@@ -75,6 +75,7 @@ class SGD(Optimizer):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
             "maximize": maximize,
+            "fused": fused,
         }
         super().__init__(params, defaults)
 
@@ -113,4 +114,4 @@ class SGD(Optimizer):
         with_momentum = group["momentum"] != 0
         states = [(self._slot(p, "momentum_buffer"),) if with_momentum else () for p in params]
         grads: list[Any] = [p._grad for p in params]
-        update(sgd, params, grads, states, [h] * len(params), **flags)
+        update(sgd, params, grads, states, [h] * len(params), **flags, fused=bool(group["fused"]))

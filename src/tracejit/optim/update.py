@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import config, dtypes
 from ..modes import MODES
 from ..ops.elementwise import cast
 from ..tensor import Tensor
@@ -29,12 +29,20 @@ def update(
     grads: Sequence[Tensor],
     states: Sequence[tuple[Tensor, ...]],
     hyper: Sequence[tuple[Any, ...]],
+    *,
+    fused: bool = False,
     **flags: Any,
 ) -> None:
     """Replace every parameter and its state tensors in place by what ``rule`` makes of them.
 
-    ``hyper`` holds per parameter the rule's scalars: Python floats, or 0-d tensors while recording.
+    ``hyper`` holds per parameter the rule's scalars: Python floats, or 0-d tensors while recording. With ``fused`` the
+    whole step is one program of compiled kernels, with the same numbers.
     """
+    if fused and MODES.recorder is None and not config.disabled:
+        from .fused import update_fused
+
+        if update_fused(rule, params, grads, states, hyper, flags):
+            return
     run = _on_arrays if MODES.recorder is None else _on_tensors
     with np.errstate(all="ignore"):
         for p, g, state, h in zip(params, grads, states, hyper, strict=True):

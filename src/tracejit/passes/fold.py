@@ -29,9 +29,9 @@ import numpy as np
 
 from ..ir.graph import Graph, Value
 from ..ops.source import full
-from ..ops.table import Elementwise, Movement, Reduction, convert_scalar, operand_info
+from ..ops.table import Elementwise, Reduction, convert_scalar, operand_info
 from ..types import Scalar, TensorType
-from .rewrite import Operand, Rewriter, Rules
+from .rewrite import Operand, Rewriter, Rules, is_view
 
 
 def fold(graph: Graph) -> Graph:
@@ -81,10 +81,9 @@ def _full(rewriter: Rewriter, value: Value, number: Scalar) -> Value:
 
 def _elementwise(rewriter: Rewriter, value: Value) -> Value | None:
     """An elementwise op of constants only."""
-    if not isinstance(value.op, Elementwise):
-        return None
+    assert value.op is not None
     numbers = [constant(x) for x in value.operands]
-    if any(n is None for n in numbers):
+    if None in numbers:
         return None
     arrays = [
         _element(x.type, n) if isinstance(x, Value) else x  # type: ignore[arg-type]
@@ -99,15 +98,14 @@ def _elementwise(rewriter: Rewriter, value: Value) -> Value | None:
 
 def _plain_number(rewriter: Rewriter, value: Value) -> Value | None:
     """A constant beside a tensor becomes a Python number where neither type nor shape depends on it."""
-    if not isinstance(value.op, Elementwise) or len(value.operands) < 2:
+    assert value.op is not None
+    if len(value.value_operands) < 2:  # nothing would be left
         return None
     for position, operand in enumerate(value.operands):
         number = constant(operand) if isinstance(operand, Value) else None
         if number is None:
             continue
         operands = (*value.operands[:position], number, *value.operands[position + 1 :])
-        if not any(isinstance(x, Value) for x in operands):
-            continue
         if _same_types(value, operands):
             return rewriter.write(value.op, operands, value.line, **value.attributes)
     return None
@@ -132,7 +130,7 @@ def _info(operand: Operand) -> Any:
 
 def _view(rewriter: Rewriter, value: Value) -> Value | None:
     """A view of a constant is a constant of another shape."""
-    if not isinstance(value.op, Movement) or not value.op.is_view:
+    if not is_view(value):
         return None
     number = constant(value.operands[0])
     return None if number is None else _full(rewriter, value, number)
@@ -140,8 +138,7 @@ def _view(rewriter: Rewriter, value: Value) -> Value | None:
 
 def _reduction(rewriter: Rewriter, value: Value) -> Value | None:
     """A reduction of a constant, where no rounding depends on the order of summation."""
-    if not isinstance(value.op, Reduction):
-        return None
+    assert isinstance(value.op, Reduction)
     x = value.value_operands[0]
     number = constant(x)
     if number is None or x.type.numel == 0:
@@ -173,4 +170,8 @@ def _sums_exactly(number: Scalar, count: int, kind: TensorType) -> bool:
 #: Magnitudes far from the subnormal range, where powers of two add up exactly.
 _ORDINARY = tuple(2.0**k for k in range(-12, 13))
 
-RULES: Rules = {"": (_elementwise, _plain_number, _view, _reduction)}
+RULES: Rules = {
+    "elementwise": (_elementwise, _plain_number),
+    "movement": (_view,),
+    "reduction": (_reduction,),
+}

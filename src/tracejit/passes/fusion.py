@@ -105,6 +105,16 @@ def _ones_dropped(shape: Shape) -> Shape:
     return tuple(e for e in shape if e != 1)
 
 
+def picks_from_row(value: Value) -> bool:
+    """A gather of one element along a dimension."""
+    if value.op is None or value.op.name != "gather":
+        return False
+    x, index = value.value_operands
+    dim = value.attributes["dim"]
+    rest = tuple(1 if d == dim else e for d, e in enumerate(x.type.shape))
+    return index.type.shape == rest
+
+
 def through_view(value: Value, dims: Dims) -> Dims | None:
     """Axes of a renaming view from those of its operand."""
     assert value.op is not None
@@ -185,7 +195,10 @@ class Fuser:
         for value in self.graph.values:
             if is_view(value) or is_free(value):
                 continue
-            if not self.fusible(value):
+            if picks_from_row(value):
+                if not self.join(value):
+                    self.where[value] = self.new_step(Call(value), self.needs_of(value.value_operands))
+            elif not self.fusible(value):
                 self.where[value] = self.new_step(Call(value), self.needs_of(value.value_operands))
             elif not self.join(value):
                 self.start(value)
@@ -237,6 +250,8 @@ class Fuser:
             return False
         if isinstance(value.op, Reduction):
             return self.admit_reduction(group, value, operands[0])
+        if picks_from_row(value):
+            return self.admit_pick(group, value, operands)
         return self.admit_elementwise(group, value, operands)
 
     def inside(self, group: Group, value: Value) -> bool:
@@ -313,6 +328,19 @@ class Fuser:
         if level == ROW and axes == frozenset(group.kept) and axes and not group.is_column:
             return self.accept(group, value, kept_dims, FINAL, [operand])
         return False
+
+    def admit_pick(
+        self, group: Group, value: Value, operands: list[tuple[Value, Dims | None]]
+    ) -> bool:
+        """One element per row, at a computed position: the row's expression evaluated there."""
+        (x, dims), (index, _) = operands
+        if dims is None or group.level.get(root(x)) != FULL or group.is_column:
+            return False
+        dim = value.attributes["dim"]
+        if group.reduced != frozenset({dims[dim]}) or self.operand_level(group, index) not in (None, ROW):
+            return False
+        picked = tuple(None if d == dim else a for d, a in enumerate(dims))
+        return self.accept(group, value, picked, ROW, [operands[1]])
 
     def undo(self, group: Group) -> bool:
         group.reduced = None

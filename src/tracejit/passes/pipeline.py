@@ -45,9 +45,10 @@ def run_passes(
 ) -> Graph:
     """``graph`` after every pass, in order.
 
-    ``final=False`` for a graph that will still be differentiated. ``timings`` receives the seconds each pass took, added
-    to what is there. ``check`` (the verifier, in tests) is called on the result of every pass. With
-    ``TRACEJIT_DUMP=DIR`` every stage is written to ``DIR/<graph name>/NN_<pass>.txt``.
+    ``final=False`` for a graph that will still be differentiated; gradients agree with eager execution to the bit only
+    if differentiation comes first, since merging equal values merges their gradients. ``timings`` receives the seconds
+    each pass took, added to what is there. ``check`` (the verifier, in tests) is called on the result of every pass.
+    With ``TRACEJIT_DUMP=DIR`` every stage is written to ``DIR/<graph name>/NN_<pass>.txt``.
 
     >>> from tracejit.ir import parse, verify
     >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = mul(x, 1) %1: f32[2] = exp(%0) return %1 }")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..ir.builder import Builder
+from ..ir.builder import Builder, mapped
 from ..ir.graph import Graph, Guard, Value
 from ..ops.table import Movement, Op, lookup
 from ..types import Scalar
@@ -24,12 +24,12 @@ Rules = Mapping[str, Sequence[Rule]]
 
 
 class Rewriter:
-    """Writes values into a new graph, simplified by ``rules`` (those under ``""`` apply to every op)."""
+    """Writes values into a new graph, simplified by ``rules`` (by name of the op, then of its kind)."""
 
     def __init__(self, name: str, rules: Rules) -> None:
         self.builder = Builder(name)
         self.rules = rules
-        self.general = tuple(rules.get("", ()))
+        self._by_op: dict[Op, tuple[Rule, ...]] = {}
 
     def write(
         self, op: Op | str, operands: Sequence[Operand], /, line: Line = None, **attributes: Any
@@ -42,33 +42,29 @@ class Rewriter:
 
     def _simplified(self, value: Value) -> Value:
         assert value.op is not None
-        for rule in (*self.rules.get(value.op.name, ()), *self.general):
+        for rule in self._rules_for(value.op):
             found = rule(self, value)
             if found is not None:
                 assert found.type == value.type, f"{value.op.name}: {value.type} to {found.type}"
                 return found
-        return self.builder.emit(value.op, value.operands, value.attributes, value.line)
+        return self.builder.insert(value)
+
+    def _rules_for(self, op: Op) -> tuple[Rule, ...]:
+        found = self._by_op.get(op)
+        if found is None:
+            found = self._by_op[op] = (*self.rules.get(op.name, ()), *self.rules.get(op.kind, ()))
+        return found
 
     def run(self, graph: Graph) -> Graph:
         """``graph`` with every statement written again."""
-        mapping: dict[Value, Value] = {}
-        for value in graph.inputs:
-            mapping[value] = self.builder.input(value.name, value.type)
+        mapping: dict[Value, Value] = {v: v for v in graph.inputs}
+        self.builder.inputs.extend(graph.inputs)
         for statement in graph.body:
             if isinstance(statement, Guard):
                 expected = statement.expected
                 self.builder.guard(mapping[statement.value], expected, statement.line)
-                continue
-            operands = tuple(mapping[x] if isinstance(x, Value) else x for x in statement.operands)
-            mapping[statement] = self._simplified(
-                Value(
-                    statement.type,
-                    statement.op,
-                    operands,
-                    statement.attributes,
-                    line=statement.line,
-                )
-            )
+            else:
+                mapping[statement] = self._simplified(mapped(statement, mapping))
         return self.builder.finish(_outputs(graph, mapping, self.builder))
 
 

@@ -19,8 +19,8 @@ After (and after :mod:`tracejit.passes.dead_code`)::
     }
 
 A rule is kept only if both sides give the same bits for every operand (NaN counts as one value). What looks like an
-identity and is none: ``x + 0`` (turns -0.0 into 0.0), ``x - x`` and ``x * 0`` (NaN), ``-(a - b)`` (zeros), ``not a < b``
-(NaN). Rules for views are in :mod:`tracejit.passes.simplify_views`.
+identity and is none: ``x + 0`` (turns -0.0 into 0.0), ``x - x`` and ``x * 0`` (NaN), ``-(a - b)`` (zeros), and
+``not a < b`` (NaN). Rules for views are in :mod:`tracejit.passes.simplify_views`.
 """
 
 from __future__ import annotations

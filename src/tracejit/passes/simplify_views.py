@@ -6,7 +6,7 @@ No value changes: views only rename positions. Part of :mod:`tracejit.passes.sim
 from __future__ import annotations
 
 from ..ir.graph import Value
-from ..ops.table import Elementwise, Reduction
+from ..ops.table import Reduction
 from ..types import Shape
 from .rewrite import Rewriter, Rules
 
@@ -88,7 +88,8 @@ def _before_expand(rewriter: Rewriter, value: Value) -> Value | None:
     For an elementwise op with one value operand. Python numbers stay weak beside a 0-d operand, so the dtype is
     checked: ``expand(x) * 2.0`` of integers keeps its place if a 0-d ``x`` promoted otherwise.
     """
-    if not isinstance(value.op, Elementwise) or len(value.value_operands) != 1:
+    assert value.op is not None
+    if len(value.value_operands) != 1:
         return None
     if value.op.name == "clone":  # made so that an output has memory for all its elements
         return None
@@ -106,8 +107,7 @@ def _before_expand(rewriter: Rewriter, value: Value) -> Value | None:
 
 def _reduction_of_single_elements(rewriter: Rewriter, value: Value) -> Value | None:
     """A reduction along extents of one only changes the shape; a sum also turns -0.0 into 0.0, as ``x + 0.0`` does."""
-    if not isinstance(value.op, Reduction):
-        return None
+    assert isinstance(value.op, Reduction)
     x = value.value_operands[0]
     dims: Shape = value.attributes["dims"]
     if x.type.dtype is not value.type.dtype or any(x.type.shape[d] != 1 for d in dims):
@@ -128,5 +128,6 @@ VIEW_RULES: Rules = {
     "squeeze": (_identity, _undone),
     "unsqueeze": (_identity, _undone),
     "slice": (_identity_slice, _composed_slice),
-    "": (_before_expand, _reduction_of_single_elements),
+    "elementwise": (_before_expand,),
+    "reduction": (_reduction_of_single_elements,),
 }

@@ -379,7 +379,7 @@ def overwrites(
     for position, source in wanted.items():
         value, target = graph.outputs[position], graph.inputs[source]
         maker = next((g for g in schedule.groups if value in g.dims), None)
-        if maker is None or value in found or target in found.values():
+        if maker is None or value in found or target in set(found.values()):
             continue
         if _same_points(maker, value, target, layouts) and all(r is maker for r in readers.get(target, ())):
             found[value] = target

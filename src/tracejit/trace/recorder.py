@@ -123,6 +123,7 @@ class Recorder:
         self.keys: dict[int, tuple[Any, Tensor, Value]] = {}
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
+        self.occurrences: dict[Any, int] = {}
         self.written: dict[int, Tensor] = {}
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
@@ -152,9 +153,16 @@ class Recorder:
             value = self.emit(op, (value,), attributes)
         return value
 
-    def emit(self, op: Op, operands: Sequence[Value | Scalar], attributes: dict[str, Any]) -> Value:
-        """Write one op down at the user's current line."""
-        value = self.builder.emit(op, operands, attributes, _user_line())
+    def emit(
+        self, op: Op, operands: Sequence[Value | Scalar], attributes: dict[str, Any], tracked: bool = False
+    ) -> Value:
+        """Write one op down at the user's current line; on the tape, equal computations stay apart."""
+        occurrence = 0
+        if tracked:
+            key = (op.name, operands[0] if operands else None, repr(operands[1:]), repr(attributes))
+            occurrence = self.occurrences.get(key, 0)
+            self.occurrences[key] = occurrence + 1
+        value = self.builder.emit(op, operands, attributes, _user_line(), occurrence)
         self.path.setdefault(value)
         return value
 
@@ -179,7 +187,7 @@ class Recorder:
             self.value_of(out)
             return
         values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
-        value = self.emit(op, values, attributes)
+        value = self.emit(op, values, attributes, out._requires_grad)
         tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
         if tracked and not out._requires_grad and value.type.dtype.is_floating_point and op.differentiable:
             value = self.emit(elementwise.detach_copy, (value,), {})

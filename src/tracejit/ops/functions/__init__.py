@@ -14,6 +14,7 @@ from . import (
     matrices,
     normalization,
     reductions,
+    sampling,
     shaping,
     subscript,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "matrices",
     "normalization",
     "reductions",
+    "sampling",
     "shaping",
     "subscript",
 ]

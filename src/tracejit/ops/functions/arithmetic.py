@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import bool_, float64
+from ...dtypes import bool_, float64, get_default_dtype
 from ...errors import ArgumentValueError
 from .. import comparison as c
 from .. import elementwise as e
@@ -329,8 +329,10 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     tensor([0., 0.])
     """
     zero = c.logical_and(c.eq(input, 0), c.logical_not(c.isnan(other)))
-    safe = e.where(zero, 1.0, other)
-    return e.mul(input, t.log(safe))
+    dtype = promoted(input, other)
+    dtype = dtype if dtype.is_floating_point else get_default_dtype()
+    wide = [as_type(x, dtype) if is_tensor(x) else x for x in (input, other)]
+    return e.mul(wide[0], t.log(e.where(zero, 1.0, wide[1])))
 
 
 @function()

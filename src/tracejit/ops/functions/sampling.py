@@ -1,0 +1,488 @@
+"""Random tensors: rand, randn, randint, bernoulli, multinomial, dropout and the in-place fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import dtypes
+from ...device import check_device
+from ...dtypes import DType
+from ...errors import ArgumentValueError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import ordering as o
+from .. import random as source
+from .. import reduction as r
+from .. import shapes
+from .. import transcendental as t
+from ..keys import next_key
+from ..table import METHODS, function
+from .common import Number, Tensor, as_type, check_tensor, constant, is_tensor, shape_of
+from .factories import made
+
+
+def draw_uniform(shape: tuple[int, ...], dtype: DType, generator: Any) -> Tensor:
+    """One draw of uniform numbers in [0, 1)."""
+    key, index = next_key(generator)
+    return source.random_uniform(key, index=index, shape=shape, dtype=dtype)
+
+
+def draw_normal(shape: tuple[int, ...], dtype: DType, generator: Any) -> Tensor:
+    """One draw of standard normal numbers."""
+    key, index = next_key(generator)
+    return source.random_normal(key, index=index, shape=shape, dtype=dtype)
+
+
+def draw_integers(
+    shape: tuple[int, ...], low: int, high: int, dtype: DType, generator: Any
+) -> Tensor:
+    """One draw of integers in [low, high)."""
+    key, index = next_key(generator)
+    bits = source.random_bits(key, index=index, shape=shape)
+    inside = e.remainder(bits, high - low) if high - low < 1 << 63 else bits
+    return as_type(e.add(inside, low) if low else inside, dtype)
+
+
+def _sized(sizes: tuple[Any, ...], dtype: Any, device: Any) -> tuple[tuple[int, ...], DType]:
+    check_device(device)
+    shape = shapes.size_arguments(sizes) if sizes else ()
+    if any(extent < 0 for extent in shape):
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
+        )
+    return shape, dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+
+
+@function(method=False)
+def rand(
+    *size: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uniform numbers in [0, 1).
+
+    Raises ``RuntimeError`` for integer dtypes and negative sizes.
+
+    >>> import tracejit as tj
+    >>> x = tj.rand(1000)
+    >>> bool(((x >= 0) & (x < 1)).all())
+    True
+    """
+    shape, kind = _sized(size, dtype, device)
+    return made(draw_uniform(shape, kind, generator), requires_grad)
+
+
+@function(method=False)
+def randn(
+    *size: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Standard normal numbers.
+
+    >>> import tracejit as tj
+    >>> tj.randn(2, 3).shape
+    tracejit.Size([2, 3])
+    """
+    shape, kind = _sized(size, dtype, device)
+    return made(draw_normal(shape, kind, generator), requires_grad)
+
+
+@function(method=False)
+def randint(
+    low: int,
+    high: Any = None,
+    size: Sequence[int] | None = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Integers in [low, high), or ``randint(high, size)`` from zero; int64 unless ``dtype`` says otherwise.
+
+    Raises ``RuntimeError`` when the range is empty.
+
+    >>> import tracejit as tj
+    >>> x = tj.randint(2, 5, (100,))
+    >>> int(x.min()) >= 2, int(x.max()) < 5
+    (True, True)
+    """
+    if size is None:
+        low, high, size = 0, low if not isinstance(high, int) else low, high
+    if low >= high:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    shape, kind = _sized((size,), dtypes.int64 if dtype is None else dtype, device)
+    return made(draw_integers(shape, int(low), int(high), kind, generator), requires_grad)
+
+
+@function(method=False)
+def randperm(
+    n: int, *, generator: Any = None, dtype: Any = dtypes.int64, device: Any = None
+) -> Tensor:
+    """The integers 0 to ``n - 1`` in random order.
+
+    >>> import tracejit as tj
+    >>> tj.randperm(5).sort().values
+    tensor([0, 1, 2, 3, 4])
+    """
+    (size,), kind = _sized((n,), dtype, device)
+    key, index = next_key(generator)
+    bits = source.random_bits(key, index=index, shape=(size,))
+    return as_type(o.argsort(bits, dim=0, descending=False), kind)
+
+
+def _like(name: str, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def like(
+        input: Tensor,
+        *,
+        generator: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
+        check_tensor(name, input)
+        shape, kind = _sized((shape_of(input),), input.dtype if dtype is None else dtype, device)
+        return made(draw(shape, kind, generator), requires_grad)
+
+    like.__name__ = name
+    like.__doc__ = (
+        f"``{name[:-5]}`` in the shape and dtype of ``input``.\n\n"
+        f">>> import tracejit as tj\n>>> tj.{name}(tj.ones(2)).shape\ntracejit.Size([2])\n"
+    )
+    return like
+
+
+function(method=False)(_like("rand_like", draw_uniform))
+function(method=False)(_like("randn_like", draw_normal))
+
+
+@function(method=False)
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, *, generator: Any = None, dtype: Any = None
+) -> Tensor:
+    """Integers in [low, high) in the shape and dtype of ``input``.
+
+    >>> import tracejit as tj
+    >>> tj.randint_like(tj.ones(2), 5).shape
+    tracejit.Size([2])
+    """
+    low, high = (0, low) if high is None else (low, high)
+    kind = input.dtype if dtype is None else dtype
+    return randint(low, high, shape_of(input), generator=generator, dtype=kind)
+
+
+@function(method=False)
+def normal(
+    mean: Tensor | float = 0.0,
+    std: Tensor | float = 1.0,
+    size: Sequence[int] | None = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+) -> Tensor:
+    """Normal numbers of given means and standard deviations (tensors, or numbers with ``size``).
+
+    Raises ``RuntimeError`` for a negative standard deviation.
+
+    >>> import tracejit as tj
+    >>> tj.normal(tj.zeros(3), 1.0).shape
+    tracejit.Size([3])
+    """
+    _check_std(std)
+    given = [shape_of(x) for x in (mean, std) if is_tensor(x)]
+    shape = shapes.broadcast("normal", given) if given else shapes.size_arguments((size or (),))
+    like = next((x.dtype for x in (mean, std) if is_tensor(x)), dtypes.get_default_dtype())
+    kind = like if dtype is None else dtypes.as_dtype(dtype)
+    return e.add(e.mul(draw_normal(shape, kind, generator), std), mean)
+
+
+def _check_std(std: Any) -> None:
+    if not is_tensor(std) and std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+
+
+@function()
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
+    """One with the probability in ``input`` (or ``p``), else zero.
+
+    Raises ``RuntimeError`` for integers and when ``p`` is not in [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.bernoulli(tj.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if p is not None and not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    kind = input.dtype
+    if not kind.is_floating_point:
+        if p is None:
+            raise RuntimeError(f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}')
+        return as_type(_coin(shape_of(input), dtypes.float32, p, generator), kind)
+    return as_type(_coin(shape_of(input), kind, input if p is None else p, generator), kind)
+
+
+def _coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any) -> Tensor:
+    """True with probability ``p``; half precision compares finer numbers than it holds."""
+    fine = dtypes.float32 if dtype.itemsize == 2 else dtype
+    return c.lt(draw_uniform(shape, fine, generator), e.detach_copy(p) if is_tensor(p) else p)
+
+
+@function()
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> Tensor:
+    """Positions drawn by the weights in ``input``, a vector or rows.
+
+    Raises ``RuntimeError`` when more are asked for than there are, without replacement.
+
+    >>> import tracejit as tj
+    >>> tj.multinomial(tj.tensor([0.0, 3.0, 0.0]), 1)
+    tensor([1])
+    """
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    last = input.ndim - 1
+    count = shape_of(input)[last]
+    if not replacement and num_samples > count:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
+    weights = e.detach_copy(as_type(input, dtypes.float64))
+    if not replacement:
+        keys = e.div(
+            t.log1p(e.neg(draw_uniform(shape_of(input), dtypes.float64, generator))), weights
+        )
+        order = o.argsort(keys, dim=last, descending=True)
+        counts = (*shape_of(input)[:last], num_samples)
+        return e.clone(
+            m.slice(order, starts=(0,) * input.ndim, counts=counts, steps=(1,) * input.ndim)
+        )
+    totals = o.cumsum(weights, dim=last)
+    whole = r.sum(weights, dims=(last,), keepdim=True)
+    u = draw_uniform((*shape_of(input)[:last], num_samples), dtypes.float64, generator)
+    found = o.search_sorted(totals, e.mul(u, whole), right=True)
+    return e.minimum(found, count - 1)
+
+
+# --- dropout ------------------------------------------------------------------------------------
+
+
+def _check_probability(name: str, p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentValueError(
+            f"dropout probability has to be between 0 and 1, but got {p} ({name})"
+        )
+
+
+def _dropped(x: Tensor, shape: tuple[int, ...], p: float, generator: Any = None) -> Tensor:
+    if p == 0.0:
+        return e.mul(x, 1.0)
+    if p == 1.0:
+        return e.mul(x, 0.0)
+    fine = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+    keep = c.ge(draw_uniform(shape, fine, generator), p)
+    return e.mul(e.where(keep, 1.0 / (1.0 - p), constant(0, x.dtype)), x)
+
+
+@function()
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each element zero with probability ``p``, else divided by ``1 - p``; unchanged unless ``training``.
+
+    Raises ``ValueError`` when ``p`` is not in [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.dropout(tj.ones(3), 0.5, training=False)
+    tensor([1., 1., 1.])
+    """
+    check_tensor("dropout", input)
+    _check_probability("dropout", p)
+    result = _dropped(input, shape_of(input), p) if training else input
+    return input._assign(result) if inplace and training else result
+
+
+def _channel_dropout(name: str) -> Callable[..., Tensor]:
+    def drop(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        _check_probability(name, p)
+        if not training:
+            return input
+        shape = (*shape_of(input)[:2], *(1 for _ in shape_of(input)[2:]))
+        return _dropped(input, shape, p)
+
+    drop.__name__ = name
+    drop.__doc__ = (
+        "Dropout of whole channels (dimensions 0 and 1).\n\n"
+        f">>> import tracejit as tj\n>>> tj.{name}(tj.ones(1, 2, 3), training=False).sum()\ntensor(6.)\n"
+    )
+    return drop
+
+
+for _name in ("dropout1d", "dropout2d", "dropout3d"):
+    function(method=False)(_channel_dropout(_name))
+
+
+@function(method=False)
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Dropout that keeps mean and variance of self-normalising networks.
+
+    >>> import tracejit as tj
+    >>> tj.alpha_dropout(tj.ones(3), 0.5)
+    tensor([1., 1., 1.])
+    """
+    _check_probability("alpha_dropout", p)
+    if not training or p == 0.0:
+        return input
+    saturated = -1.7580993408473766
+    keep = c.ge(draw_uniform(shape_of(input), dtypes.float32, None), p)
+    a = 0.0 if p == 1.0 else ((1 - p) * (1 + p * saturated**2)) ** -0.5
+    b = -a * saturated * p
+    return e.add(e.mul(e.where(keep, input, saturated), a), b)
+
+
+@function(method=False)
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A sample of the Gumbel-softmax distribution; one-hot with soft gradients when ``hard``.
+
+    >>> import tracejit as tj
+    >>> tj.gumbel_softmax(tj.zeros(2, 3)).sum(-1).shape
+    tracejit.Size([2])
+    """
+    from .activations import softmax
+
+    noise = _exponential(shape_of(logits), logits.dtype, 1.0, None)
+    soft = softmax((logits - t.log(noise)) / tau, dim)
+    if not hard:
+        return soft
+    d = dim % logits.ndim
+    best = r.argmax(soft, dims=(d,), keepdim=True)
+    ones = constant(1, logits.dtype, shape_of(best))
+    sharp = ix.scatter(constant(0, logits.dtype, shape_of(soft)), best, ones, dim=d)
+    return e.add(e.sub(sharp, e.detach_copy(soft)), soft)
+
+
+# --- fills --------------------------------------------------------------------------------------
+
+
+def _exponential(shape: tuple[int, ...], dtype: DType, rate: float, generator: Any) -> Tensor:
+    """``-log(1 - u) / rate``, never zero."""
+    fine = dtypes.float32 if dtype.itemsize == 2 else dtype
+    u = draw_uniform(shape, fine, generator)
+    positive = e.clamp_min(e.neg(t.log1p(e.neg(u))), 1.1754943508222875e-38)
+    return as_type(e.div(positive, rate), dtype)
+
+
+@function(namespace=False)
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keyword: float
+) -> Tensor:
+    """Overwrite ``self`` with uniform numbers in [from, to).
+
+    >>> import tracejit as tj
+    >>> x = tj.empty(100).uniform_(2, 3)
+    >>> bool((x >= 2).all())
+    True
+    """
+    low = keyword.get("from", from_)
+    if low > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
+        )
+    u = draw_uniform(shape_of(self), self.dtype, generator)
+    return self._assign(e.add(e.mul(u, to - low), low))
+
+
+@function(namespace=False)
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite ``self`` with normal numbers.
+
+    >>> import tracejit as tj
+    >>> tj.empty(2).normal_().shape
+    tracejit.Size([2])
+    """
+    _check_std(std)
+    return self._assign(e.add(e.mul(draw_normal(shape_of(self), self.dtype, generator), std), mean))
+
+
+@function(namespace=False)
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Overwrite ``self`` with ones of probability ``p`` and zeros.
+
+    >>> import tracejit as tj
+    >>> tj.empty(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    if not is_tensor(p) and not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    dtype = p.dtype if is_tensor(p) else dtypes.float32
+    return self._assign(as_type(_coin(shape_of(self), dtype, p, generator), self.dtype))
+
+
+@function(namespace=False)
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite ``self`` with exponential numbers of rate ``lambd``.
+
+    Raises ``RuntimeError`` unless ``lambd`` is positive.
+
+    >>> import tracejit as tj
+    >>> bool((tj.empty(100).exponential_() > 0).all())
+    True
+    """
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    return self._assign(_exponential(shape_of(self), self.dtype, lambd, generator))
+
+
+@function(namespace=False)
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None
+) -> Tensor:
+    """Overwrite ``self`` with integers in [from, to), or as far as its dtype holds them exactly.
+
+    >>> import tracejit as tj
+    >>> bool((tj.empty(100).random_(3) < 3).all())
+    True
+    """
+    low, high = (0, from_) if to is None else (from_ or 0, to)
+    high = _exact_limit(self.dtype) if high is None else high
+    return self._assign(draw_integers(shape_of(self), low, high, self.dtype, generator))
+
+
+def _exact_limit(dtype: DType) -> Number:
+    if dtype.is_floating_point:
+        return 1 << {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[dtype.short]
+    if dtype is dtypes.bool_:
+        return 2
+    return 1 << (dtype.itemsize * 8 - dtype.is_signed)
+
+
+@function(namespace=False)
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
+) -> Tensor:
+    """Overwrite ``self`` with the exponentials of normal numbers.
+
+    >>> import tracejit as tj
+    >>> bool((tj.empty(10).log_normal_() > 0).all())
+    True
+    """
+    z = draw_normal(shape_of(self), self.dtype, generator)
+    return self._assign(t.exp(e.add(e.mul(z, std), mean)))
+
+
+METHODS.pop("dropout", None)

@@ -1,0 +1,179 @@
+"""The state of random numbers: a seed and a count of draws.
+
+Numbers come from the sources in :mod:`tracejit.ops.random`: pure functions of the seed, the ordinal of the draw and an
+element's position. A generator only counts draws, so compiled code can draw ahead and still agree with eager code.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from .modes import MODES
+from .ops.keys import set_key_source
+from .tensor import Tensor
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "next_key",
+    "seed",
+    "set_rng_state",
+]
+
+_BITS = (1 << 64) - 1
+_DEFAULT_SEED = 67280421310721
+
+
+class Generator:
+    """A stream of random numbers: a seed and how many draws were made.
+
+    >>> import tracejit as tj
+    >>> g = tj.Generator().manual_seed(3)
+    >>> a = tj.rand(2, generator=g)
+    >>> tj.equal(a, tj.rand(2, generator=g.manual_seed(3)))
+    True
+    """
+
+    def __init__(self, device: Any = None) -> None:
+        from .device import check_device
+
+        self.device = check_device(device)
+        self._seed = _DEFAULT_SEED
+        self.count = 0
+        self._key: Tensor | None = None
+
+    @property
+    def key(self) -> Tensor:
+        """The key tensor (seed, 0) of the draws of this generator."""
+        if self._key is None:
+            self._key = Tensor._wrap(_as_int64(self._seed, 0))
+        return self._key
+
+    def rebase(self) -> Tensor:
+        """A fresh key tensor (seed, draws so far): what a compiled run counts its draws from."""
+        return Tensor._wrap(_as_int64(self._seed, self.count))
+
+    def skip(self, draws: int) -> None:
+        """Count draws made elsewhere from a key of :meth:`rebase`."""
+        self.count += draws
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from ``seed`` (any 64-bit integer). Raises ``RuntimeError`` beyond 64 bits."""
+        seed = seed.__index__()
+        if not -(1 << 63) <= seed <= _BITS:
+            raise RuntimeError("Overflow when unpacking long long: a seed has 64 bits")
+        self._seed, self.count, self._key = seed & _BITS, 0, None
+        return self
+
+    def seed(self) -> int:
+        """Start again from a seed of the operating system, and return it."""
+        fresh = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(fresh)
+        return fresh
+
+    def initial_seed(self) -> int:
+        """The seed of this generator."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """The state as an int64 tensor (seed, draws)."""
+        return self.rebase()
+
+    def set_state(self, state: Tensor) -> Generator:
+        """Continue from a state of :meth:`get_state`."""
+        values = [int(v) for v in state.tolist()]
+        if len(values) != 2:
+            raise RuntimeError(f"RNG state is wrong size: expected 2 numbers, got {len(values)}")
+        self._seed, self.count, self._key = values[0] & _BITS, values[1], None
+        return self
+
+    def __repr__(self) -> str:
+        return f"Generator(seed={self._seed}, draws={self.count})"
+
+
+def _as_int64(seed: int, count: int) -> Any:
+    return np.array([seed, count], np.uint64).view(np.int64)
+
+
+default_generator = Generator()
+
+
+def next_key(generator: Generator | None = None) -> tuple[Tensor, int]:
+    """The key tensor and the ordinal of the next draw.
+
+    >>> next_key(Generator())[1]
+    0
+    """
+    generator = default_generator if generator is None else generator
+    if MODES.recorder is not None:
+        found: tuple[Tensor, int] = MODES.recorder.random_key(generator)
+        return found
+    index = generator.count
+    generator.count += 1
+    return generator.key, index
+
+
+set_key_source(next_key)
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator from ``seed``, and return it.
+
+    >>> import tracejit as tj
+    >>> _ = tj.manual_seed(0)
+    >>> a = tj.rand(3)
+    >>> _ = tj.manual_seed(0)
+    >>> tj.equal(a, tj.rand(3))
+    True
+    """
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Start the default generator from a seed of the operating system, and return the seed.
+
+    >>> import tracejit as tj
+    >>> tj.seed() == tj.initial_seed()
+    True
+    """
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator.
+
+    >>> import tracejit as tj
+    >>> tj.manual_seed(5).initial_seed() == tj.initial_seed() == 5
+    True
+    """
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator.
+
+    >>> import tracejit as tj
+    >>> _ = tj.manual_seed(5)
+    >>> tj.get_rng_state()
+    tensor([5, 0])
+    """
+    return default_generator.get_state()
+
+
+def set_rng_state(state: Tensor) -> None:
+    """Continue the default generator from a state of :func:`get_rng_state`.
+
+    >>> import tracejit as tj
+    >>> state = tj.get_rng_state()
+    >>> a = tj.rand(2)
+    >>> tj.set_rng_state(state)
+    >>> tj.equal(a, tj.rand(2))
+    True
+    """
+    default_generator.set_state(state)

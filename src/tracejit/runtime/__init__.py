@@ -1,0 +1,1 @@
+"""Running programs: kernels, plans, memory, threads, the kernel store."""
