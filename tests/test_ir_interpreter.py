@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tracejit as tj
 from ir_graphs import GraphMaker, assert_same_bits, random_graph
-from tracejit.ir import GuardFailed, parse, run, run_tensors
+from tracejit.ir import GuardFailedError, parse, run, run_tensors
 from tracejit.ops.table import all_ops
 from tracejit.tensor import Tensor
 
@@ -54,12 +54,12 @@ def test_tensors_are_differentiable():
 def test_guards_are_checked_on_request():
     x = np.array([1.0, -3.0], np.float32)
     assert_same_bits(run(GUARDED, [x])[0], -x)
-    with pytest.raises(GuardFailed, match="guard expects True, found False") as caught:
+    with pytest.raises(GuardFailedError, match="guard expects True, found False") as caught:
         run(GUARDED, [x], check_guards=True)
     assert caught.value.guard is next(GUARDED.guards)
-    with pytest.raises(GuardFailed, match="guard expects nan, found 4"):
+    with pytest.raises(GuardFailedError, match="guard expects nan, found 4"):
         run(GUARDED, [np.abs(x)], check_guards=True)
-    with pytest.raises(GuardFailed, match="guard expects True"):
+    with pytest.raises(GuardFailedError, match="guard expects True"):
         run_tensors(GUARDED, [Tensor._wrap(x)], check_guards=True)
 
 

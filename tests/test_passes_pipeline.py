@@ -92,7 +92,7 @@ def test_runs_settle(seed: int):
 
 
 def test_time_is_linear_in_the_graph():
-    """Doubling the graph must not quadruple the time (a factor of three leaves room for noise)."""
+    """A graph four times as long may take nine times as long (noise included), not sixteen times."""
 
     def seconds(count: int) -> float:
         b = Builder("chain")
@@ -109,4 +109,4 @@ def test_time_is_linear_in_the_graph():
             best = min(best, time.perf_counter() - start)
         return best
 
-    assert seconds(2000) < 3 * seconds(1000)
+    assert seconds(3200) < 9 * seconds(800)

@@ -217,7 +217,8 @@ def test_compositions_that_are_not_exact_stay(body: str):
             "%0: f32[4, 2, 3] = expand(x, shape=(4, 2, 3))",
         ),
         (
-            "%0: f32[1, 2] = slice(x, starts=(1, 0), counts=(1, 2), steps=(1, 2)) %1: f32[1, 1] = slice(%0, starts=(0, 1), counts=(1, 1), steps=(1, 1))",
+            "%0: f32[1, 2] = slice(x, starts=(1, 0), counts=(1, 2), steps=(1, 2))"
+            " %1: f32[1, 1] = slice(%0, starts=(0, 1), counts=(1, 1), steps=(1, 1))",
             "%0: f32[1, 1] = slice(x, starts=(1, 2), counts=(1, 1), steps=(1, 2))",
         ),
     ],

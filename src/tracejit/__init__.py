@@ -58,6 +58,9 @@ from .random import (
 )
 from .tensor_make import as_tensor, asarray, tensor
 
+from . import nn, optim
+from .serialization import load, save
+
 float = float32
 double = float64
 half = float16
@@ -74,6 +77,10 @@ _PUBLISHED = dict(_ops.table.FUNCTIONS)
 globals().update(_PUBLISHED)
 
 __all__ = [
+    "save",
+    "load",
+    "optim",
+    "nn",
     "CompiledFunction",
     "Generator",
     "Size",

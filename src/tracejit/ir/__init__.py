@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .builder import Builder
 from .graph import Graph, Guard, Statement, Value
-from .interpreter import GuardFailed, run, run_tensors
+from .interpreter import GuardFailedError, run, run_tensors
 from .parser import GraphSyntaxError, parse
 from .text import print_graph
 from .verifier import GraphError, verify
@@ -15,7 +15,7 @@ __all__ = [
     "GraphError",
     "GraphSyntaxError",
     "Guard",
-    "GuardFailed",
+    "GuardFailedError",
     "Statement",
     "Value",
     "parse",

@@ -13,7 +13,7 @@ from ..types import Scalar
 from .graph import Graph, Guard, Value
 
 
-class GuardFailed(TracejitError, RuntimeError):
+class GuardFailedError(TracejitError, RuntimeError):
     """A guarded value came out otherwise than recorded: the graph does not apply to these inputs."""
 
     def __init__(self, guard: Guard, found: Scalar) -> None:
@@ -27,7 +27,7 @@ def run(graph: Graph, inputs: Sequence[Any], *, check_guards: bool = False) -> l
     """The outputs of ``graph`` for arrays ``inputs``, statement by statement.
 
     Views alias their operands as in eager execution. Raises :class:`tracejit.errors.ArgumentValueError` when the inputs
-    do not have the graph's types and, with ``check_guards``, :class:`GuardFailed`.
+    do not have the graph's types and, with ``check_guards``, :class:`GuardFailedError`.
 
     >>> import numpy as np
     >>> from tracejit.ir import parse
@@ -105,4 +105,4 @@ def _walk(
 
 def _check_guard(guard: Guard, found: Scalar) -> None:
     if not same_number(found, guard.expected):
-        raise GuardFailed(guard, found)
+        raise GuardFailedError(guard, found)

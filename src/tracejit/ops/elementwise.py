@@ -293,7 +293,7 @@ def fmin(x: Array, y: Array) -> Array:
     return xp(x, y).fmin(x, y)
 
 
-@elementwise("abs(x)", promotion=p.same, grad=lambda g, x: g * sign(x))
+@elementwise("abs(x)", promotion=p.numeric, grad=lambda g, x: g * sign(x))
 def abs(x: Array) -> Array:
     """The absolute value of x."""
     return xp(x).absolute(x)

@@ -145,7 +145,7 @@ def erfinv(x: Array) -> Array:
 @elementwise("lgamma(x)", promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
 def lgamma(x: Array) -> Array:
     """The logarithm of the absolute value of the gamma function at x."""
-    return _special("gammaln", x)
+    return xp(x).where(xp(x).isinf(x), x.dtype.type(math.inf), _special("gammaln", x))
 
 
 @elementwise(

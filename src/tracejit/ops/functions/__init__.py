@@ -16,6 +16,7 @@ from . import (
     reductions,
     sampling,
     shaping,
+    statistics,
     subscript,
 )
 
@@ -37,5 +38,6 @@ __all__ = [
     "reductions",
     "sampling",
     "shaping",
+    "statistics",
     "subscript",
 ]

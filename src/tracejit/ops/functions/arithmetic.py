@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import bool_, float64, get_default_dtype
+from ...dtypes import bool_, float64, get_default_dtype, int64
 from ...errors import ArgumentValueError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
 from ..table import alias, function
-from .common import Number, Tensor, as_type, check_tensor, is_tensor, promoted
+from .common import Number, Tensor, as_type, constant, is_tensor, promoted, require_float
 
 publish = function()
 for _op in (
-    *(e.mul, e.neg, e.reciprocal, e.remainder, e.fmod, e.floor_divide, e.square),
+    *(e.mul, e.neg, e.reciprocal, e.remainder, e.fmod, e.floor_divide),
     *(e.maximum, e.minimum, e.fmax, e.fmin, e.abs, e.sign, e.copysign, e.floor, e.ceil, e.trunc),
     *(t.exp, t.exp2, t.expm1, t.log, t.log2, t.log10, t.log1p, t.logaddexp, t.sqrt, t.rsqrt),
     *(t.sigmoid, t.erf, t.erfc, t.erfinv, t.lgamma, t.digamma, t.hypot, t.atan2),
@@ -145,6 +145,32 @@ def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
 
 
 @function()
+def square(input: Tensor) -> Tensor:
+    """``input * input``; int64 for bools.
+
+    >>> import tracejit as tj
+    >>> tj.square(tj.tensor([-3, 2]))
+    tensor([9, 4])
+    """
+    return e.square(as_type(input, int64) if input.type.dtype is bool_ else input)
+
+
+@function()
+def positive(input: Tensor) -> Tensor:
+    """``input`` itself.
+
+    Raises ``RuntimeError`` for bools.
+
+    >>> import tracejit as tj
+    >>> tj.positive(tj.tensor([-3]))
+    tensor([-3])
+    """
+    if input.type.dtype is bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@function()
 def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """``input`` to the power ``exponent``, computed and returned in float64.
 
@@ -227,7 +253,7 @@ def frac(input: Tensor) -> Tensor:
     >>> tj.frac(tj.tensor([1.5, -2.25]))
     tensor([ 0.5000, -0.2500])
     """
-    check_tensor("frac", input)
+    require_float("frac", input)
     return e.sub(input, e.trunc(input))
 
 
@@ -331,7 +357,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     zero = c.logical_and(c.eq(input, 0), c.logical_not(c.isnan(other)))
     dtype = promoted(input, other)
     dtype = dtype if dtype.is_floating_point else get_default_dtype()
-    wide = [as_type(x, dtype) if is_tensor(x) else x for x in (input, other)]
+    wide = [as_type(x, dtype) if is_tensor(x) else constant(x, dtype) for x in (input, other)]
     return e.mul(wide[0], t.log(e.where(zero, 1.0, wide[1])))
 
 
@@ -420,7 +446,6 @@ for _name, _target in {
     "clip": clamp,
     "fix": e.trunc,
     "sgn": e.sign,
-    "positive": e.clone,
     "arcsin": t.asin,
     "arccos": t.acos,
     "arctan": t.atan,

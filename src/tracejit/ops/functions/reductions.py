@@ -243,6 +243,8 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 
 
 def _arg(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if x.dtype is dtypes.bool_:
+        raise RuntimeError(f"{name}(): does not support bool input")
     if dim is not None:
         dims = (dim_of(dim, x),) if x.ndim else ()
         dim_of(dim, x)

@@ -1,0 +1,265 @@
+"""Running totals and order statistics: cumsum, cummax, diff, median, quantile, mode, histc."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import dtypes
+from ...dtypes import DType
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import ordering as o
+from .. import reduction as r
+from .. import transcendental as t
+from ..table import function
+from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
+from .indexing import at_positions, sort
+from .reductions import ValuesAndIndices
+from .shaping import slice_along
+
+
+@function()
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """The sum of everything up to each position along ``dim``; int64 for bools and integers.
+
+    >>> import tracejit as tj
+    >>> tj.cumsum(tj.tensor([1, 2, 3]), 0)
+    tensor([1, 3, 6])
+    """
+    x = input if dtype is None else as_type(input, dtypes.as_dtype(dtype))
+    result = o.cumsum(x, dim=dim_of(dim, x))
+    return result if dtype is None else as_type(result, dtypes.as_dtype(dtype))
+
+
+@function()
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """The product of everything up to each position along ``dim``; int64 for bools and integers.
+
+    >>> import tracejit as tj
+    >>> tj.cumprod(tj.tensor([1, 2, 3]), 0)
+    tensor([1, 2, 6])
+    """
+    x = input if dtype is None else as_type(input, dtypes.as_dtype(dtype))
+    result = o.cumprod(x, dim=dim_of(dim, x))
+    return result if dtype is None else as_type(result, dtypes.as_dtype(dtype))
+
+
+def _running_extreme(x: Tensor, dim: int, largest: bool) -> ValuesAndIndices:
+    d = dim_of(dim, x)
+    indices = o.cumextreme_index(x, dim=d, largest=largest)
+    values = ix.gather(x, indices, dim=d) if x.ndim else e.clone(x)
+    return ValuesAndIndices(values, indices)
+
+
+@function()
+def cummax(input: Tensor, dim: int) -> ValuesAndIndices:
+    """The largest element up to each position along ``dim``, and where it is.
+
+    >>> import tracejit as tj
+    >>> tj.cummax(tj.tensor([1, 3, 2]), 0).values
+    tensor([1, 3, 3])
+    """
+    return _running_extreme(input, dim, True)
+
+
+@function()
+def cummin(input: Tensor, dim: int) -> ValuesAndIndices:
+    """The smallest element up to each position along ``dim``, and where it is.
+
+    >>> import tracejit as tj
+    >>> tj.cummin(tj.tensor([3, 1, 2]), 0).values
+    tensor([3, 1, 1])
+    """
+    return _running_extreme(input, dim, False)
+
+
+@function()
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """``log(cumsum(exp(input)))`` along ``dim``, shifted by the maximum.
+
+    >>> import tracejit as tj
+    >>> tj.logcumsumexp(tj.tensor([0.0, 0.0]), 0)
+    tensor([0.0000, 0.6931])
+    """
+    d = dim_of(dim, input)
+    if not input.ndim or not input.type.numel:
+        return e.clone(input)
+    top = e.detach_copy(r.amax(input, dims=(d,), keepdim=True))
+    top = e.where(c.isinf(top), 0.0, top)
+    return e.add(t.log(o.cumsum(t.exp(e.sub(input, top)), dim=d)), top)
+
+
+@function()
+def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+    """Differences of neighbours along ``dim``, ``n`` times over.
+
+    >>> import tracejit as tj
+    >>> tj.diff(tj.tensor([1, 4, 9]))
+    tensor([3, 5])
+    """
+    d = dim_of(dim, input)
+    for _ in range(n):
+        count = max(shape_of(input)[d] - 1, 0)
+        after, before = (
+            slice_along(input, d, min(1, shape_of(input)[d]), count),
+            slice_along(input, d, 0, count),
+        )
+        different = c.ne if input.dtype is dtypes.bool_ else e.sub
+        input = different(after, before)
+    return input
+
+
+def _middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
+    """The lower median along ``d``; the first NaN where there is one."""
+    order = o.argsort(x, dim=d, descending=False)
+    middle = slice_along(order, d, (shape_of(x)[d] - 1) // 2, 1)
+    if x.dtype.is_floating_point:
+        nans = c.isnan(x)
+        found = r.any_true(nans, dims=(d,), keepdim=True)
+        first = r.argmax(as_type(nans, dtypes.uint8), dims=(d,), keepdim=True)
+        middle = e.where(found, first, middle)
+    return at_positions(x, middle, d, keepdim)
+
+
+@function()
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element (the lower of two); with ``dim``, ``(values, indices)``; NaN if one is there.
+
+    >>> import tracejit as tj
+    >>> tj.median(tj.tensor([3, 1, 2, 9]))
+    tensor(2)
+    """
+    if dim is None:
+        flat = m.reshape(input, shape=(input.type.numel,))
+        if not input.type.numel:
+            return constant(float("nan"), input.dtype)
+        return _middle(flat, 0, False).values
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+    return _middle(input, dim_of(dim, input), keepdim)
+
+
+@function()
+def nanmedian(input: Tensor) -> Tensor:
+    """The middle element of what is not NaN (the lower of two).
+
+    >>> import tracejit as tj
+    >>> tj.nanmedian(tj.tensor([3.0, float("nan"), 1.0, 2.0]))
+    tensor(2.)
+    """
+    flat = m.reshape(input, shape=(input.type.numel,))
+    if not input.dtype.is_floating_point:
+        return median(flat)
+    count = r.sum(c.logical_not(c.isnan(flat)), dims=(0,), keepdim=True)
+    order = o.argsort(flat, dim=0, descending=False)
+    middle = e.floor_divide(e.clamp_min(e.sub(count, 1), 0), 2)
+    return at_positions(flat, ix.gather(order, middle, dim=0), 0, False).values
+
+
+@function()
+def quantile(
+    input: Tensor,
+    q: Tensor | float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """The value below which a share ``q`` of the elements lies; NaN if one is there.
+
+    Raises ``RuntimeError`` for integers and when ``q`` is not in [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.quantile(tj.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+    tensor(2.5000)
+    """
+    if not input.dtype.is_floating_point or input.dtype.itemsize == 2:
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    shares = [float(v) for v in q.reshape(-1).tolist()] if is_tensor(q) else [float(q)]
+    if not all(0 <= v <= 1 for v in shares):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    whole = dim is None
+    x = m.reshape(input, shape=(input.type.numel,)) if whole else input
+    d = 0 if whole else dim_of(dim, x)
+    if not shape_of(x)[d]:
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    values = sort(x, d).values
+    nan = r.any_true(c.isnan(x), dims=(d,), keepdim=True)
+    parts = [e.where(nan, float("nan"), _at_share(values, v, d, interpolation)) for v in shares]
+    if whole and keepdim:
+        parts = [m.reshape(p, shape=(1,) * input.ndim) for p in parts]
+    elif not keepdim:
+        parts = [m.squeeze(p, dims=(d,)) for p in parts]
+    if not is_tensor(q) or not q.ndim:
+        return parts[0]
+    return m.cat(*(m.unsqueeze(p, dims=(0,)) for p in parts), dim=0)
+
+
+def _at_share(values: Tensor, share: float, d: int, interpolation: str) -> Tensor:
+    position = share * (shape_of(values)[d] - 1)
+    low = int(position)
+    high = min(low + (position > low), shape_of(values)[d] - 1)
+    below, above = slice_along(values, d, low, 1), slice_along(values, d, high, 1)
+    if interpolation == "linear":
+        return e.add(below, e.mul(e.sub(above, below), position - low))
+    if interpolation == "midpoint":
+        return e.div(e.add(below, above), 2)
+    choices = {"lower": below, "higher": above}
+    choices["nearest"] = above if round(position) == high else below
+    if interpolation not in choices:
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
+        )
+    return e.clone(choices[interpolation])
+
+
+@function()
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
+    """The most frequent element along ``dim`` (the smallest of several), and where it last is.
+
+    >>> import tracejit as tj
+    >>> tj.mode(tj.tensor([3, 1, 3]))
+    ValuesAndIndices(values=tensor(3), indices=tensor(2))
+    """
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+    d = dim_of(dim, input)
+    order = o.argsort(input, dim=d, descending=False)
+    values = ix.gather(input, order, dim=d)
+    last = input.ndim
+    same = c.eq(m.unsqueeze(values, dims=(last,)), m.unsqueeze(_moved(values, d), dims=(d,)))
+    counts = r.sum(same, dims=(last,), keepdim=False)
+    best = r.argmax(counts, dims=(d,), keepdim=True)
+    first = ix.gather(values, best, dim=d)
+    hits = as_type(c.eq(input, first), dtypes.int64)
+    index = r.argmax(o.cumsum(hits, dim=d), dims=(d,), keepdim=True)
+    return at_positions(input, index, d, keepdim)
+
+
+def _moved(x: Tensor, d: int) -> Tensor:
+    """Dimension ``d`` as the last one."""
+    return m.permute(x, dims=(*(i for i in range(x.ndim) if i != d), d))
+
+
+@function()
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
+    """How many elements lie in each of ``bins`` equal intervals of [min, max] (of the data by default).
+
+    >>> import tracejit as tj
+    >>> tj.histc(tj.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    x = m.reshape(input, shape=(input.type.numel,))
+    low, high = float(min), float(max)
+    if low == high and input.type.numel:
+        low, high = float(x.min()), float(x.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    inside = c.logical_and(c.ge(x, low), c.le(x, high))
+    place = e.floor(e.mul(e.div(e.sub(x, low), high - low), bins))
+    index = as_type(e.clamp_between(e.where(inside, place, 0.0), 0, bins - 1), dtypes.int64)
+    zeros = constant(0, input.dtype, (bins,))
+    return ix.put(zeros, index, as_type(inside, input.dtype), dim=0, accumulate=True)
