@@ -1,0 +1,180 @@
+"""Compare one program run eagerly with the same program compiled: values, types, layouts, gradients, written arguments."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .fuzz_programs import Program, _functional, _package, tensor_of
+
+#: Relative to the largest value of a tensor: what other roundings of transcendentals and other orders of sums may change.
+TOLERANCE = {"f64": 1e-9, "f32": 3e-4, "f16": 2e-2, "bf16": 1e-1}
+NOISE = {"f64": 3e-15, "f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}
+
+_numbers = itertools.count()
+
+
+class Mismatch(AssertionError):
+    """Compiled and eager differ."""
+
+
+@dataclass
+class Run:
+    """What one call did."""
+
+    outputs: list[np.ndarray] = field(default_factory=list)
+    facts: list[tuple[Any, ...]] = field(default_factory=list)
+    gradients: list[np.ndarray | None] = field(default_factory=list)
+    written: list[np.ndarray] = field(default_factory=list)
+    error: str = ""
+
+    def arrays(self) -> list[tuple[str, np.ndarray | None]]:
+        """Everything to compare, with labels."""
+        return [
+            *((f"output {i}", a) for i, a in enumerate(self.outputs)),
+            *((f"argument {i} after the call", a) for i, a in enumerate(self.written)),
+            *((f"gradient of argument {i}", a) for i, a in enumerate(self.gradients)),
+        ]
+
+
+def build(program: Program, noise: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    """The program as a function."""
+    text = program.source(noisy=noise is not None)
+    filename = f"<program {program.seed} {next(_numbers)}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    space: dict[str, Any] = {"tj": _package(), "F": _functional(), "_noise": noise}
+    exec(compile(text, filename, "exec"), space)
+    return space["program"]  # type: ignore[no-any-return]
+
+
+def run(function: Callable[..., Any], program: Program, values: int) -> Run:
+    """Call ``function`` on fresh arguments made from seed ``values``, then go backward."""
+    rng = np.random.default_rng([program.seed & 0xFFFFFFFF, values])
+    arguments = [tensor_of(i, rng) for i in program.inputs]
+    found = Run()
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            outputs = function(*arguments)
+            found.outputs = [t.detach().numpy().copy() for t in outputs]
+            found.facts = [_facts(t, arguments) for t in outputs]
+            _backward(outputs, rng)
+    except Exception as error:
+        found.error = f"{type(error).__name__}: {error}"
+    found.gradients = [None if t.grad is None else t.grad.numpy().copy() for t in arguments]
+    found.written = [t.detach().numpy().copy() for t in arguments]
+    return found
+
+
+def _facts(tensor: Any, arguments: list[Any]) -> tuple[Any, ...]:
+    """Everything but values."""
+    shown = tuple(np.shares_memory(tensor.detach().numpy(), a.detach().numpy()) for a in arguments)
+    return str(tensor.type), tuple(tensor.stride()), tensor.requires_grad, tensor.is_leaf, shown
+
+
+def _backward(outputs: Any, rng: np.random.Generator) -> None:
+    tj = _package()
+    total = None
+    for tensor in outputs:
+        if not tensor.requires_grad:
+            continue
+        weight = tj.from_numpy(rng.standard_normal(tuple(tensor.shape))).to(tensor.dtype)
+        part = (tensor * weight).sum().to(tj.float64)
+        total = part if total is None else total + part
+    if total is not None:
+        total.backward()
+
+
+def compare(expected: Run, found: Run, tolerance: float) -> str:
+    """The first difference, or an empty string."""
+    if expected.error != found.error:
+        return f"eager: {expected.error or 'no error'}; compiled: {found.error or 'no error'}"
+    if expected.facts != found.facts:
+        pairs = zip(expected.facts, found.facts, strict=True)
+        return "; ".join(f"output {i}: eager {a}, compiled {b}" for i, (a, b) in enumerate(pairs) if a != b)
+    for (label, a), (_, b) in zip(expected.arrays(), found.arrays(), strict=True):
+        text = difference(a, b, tolerance)
+        if text:
+            return f"{label}: {text}"
+    return ""
+
+
+def difference(a: np.ndarray | None, b: np.ndarray | None, tolerance: float) -> str:
+    """How two arrays differ."""
+    if a is None or b is None:
+        return "" if a is b else f"eager {'has none' if a is None else 'has one'}, compiled {'has none' if b is None else 'has one'}"
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return f"eager {a.dtype}{a.shape}, compiled {b.dtype}{b.shape}"
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    if a.dtype.kind in "biu":
+        same = a == b
+    else:
+        finite = np.abs(wide_a[np.isfinite(wide_a)])
+        scale = float(finite.max()) if finite.size else 0.0
+        with np.errstate(all="ignore"):
+            same = np.isclose(wide_b, wide_a, rtol=tolerance, atol=tolerance * min(scale, 1e6), equal_nan=True)
+    if np.all(same):
+        return ""
+    at = tuple(int(i) for i in np.argwhere(~same)[0])
+    return f"{int(np.sum(~same))} of {a.size} differ, first at {list(at)}: eager {a[at]!r}, compiled {b[at]!r}"
+
+
+def noise_of(rng: np.random.Generator) -> Callable[[Any], Any]:
+    """Multiply a float tensor by numbers close to one."""
+    tj = _package()
+
+    def noise(tensor: Any) -> Any:
+        if not getattr(tensor, "dtype", tj.int64).is_floating_point:
+            return tensor
+        factors = 1.0 + NOISE[tensor.dtype.short] * rng.uniform(-1, 1, tuple(tensor.shape))
+        wide = tj.from_numpy(np.asarray(factors))
+        return (tensor.to(tj.float64) * wide).to(tensor.dtype)
+
+    return noise
+
+
+def sensitive(program: Program, expected: Run, values: int, tolerance: float) -> bool:
+    """Does noise of a rounding's size move the eager result as much? Then nothing can be said about a difference."""
+    for trial in range(12):
+        noise = noise_of(np.random.default_rng(trial))
+        again = run(build(program, noise), program, values)
+        if again.error != expected.error:
+            return True
+        for (_, a), (_, b) in zip(expected.arrays(), again.arrays(), strict=True):
+            if difference(a, b, tolerance / 10):
+                return True
+    return False
+
+
+def tolerance_of(program: Program) -> float:
+    """By the coarsest dtype that takes part."""
+    text = program.source() + "".join(i.dtype for i in program.inputs)
+    coarse = [s for s, n in (("bf16", "bfloat16"), ("f16", "float16"), ("f32", "float32"), ("f32", ".float()")) if n in text]
+    plain = {i.dtype for i in program.inputs} - {"float64"}
+    if coarse:
+        return TOLERANCE[coarse[0]]
+    return TOLERANCE["f32" if plain or "tj." in text else "f64"]
+
+
+def check(program: Program) -> str:
+    """Run eager and compiled on two sets of values; returns "" or "skipped", raises :class:`Mismatch`."""
+    tj = _package()
+    eager = build(program)
+    compiled = tj.compile(build(program))
+    tolerance = tolerance_of(program)
+    for call, values in enumerate((0, 0, 1, 1, 0)):
+        expected = run(eager, program, values)
+        found = run(compiled, program, values)
+        text = compare(expected, found, tolerance)
+        if not text:
+            continue
+        if sensitive(program, expected, values, tolerance):
+            return "skipped"
+        raise Mismatch(f"call {call + 1} (values {values}): {text}")
+    return "eager" if compiled.stats.compiled_calls == 0 else ""

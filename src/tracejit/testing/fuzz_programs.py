@@ -1,0 +1,248 @@
+"""Random programs: functions of tensors as Python text, grown one statement at a time.
+
+A statement is kept only if it runs eagerly on the program's own inputs and its result is finite, small and not too
+large, so shapes and types need no model of their own and values stay well-conditioned. The text is ordinary code: a
+failure is a file that runs by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+#: Values beyond this size make tolerances meaningless.
+LARGEST = 1e4
+MOST_ELEMENTS = 60_000
+FLOATS = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
+INTEGERS = ("int64", "int64", "int32", "int16", "int8", "uint8", "bool")
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument of a program: how to make its values, its layout, and whether it takes gradients."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    requires_grad: bool
+    rounded: bool
+    low: int = -4
+    high: int = 5
+
+    def array(self, rng: np.random.Generator) -> np.ndarray:
+        """Fresh values in this layout."""
+        from .. import dtypes
+
+        kind = getattr(dtypes, self.dtype if self.dtype != "bool" else "bool_").np
+        if self.dtype == "bool":
+            values = rng.random(self.shape) < 0.5
+        elif self.dtype in INTEGERS:
+            values = rng.integers(max(self.low, 0) if self.dtype == "uint8" else self.low, self.high, self.shape)
+        else:
+            values = rng.standard_normal(self.shape)
+            values = np.round(values) if self.rounded else values
+        return _laid_out(np.asarray(values).astype(kind), self.layout)
+
+
+def _laid_out(values: np.ndarray, layout: str) -> np.ndarray:
+    """The same values with other strides."""
+    if layout == "transposed":
+        return np.ascontiguousarray(values.T).T
+    if layout == "strided" and values.ndim:
+        wide = np.zeros((*values.shape[:-1], values.shape[-1] * 2), values.dtype)
+        wide[..., ::2] = values
+        return wide[..., ::2]
+    if layout == "reversed" and values.ndim:
+        return np.ascontiguousarray(values[..., ::-1])[..., ::-1]
+    if layout == "expanded" and values.ndim:
+        return np.broadcast_to(values[:1], values.shape)
+    return values
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One or more lines; ``target`` is the name it defines; ``fresh`` tells that it computed new values."""
+
+    lines: tuple[str, ...]
+    target: str
+    fresh: bool
+
+
+@dataclass
+class Program:
+    """A function's text with its inputs."""
+
+    seed: int
+    inputs: list[Input] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+
+    def source(self, noisy: bool = False) -> str:
+        """The function; ``noisy`` passes every computed value through ``_noise``."""
+        lines = [f"def program({', '.join(i.name for i in self.inputs)}):"]
+        for statement in self.statements:
+            lines += ["    " + line for line in statement.lines]
+            if noisy and statement.fresh:
+                lines.append(f"    {statement.target} = _noise({statement.target})")
+        returned = ", ".join(self.outputs)
+        lines.append(f"    return ({returned}{',' if len(self.outputs) == 1 else ''})")
+        return "\n".join(lines) + "\n"
+
+
+class Grower:
+    """Grows one program from a seed."""
+
+    def __init__(self, seed: int, size: int | None = None) -> None:
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.size = size if size is not None else int(self.rng.integers(3, 22))
+        self.program = Program(seed)
+        self.values: dict[str, Any] = {}
+        self.owned: set[str] = set()  # names whose memory no input shows
+        self.counter = itertools.count()
+        self.extents = self._extents()
+        self.grads = self.rng.random() < 0.75
+
+    # --- choices ---------------------------------------------------------------------------------------------------
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        return options[int(self.rng.integers(len(options)))]
+
+    def whole(self, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high))
+
+    def _extents(self) -> list[int]:
+        """A few extents, so that values meet; sometimes zero or one, sometimes long."""
+        found = [self.pick([1, 2, 3, 3, 4, 5, 7, 8]) for _ in range(3)]
+        if self.chance(0.06):
+            found.append(0)
+        if self.chance(0.3):
+            found.append(1)
+        if self.chance(0.08):
+            found.append(self.pick([17, 33, 257, 300]))
+        return found
+
+    def shape(self, rank: int | None = None) -> tuple[int, ...]:
+        rank = self.pick([0, 1, 1, 2, 2, 2, 3, 3, 4]) if rank is None else rank
+        return tuple(self.pick(self.extents) for _ in range(rank))
+
+    def name(self) -> str:
+        return f"v{next(self.counter)}"
+
+    def names(self, test: Callable[[Any], bool] = lambda t: True) -> list[str]:
+        return [n for n, t in self.values.items() if test(t)]
+
+    def any(self, test: Callable[[Any], bool] = lambda t: True) -> str:
+        """A value that passes ``test``, later ones more likely."""
+        found = self.names(test)
+        if not found:
+            raise Unsuitable
+        return found[-1 - min(int(self.rng.exponential(3.0)), len(found) - 1)]
+
+    def real(self) -> str:
+        return self.any(lambda t: t.dtype.is_floating_point)
+
+    def ranked(self, least: int = 1) -> str:
+        return self.any(lambda t: t.ndim >= least)
+
+    # --- growing -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> Program:
+        """The finished program."""
+        from .fuzz_statements import KINDS
+
+        for _ in range(self.whole(1, 4)):
+            self.add_input()
+        weights = np.array([w for _, w in KINDS], float)
+        weights /= weights.sum()
+        for _ in range(self.size * 4):
+            if len(self.program.statements) >= self.size:
+                break
+            make = KINDS[int(self.rng.choice(len(KINDS), p=weights))][0]
+            try:
+                self.keep(make(self))
+            except Unsuitable:
+                continue
+        self.choose_outputs()
+        return self.program
+
+    def add_input(self, shape: tuple[int, ...] | None = None, dtype: str | None = None, high: int = 5) -> str:
+        if dtype is None:
+            dtype = self.pick(FLOATS if self.chance(0.8) or not self.program.inputs else INTEGERS)
+        real = dtype not in INTEGERS
+        given = Input(
+            f"x{len(self.program.inputs)}",
+            self.shape() if shape is None else shape,
+            dtype,
+            self.pick(["contiguous"] * 6 + ["transposed", "transposed", "strided", "reversed", "expanded"]),
+            real and self.grads and self.chance(0.75),
+            real and self.chance(0.1),
+            0 if shape is not None else -4,
+            high,
+        )
+        self.program.inputs.append(given)
+        self.values[given.name] = tensor_of(given, self.rng)
+        return given.name
+
+    def keep(self, statement: Statement) -> None:
+        """Run a statement on the values so far; refuse it if its result would not do."""
+        space = {"tj": _package(), "F": _functional(), **self.values}
+        try:
+            with np.errstate(all="ignore"):
+                exec("\n".join(statement.lines), space)
+        except Exception as error:
+            raise Unsuitable from error
+        found = space[statement.target]
+        if not suitable(found):
+            raise Unsuitable
+        self.values[statement.target] = found
+        self.program.statements.append(statement)
+
+    def let(self, expression: str, fresh: bool = True) -> Statement:
+        name = self.name()
+        return Statement((f"{name} = {expression}",), name, fresh)
+
+    def choose_outputs(self) -> None:
+        """The last value and some others."""
+        made = [s.target for s in self.program.statements] or [self.program.inputs[0].name]
+        found = [made[-1]]
+        for _ in range(self.whole(0, 3)):
+            found.append(self.pick(list(self.values)))
+        self.program.outputs = list(dict.fromkeys(found)) if self.chance(0.95) else found
+
+
+class Unsuitable(Exception):
+    """This statement cannot stand here."""
+
+
+def tensor_of(given: Input, rng: np.random.Generator) -> Any:
+    """An input tensor."""
+    return _package().from_numpy(given.array(rng)).requires_grad_(given.requires_grad)
+
+
+def suitable(tensor: Any) -> bool:
+    """Finite, small values in a tensor of moderate size."""
+    if tensor.numel() > MOST_ELEMENTS:
+        return False
+    values = tensor.detach().numpy().astype(np.float64)
+    return bool(np.all(np.isfinite(values)) and np.all(np.abs(values) < LARGEST))
+
+
+def _package() -> Any:
+    import tracejit
+
+    return tracejit
+
+
+def _functional() -> Any:
+    from ..nn import functional
+
+    return functional
