@@ -9,9 +9,20 @@ from __future__ import annotations
 
 import math as _math
 
+from . import autograd, nn, optim
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .device import device
 from .dtypes import (
+    DType,
     bfloat16,
     float16,
     float32,
@@ -25,27 +36,11 @@ from .dtypes import (
     set_default_dtype,
     uint8,
 )
-from .dtypes import DType as dtype
 from .dtypes import bool_ as bool
+from .interop import from_dlpack, from_numpy
+from .jit import CompiledFunction, compile
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
 from .ops.mixin import Size
-from .tensor import Tensor
-from .tensor import install_methods as _install
-
-_install()
-
-from . import autograd
-from .autograd import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from .device import device
-from .jit import CompiledFunction, compile
-from .interop import from_dlpack, from_numpy
 from .printing import get_printoptions, set_printoptions
 from .random import (
     Generator,
@@ -56,11 +51,14 @@ from .random import (
     seed,
     set_rng_state,
 )
+from .serialization import load, save
+from .tensor import Tensor
+from .tensor import install_methods as _install
 from .tensor_make import as_tensor, asarray, tensor
 
-from . import nn, optim
-from .serialization import load, save
+_install()
 
+dtype = DType
 float = float32
 double = float64
 half = float16
@@ -77,10 +75,6 @@ _PUBLISHED = dict(_ops.table.FUNCTIONS)
 globals().update(_PUBLISHED)
 
 __all__ = [
-    "save",
-    "load",
-    "optim",
-    "nn",
     "CompiledFunction",
     "Generator",
     "Size",
@@ -111,19 +105,23 @@ __all__ = [
     "inference_mode",
     "initial_seed",
     "int",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "load",
     "long",
     "manual_seed",
     "nan",
     "newaxis",
+    "nn",
     "no_grad",
+    "optim",
     "pi",
     "promote_types",
+    "save",
     "seed",
     "set_default_dtype",
     "set_grad_enabled",

@@ -83,7 +83,7 @@ class CompiledFunction:
         found = self.entries.get(key)
         if found is not None:
             for entry in found:
-                if entry.holds(tensors):
+                if entry.holds():
                     try:
                         result = entry.replay(tensors)
                     except NotReplayable as reason:

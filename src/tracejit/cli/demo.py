@@ -99,6 +99,8 @@ def train(data: digits.Digits, settings: digits.Settings, progress: bool) -> Any
         for x, y in digits.batches(data, settings, epoch):
             for run in runs:
                 run.step(x, y)
+        for run in runs:
+            run.schedule.step()
     return runs
 
 

@@ -90,6 +90,7 @@ def _float_primitives(scalar: Scalar, integer: Scalar) -> dict[str, Primitive]:
     suffix = scalar.name
     table = {f"{n}_{suffix}": _intrinsic(f"{n}_{suffix}", i, scalar, 1) for n, i in names.items()}
     table[f"copysign_{suffix}"] = _intrinsic(f"copysign_{suffix}", "copysign", scalar, 2)
+    table[f"fma_{suffix}"] = _intrinsic(f"fma_{suffix}", "fma", scalar, 3)
     table[f"bits_{suffix}"] = _cast(f"bits_{suffix}", "bitcast", scalar, integer)
     table[f"fmod_{suffix}"] = _fmod(f"fmod_{suffix}", scalar)
     return table

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..ops import functions as _functions  # noqa: F401  (publishes them)
 from ..ops.table import FUNCTIONS
 
 if TYPE_CHECKING:

@@ -1,5 +1,8 @@
 """Contractions: matrix products, the library calls that bound fusion."""
 
+# mypy: disable-error-code="has-type"
+# (gradient rules name ops that are declared by the very decorator they stand in)
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,9 +1,12 @@
 """Ops that address elements by integer tensors: take and put, gather and scatter.
 
 ``take``/``put`` use one index tensor of any shape along one dimension; ``gather``/``scatter`` an index per element.
-All advanced indexing is made of these. Indices out of range raise ``OutOfRange``, an ``IndexError`` and a
+All advanced indexing is made of these. Indices out of range raise ``OutOfRangeError``, an ``IndexError`` and a
 ``RuntimeError``, because PyTorch raises either, depending on the function.
 """
+
+# mypy: disable-error-code="has-type"
+# (gradient rules name ops that are declared by the very decorator they stand in)
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from .source import arange, full
 from .table import Array, Ints, Sample, indexing
 
 
-class OutOfRange(DimensionError, RuntimeError):
+class OutOfRangeError(DimensionError, RuntimeError):
     """An index that is not within its dimension."""
 
 
@@ -41,7 +44,9 @@ def _wrapped(index: Array, size: int, dim: int, negative: bool = True) -> Array:
         smallest, largest = int(n.min(index)), int(n.max(index))
         if smallest < low or largest >= size:
             bad = smallest if smallest < low else largest
-            raise OutOfRange(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+            raise OutOfRangeError(
+                f"index {bad} is out of bounds for dimension {dim} with size {size}"
+            )
         if smallest < 0:
             return n.where(index < 0, index + size, index)
     return index

@@ -53,6 +53,7 @@ class Elementwise(Op):
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
     ) -> TensorType:
+        """Type of the result; raises the error of operands the op refuses."""
         _, dtype = self.types(tuple(map(operand_info, operands)), attributes)
         shape = shapes.broadcast(
             self.name, [o.shape for o in operands if isinstance(o, TensorType)], operands
@@ -60,17 +61,16 @@ class Elementwise(Op):
         return TensorType(shape, dtype)
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        """The eager meaning on arrays."""
         compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
         arrays = [_converted(x, d) for x, d in zip(operands, compute, strict=True)]
         try:
             with np.errstate(all="ignore"):
-                result = self.body(*arrays, **attributes)
+                return np.asarray(self.body(*arrays, **attributes), dtype.np, order="C")
         except ValueError:
-            self.infer(
-                [_type_of(x) for x in operands], attributes
-            )  # raises the ShapeError, if it is one
+            # Shapes that do not broadcast: the type rule raises the error that says so.
+            self.infer([_type_of(x) for x in operands], attributes)
             raise
-        return np.asarray(result, dtype.np, order="C")
 
 
 def _type_of(operand: Array | Scalar) -> TensorType | Scalar:
@@ -117,6 +117,7 @@ class Reduction(Op):
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
     ) -> TensorType:
+        """Type of the result; raises the error of operands the op refuses."""
         x = _tensor_operand(self, operands[0])
         if self.check is not None:
             self.check(x, attributes)
@@ -124,6 +125,7 @@ class Reduction(Op):
         return TensorType(shape, self.result_dtype(x.dtype))
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        """The eager meaning on arrays."""
         (x,) = operands
         if self.check is not None:
             self.check(_tensor_operand(self, _type_of(x)), attributes)
@@ -156,9 +158,11 @@ class Movement(Op):
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
     ) -> TensorType:
+        """Type of the result; raises the error of operands the op refuses."""
         return self.infer_shape(*operands, **attributes)
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        """The eager meaning on arrays."""
         self.infer_shape(*map(_type_of, operands), **attributes)
         result = self.body(*operands, **attributes)
         return result if self.is_view else np.asarray(result, order="C")
@@ -173,9 +177,11 @@ class Contraction(Op):
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
     ) -> TensorType:
+        """Type of the result; raises the error of operands the op refuses."""
         return self.infer_type(*operands, **attributes)
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
+        """The eager meaning on arrays."""
         self.infer_type(*map(_type_of, operands), **attributes)
         with np.errstate(all="ignore"):
             return np.asarray(self.body(*operands, **attributes), order="C")

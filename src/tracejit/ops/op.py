@@ -50,6 +50,7 @@ class GradRule:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> GradRule:
+        """A rule that needs the parameters of ``function``."""
         return cls(function, tuple(inspect.signature(function).parameters))
 
 
@@ -70,7 +71,7 @@ class Op:
     @property
     def kind(self) -> str:
         """Name of the kind in lower case."""
-        return type(self).__name__.lower()
+        return str(type(self).__name__).lower()
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
@@ -81,6 +82,7 @@ class Op:
         return self.name
 
     def __call__(self, *operands: Any, **attributes: Any) -> Any:
+        """Run the op, or write it down."""
         if len(operands) < len(self.operands) and attributes:
             operands, attributes = self._bind(operands, attributes)
         return _apply(self, operands, attributes)
@@ -138,8 +140,11 @@ def all_ops() -> Iterable[Op]:
     return tuple(REGISTRY.values())
 
 
-def _apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+def _unloaded(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     raise RuntimeError("tracejit.dispatch is not loaded")
+
+
+_apply: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any] = _unloaded
 
 
 def set_dispatcher(apply: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]) -> None:

@@ -11,7 +11,7 @@ from ..errors import DtypeError
 from .table import OperandInfo
 
 
-class UnsupportedDtype(DtypeError, NotImplementedError):
+class UnsupportedDtypeError(DtypeError, NotImplementedError):
     """An op that has no meaning for an element type."""
 
 
@@ -29,7 +29,7 @@ def numeric(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Like :func:`same`, and refuses bool."""
     common = dtypes.result_type_of(infos)
     if common is dtypes.bool_:
-        raise UnsupportedDtype(
+        raise UnsupportedDtypeError(
             f'"{op.name}" not implemented for {common.title!r}', "Convert with .to(dtype) first."
         )
     return (common,) * len(infos), common
@@ -47,7 +47,7 @@ def floats_only(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promote
     """Floating point operands only."""
     common = dtypes.result_type_of(infos)
     if not common.is_floating_point:
-        raise UnsupportedDtype(f'"{op.name}" not implemented for {common.title!r}')
+        raise UnsupportedDtypeError(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common
 
 
@@ -66,7 +66,7 @@ def bitwise(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Bools and integers only."""
     common = dtypes.result_type_of(infos)
     if common.is_floating_point:
-        raise UnsupportedDtype(f'"{op.name}" not implemented for {common.title!r}')
+        raise UnsupportedDtypeError(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common
 
 
@@ -89,5 +89,5 @@ def shift(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Integers only."""
     common = dtypes.result_type_of(infos)
     if common.category != "int":
-        raise UnsupportedDtype(f'"{op.name}" not implemented for {common.title!r}')
+        raise UnsupportedDtypeError(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common

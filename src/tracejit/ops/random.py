@@ -1,9 +1,9 @@
 """Counter-based random sources: an element depends on the seed, the call and its own position, nothing else.
 
 ``key`` is an int64 tensor (seed, base) and ``index`` the ordinal of the call since ``base``. The call's offset
-``base + index`` and a block number make the counter of Philox4x32-10 (Salmon et al. 2011), the seed its key; every
-block is four words of 32 bits. A draw of w words per element takes element i's words from block ``i * w // 4``. So eager
-and compiled code, on any number of threads and however fused, draw the same bits.
+``base + index`` and a block number make the counter of Philox4x32-10 (Salmon et al. 2011), the seed its key;
+every block is four words of 32 bits. A draw of w words per element takes element i's from block ``i * w // 4``. So
+eager and compiled code, on any number of threads and however fused, draw the same bits.
 
 ``scalar`` maps a dtype to the element in the kernel language, over the u64 names ``seed``, ``offset`` and ``i``.
 """

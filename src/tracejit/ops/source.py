@@ -6,16 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
-from .table import Array, convert_scalar, source
+from .table import Array, Sample, convert_scalar, source
 
 
 def _full_type(*, shape: Shape, value: Scalar, dtype: DType) -> TensorType:
     return TensorType(shape, dtype)
 
 
-@source(_full_type, scalar="convert(value, dtype)")
+@source(
+    _full_type,
+    scalar="convert(value, dtype)",
+    samples=(
+        Sample((), {"shape": (2, 3), "value": 1.5, "dtype": dtypes.float32}),
+        Sample((), {"shape": (), "value": -1, "dtype": dtypes.uint8}),
+    ),
+)
 def full(*, shape: Shape, value: Scalar, dtype: Any) -> Array:
     """A tensor of ``shape`` filled with ``value``."""
     return np.full(shape, convert_scalar(value, dtype), dtype.np)
@@ -25,7 +33,15 @@ def _arange_type(*, start: Scalar, step: Scalar, count: int, dtype: DType) -> Te
     return TensorType((count,), dtype)
 
 
-@source(_arange_type, scalar="convert(start + index * step, dtype)")
+@source(
+    _arange_type,
+    scalar="convert(start + index * step, dtype)",
+    samples=(
+        Sample((), {"start": 1, "step": -2, "count": 4, "dtype": dtypes.int64}),
+        Sample((), {"start": 0.5, "step": 0.25, "count": 3, "dtype": dtypes.float32}),
+        Sample((), {"start": 0, "step": 1, "count": 0, "dtype": dtypes.int64}),
+    ),
+)
 def arange(*, start: Scalar, step: Scalar, count: int, dtype: Any) -> Array:
     """``start + i * step`` for i below ``count``."""
     return (start + np.arange(count) * step).astype(dtype.np)
@@ -35,7 +51,10 @@ def _literal_type(*, values: tuple[Scalar, ...], shape: Shape, dtype: DType) -> 
     return TensorType(shape, dtype)
 
 
-@source(_literal_type)
+@source(
+    _literal_type,
+    samples=(Sample((), {"values": (3, 1), "shape": (2, 1), "dtype": dtypes.int64}),),
+)
 def literal(*, values: tuple[Scalar, ...], shape: Shape, dtype: Any) -> Array:
     """A small tensor written out: ``values`` in row-major order."""
     return np.array(values, dtype.np).reshape(shape)
@@ -45,7 +64,13 @@ def _linspace_type(*, start: Scalar, end: Scalar, count: int, dtype: DType) -> T
     return TensorType((count,), dtype)
 
 
-@source(_linspace_type)
+@source(
+    _linspace_type,
+    samples=(
+        Sample((), {"start": 0, "end": 1, "count": 5, "dtype": dtypes.float32}),
+        Sample((), {"start": 2, "end": 1, "count": 1, "dtype": dtypes.float64}),
+    ),
+)
 def linspace_of(*, start: Scalar, end: Scalar, count: int, dtype: Any) -> Array:
     """``count`` evenly spaced numbers from ``start`` to ``end``; both halves count from their own end."""
     kind = np.dtype(np.float64) if dtype.category != "float" else np.dtype(dtype.np)

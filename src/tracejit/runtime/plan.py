@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ..codegen.cpu import KernelCode, Number, Pointer, Scratch, write_kernel
-from ..codegen.nest import Layout, index_source
+from ..codegen.nest import index_source
 from ..codegen.scalar import printable
-from ..ir.builder import Builder
-from ..ir.graph import Graph, Guard, Value
-from ..ops import elementwise
+from ..ir.graph import Graph, Value
 from ..ops.table import Contraction, Op
-from ..passes.fusion import Call, Group, Schedule, fuse, is_view, root
+from ..passes.fusion import Call, Group, Schedule, fuse, root
 from ..types import Shape, TensorType
 from . import kernels
+from .arena import Arena, aligned
 from .blas import Gemm, gemm_step
 from .launcher import Step
+from .overwrite import overwrites
 from .threads import get_num_threads
-
-ALIGN = 64
+from .views import legalize
 
 
 @dataclass(frozen=True)
 class Slot:
     """Where a materialised value lives at run time."""
 
-    kind: str  # "input", "output", "arena", "host", "constant"
+    kind: str  # "input", "output", "arena", "pack", "host", "constant"
     index: int
     offset: int = 0
 
@@ -66,6 +64,8 @@ class Plan:
     inputs: tuple[Value, ...]
     output_slots: tuple[Slot, ...]
     output_types: tuple[TensorType, ...]
+    packed_inputs: frozenset[int]
+    pack_bytes: int
     arena_bytes: int
     unshared_bytes: int
     hosts: int
@@ -75,92 +75,6 @@ class Plan:
     def launches(self) -> int:
         """Native steps per call."""
         return sum(isinstance(i, Step) for i in self.items)
-
-
-def strided_view(op: Op, attributes: dict[str, Any], operand: Layout, type: TensorType) -> Layout | None:
-    """What a view op does to a layout: its body applied to an array of that layout; None when it would copy."""
-    span = 1 + sum(abs(s) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True))
-    lowest = -sum(min(s, 0) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True))
-    memory = np.empty(span, np.uint8)
-    base = as_strided(memory[lowest:] if lowest else memory, type.shape, operand.strides)
-    result = op.body(base, **attributes)
-    if result.size and not np.shares_memory(result, memory):
-        return None
-    start = result.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
-    offset = start - lowest if result.size else 0
-    return Layout(operand.root, operand.offset + offset, tuple(result.strides))
-
-
-def contiguous(value: Value) -> Layout:
-    """Row-major layout of a value of its own."""
-    return Layout(value, 0, value.type.contiguous_strides())
-
-
-class Layouts:
-    """The layout of every value of a graph, given those of its inputs."""
-
-    def __init__(self, inputs: dict[Value, Shape]) -> None:
-        self.found: dict[Value, Layout | None] = {v: Layout(v, 0, s) for v, s in inputs.items()}
-
-    def find(self, value: Value) -> Layout | None:
-        """The layout; None for a view whose body would copy."""
-        chain = []
-        while value not in self.found and value.op is not None and is_view(value):
-            chain.append(value)
-            value = value.value_operands[0]
-        layout = self.found.setdefault(value, contiguous(value))
-        for view in reversed(chain):
-            assert view.op is not None
-            if layout is not None:
-                layout = strided_view(view.op, dict(view.attributes), layout, view.value_operands[0].type)
-            self.found[view] = layout
-        return layout
-
-    def __call__(self, value: Value) -> Layout:
-        layout = self.find(value)
-        assert layout is not None, f"no layout for {value}"
-        return layout
-
-
-def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layouts]:
-    """Insert copies where a reshape cannot be a view; drop guards, which a plan does not run."""
-    builder = Builder(graph.name)
-    mapping: dict[Value, Value] = {}
-    strides: dict[Value, Shape] = {}
-    for value, found in zip(graph.inputs, input_strides, strict=True):
-        mapping[value] = builder.input(value.name, value.type)
-        strides[mapping[value]] = found
-    layouts = Layouts(strides)
-    for statement in graph.body:
-        if isinstance(statement, Guard):
-            continue
-        new = builder.copy(statement, mapping)
-        if is_view(new) and layouts.find(new) is None:
-            source = builder.emit(elementwise.clone, (new.operands[0],), {}, new.line)
-            assert new.op is not None
-            new = builder.emit(new.op, (source,), new.attributes, new.line)
-        mapping[statement] = new
-    legal = builder.finish([_own_memory(builder, mapping[v]) for v in graph.outputs])
-    live = _live(legal)
-    return Graph(legal.name, legal.inputs, tuple(v for v in legal.values if v in live), legal.outputs), layouts
-
-
-def _own_memory(builder: Builder, value: Value) -> Value:
-    """An output must be computed, not shown: copy inputs and views."""
-    if value.op is None or is_view(value):
-        return builder.emit(elementwise.clone, (value,), {}, value.line)
-    return value
-
-
-def _live(graph: Graph) -> set[Value]:
-    seen: set[Value] = set()
-    stack = list(graph.outputs)
-    while stack:
-        value = stack.pop()
-        if value not in seen:
-            seen.add(value)
-            stack.extend(value.value_operands)
-    return seen
 
 
 def kernel_name(group: Group) -> str:
@@ -174,11 +88,23 @@ class Planner:
     """Builds one plan."""
 
     def __init__(
-        self, graph: Graph, input_strides: Sequence[Shape], overwrite: Mapping[int, int]
+        self,
+        graph: Graph,
+        input_strides: Sequence[Shape],
+        overwrite: Mapping[int, int],
+        pack: Collection[int],
+        packed_inputs: Mapping[int, int],
     ) -> None:
         self.graph, self.layouts = legalize(graph, input_strides)
         self.schedule = fuse(self.graph, printable)
-        self.slots: dict[Value, Slot] = {v: Slot("input", i) for i, v in enumerate(self.graph.inputs)}
+        self.slots: dict[Value, Slot] = {
+            v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
+            for i, v in enumerate(self.graph.inputs)
+        }
+        self.packed_inputs = frozenset(packed_inputs)
+        shown = {v for i, v in enumerate(self.graph.outputs) if i not in pack}
+        self.packed = {self.graph.outputs[i] for i in pack} - shown
+        self.pack_bytes = 0
         self.overwrites = overwrites(self.schedule, self.layouts, overwrite)
         self.output_roots = {v: i for i, v in enumerate(dict.fromkeys(self.graph.outputs))}
         self.items: list[Step | HostCall] = []
@@ -192,9 +118,10 @@ class Planner:
 
     @property
     def slot_base(self) -> dict[str, int]:
-        """First launcher slot of each kind: inputs, outputs, arena, host results."""
+        """First launcher slot of each kind: inputs, outputs, arena, pack, host results."""
         inputs, outputs = len(self.graph.inputs), len(self.output_roots)
-        return {"input": 0, "output": inputs, "arena": inputs + outputs, "host": inputs + outputs + 1}
+        first = inputs + outputs
+        return {"input": 0, "output": inputs, "arena": first, "pack": first + 1, "host": first + 2}
 
     def argument(self, slot: Slot, offset: int) -> tuple[int, int]:
         """A launcher argument for an address."""
@@ -215,6 +142,9 @@ class Planner:
         """Give a materialised value its memory."""
         if value in self.overwrites:
             slot = self.slots[self.overwrites[value]]
+        elif value in self.packed:
+            slot = Slot("pack", 0, self.pack_bytes)
+            self.pack_bytes += aligned(value.type.nbytes)
         elif value in self.output_roots:
             slot = Slot("output", self.output_roots[value])
         else:
@@ -244,6 +174,8 @@ class Planner:
             self.graph.inputs,
             tuple(self.slots[v] for v in self.graph.outputs),
             tuple(v.type for v in self.graph.outputs),
+            self.packed_inputs,
+            self.pack_bytes,
             self.arena.high,
             unshared,
             self.hosts,
@@ -365,72 +297,20 @@ def _batch_stride(own: Shape, strides: Shape, batch: Shape) -> int | None:
     return relevant[-1][1]
 
 
-def overwrites(
-    schedule: Schedule, layouts: Layouts, wanted: Mapping[int, int]
-) -> dict[Value, Value]:
-    """Outputs that can be written over an input: a pointwise kernel computes them, and is the only and last reader."""
-    graph = schedule.graph
-    readers: dict[Value, list[Group | Call]] = {}
-    for step in schedule.steps:
-        reads = step.externals if isinstance(step, Group) else step.value.value_operands
-        for value in reads:
-            readers.setdefault(root(value), []).append(step)
-    found: dict[Value, Value] = {}
-    for position, source in wanted.items():
-        value, target = graph.outputs[position], graph.inputs[source]
-        maker = next((g for g in schedule.groups if value in g.dims), None)
-        if maker is None or value in found or target in set(found.values()):
-            continue
-        if _same_points(maker, value, target, layouts) and all(r is maker for r in readers.get(target, ())):
-            found[value] = target
-            layouts.found[value] = layouts(target)
-    return found
-
-
-def _same_points(group: Group, value: Value, target: Value, layouts: Layouts) -> bool:
-    """Does the group read ``target`` only at the point where it writes ``value``?"""
-    if group.reduced or value.type != target.type:
-        return False
-    shown = [x for x in group.externals if root(x) is target]
-    strides = layouts(target).strides
-    dense = strides == target.type.contiguous_strides()
-    return dense and all(x is target and group.externals[x] == group.dims[value] for x in shown)
-
-
-class Arena:
-    """First-fit placement of temporaries in one block, with reuse after their last reader."""
-
-    def __init__(self) -> None:
-        self.high = 0
-        self.owners: dict[Any, tuple[int, int]] = {}
-
-    def take(self, nbytes: int, owner: Any) -> int:
-        """Offset of ``nbytes`` that no living owner uses."""
-        size = -(-max(nbytes, 1) // ALIGN) * ALIGN
-        offset = 0
-        for start, length in sorted(self.owners.values()):
-            if offset + size <= start:
-                break
-            offset = max(offset, start + length)
-        self.owners[owner] = (offset, size)
-        self.high = max(self.high, offset + size)
-        return offset
-
-    def give(self, owner: Any) -> None:
-        """The owner's memory may be reused from the next step on."""
-        self.owners.pop(owner, None)
-
-
 def make_plan(
-    graph: Graph, input_strides: Sequence[Shape], overwrite: Mapping[int, int] | None = None
+    graph: Graph,
+    input_strides: Sequence[Shape],
+    overwrite: Mapping[int, int] | None = None,
+    pack: Collection[int] = (),
+    packed_inputs: Mapping[int, int] | None = None,
 ) -> Plan:
     """Plan ``graph`` for inputs with these strides (in elements).
 
     ``overwrite`` maps output positions to input positions whose memory may take the result; ``Plan.output_slots`` tells
-    where that was legal (the slot is then the input's).
+    where that was legal (the slot is then the input's). Outputs at positions ``pack`` share one block, the *pack*;
+    ``packed_inputs`` are inputs that lie in such a block, at these offsets in bytes.
     """
-    return Planner(graph, input_strides, overwrite or {}).run()
+    return Planner(graph, input_strides, overwrite or {}, pack, packed_inputs or {}).run()
 
 
-PlanFactory = Callable[[Graph, Sequence[Shape]], Plan]
 __all__ = ["KernelCode", "Plan", "make_plan"]

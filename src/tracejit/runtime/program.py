@@ -76,8 +76,9 @@ class _RunWriter:
 
     def text(self) -> str:
         plan = self.plan
-        arguments = ", ".join(f"t{i}" for i in range(len(plan.inputs)))
-        self.lines = [f"def run({arguments}):"]
+        names = [f"t{i}" for i in range(len(plan.inputs)) if i not in plan.packed_inputs]
+        names += ["pack"] if plan.packed_inputs else []
+        self.lines = [f"def run({', '.join(names)}):"]
         used = self.used_inputs()
         for i in range(len(plan.inputs)):
             if i in used:
@@ -88,9 +89,12 @@ class _RunWriter:
                 self.add(f"b{i} = allocate({nbytes})")
         if plan.arena_bytes:
             self.add(f"arena = allocate({plan.arena_bytes})")
+        if plan.pack_bytes:
+            self.add(f"pack = allocate({plan.pack_bytes})")
         self.steps(used, sizes)
-        results = ", ".join(self.result(slot) for slot in plan.output_slots)
-        self.add(f"return ({results}{',' if len(plan.output_slots) == 1 else ''})")
+        results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
+        results += ["pack"] if plan.pack_bytes else []
+        self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
         return "\n".join(self.lines) + "\n"
 
     def add(self, line: str) -> None:
@@ -118,6 +122,7 @@ class _RunWriter:
         parts = [f"p{i}" if i in used else "0" for i in range(len(self.plan.inputs))]
         parts += ["0" if n is None else f"b{i}.ptr" for i, n in enumerate(sizes)]
         parts.append("arena.ptr" if self.plan.arena_bytes else "0")
+        parts.append("pack.ptr" if self.plan.pack_bytes or self.plan.packed_inputs else "0")
         parts += [f"q{h}" if h < ready else "0" for h in range(self.plan.hosts)]
         return ", ".join(parts)
 
@@ -160,7 +165,7 @@ class _RunWriter:
             return f"b{slot.index}.array"
         if slot.kind == "host":
             return f"h{slot.index}"
-        return "arena.array" if slot.kind == "arena" else "None"
+        return f"{slot.kind}.array" if slot.kind in ("arena", "pack") else "None"
 
     def result(self, slot: Slot) -> str:
         return f"b{slot.index}" if slot.kind == "output" else f"h{slot.index}" if slot.kind == "host" else f"t{slot.index}"
@@ -190,7 +195,7 @@ def _viewer(plan: Plan, operand: HostOperand) -> Callable[[Any], Any]:
     if operand.slot.kind == "constant":
         constant = plan.constants[operand.slot.index]
         return lambda _: _shifted(constant, kind.shape, dtype, start, strides)
-    if operand.slot.kind in ("output", "arena"):
+    if operand.slot.kind in ("output", "arena", "pack"):
         return lambda memory: np.ndarray(kind.shape, dtype, memory, start, strides)
     return lambda array: _shifted(array, kind.shape, dtype, start, strides)
 

@@ -15,6 +15,8 @@ from tracejit.scalar_math.primitives import (
     fabs_f64,
     float32,
     float64,
+    fma_f32,
+    fma_f64,
     select,
     sqrt_f32,
     sqrt_f64,
@@ -24,29 +26,29 @@ from tracejit.scalar_math.primitives import (
 def asin_small_f32(x: f32, z: f32) -> f32:
     """asin(x) for |x| <= 1/2, z = x^2."""
     p = float32(0.042227913)
-    p = float32(0.024142807) + z * p
-    p = float32(0.045477916) + z * p
-    p = float32(0.074952364) + z * p
-    p = float32(0.16666754) + z * p
-    return x + x * (z * p)
+    p = fma_f32(z, p, float32(0.024142807))
+    p = fma_f32(z, p, float32(0.045477916))
+    p = fma_f32(z, p, float32(0.074952364))
+    p = fma_f32(z, p, float32(0.16666754))
+    return fma_f32(x, z * p, x)
 
 
 def asin_small_f64(x: f64, z: f64) -> f64:
     """asin(x) for |x| <= 1/2, z = x^2."""
     p = float64(0.03270227919633926)
-    p = float64(-0.021116764612077427) + z * p
-    p = float64(0.02179054369912883) + z * p
-    p = float64(0.0036723012640765373) + z * p
-    p = float64(0.010789265032493152) + z * p
-    p = float64(0.011397308846543091) + z * p
-    p = float64(0.013981015717512065) + z * p
-    p = float64(0.017351595825719452) + z * p
-    p = float64(0.02237221588184646) + z * p
-    p = float64(0.03038194267636482) + z * p
-    p = float64(0.04464285717525879) + z * p
-    p = float64(0.0749999999997013) + z * p
-    p = float64(0.16666666666666763) + z * p
-    return x + x * (z * p)
+    p = fma_f64(z, p, float64(-0.021116764612077427))
+    p = fma_f64(z, p, float64(0.02179054369912883))
+    p = fma_f64(z, p, float64(0.0036723012640765373))
+    p = fma_f64(z, p, float64(0.010789265032493152))
+    p = fma_f64(z, p, float64(0.011397308846543091))
+    p = fma_f64(z, p, float64(0.013981015717512065))
+    p = fma_f64(z, p, float64(0.017351595825719452))
+    p = fma_f64(z, p, float64(0.02237221588184646))
+    p = fma_f64(z, p, float64(0.03038194267636482))
+    p = fma_f64(z, p, float64(0.04464285717525879))
+    p = fma_f64(z, p, float64(0.0749999999997013))
+    p = fma_f64(z, p, float64(0.16666666666666763))
+    return fma_f64(x, z * p, x)
 
 
 def asin_f32(x: f32) -> f32:
@@ -105,11 +107,11 @@ def atan_ratio_f32(low: f32, high: f32) -> f32:
     q = select(fold, low - high, low) / select(fold, low + high, high)
     z = q * q
     p = float32(-0.060811814)
-    p = float32(0.10595157) + z * p
-    p = float32(-0.14243743) + z * p
-    p = float32(0.19998485) + z * p
-    p = float32(-0.33333316) + z * p
-    y = q + q * (z * p)
+    p = fma_f32(z, p, float32(0.10595157))
+    p = fma_f32(z, p, float32(-0.14243743))
+    p = fma_f32(z, p, float32(0.19998485))
+    p = fma_f32(z, p, float32(-0.33333316))
+    y = fma_f32(q, z * p, q)
     return select(fold, float32(0.7853982) + (y + float32(-2.1855694e-08)), y)
 
 
@@ -119,17 +121,17 @@ def atan_ratio_f64(low: f64, high: f64) -> f64:
     q = select(fold, low - high, low) / select(fold, low + high, high)
     z = q * q
     p = float64(-0.01790765719404714)
-    p = float64(0.03806525327104061) + z * p
-    p = float64(-0.050393432055629066) + z * p
-    p = float64(0.05847900333768701) + z * p
-    p = float64(-0.06663105898778274) + z * p
-    p = float64(0.07692060405947623) + z * p
-    p = float64(-0.09090897770022988) + z * p
-    p = float64(0.1111111078394332) + z * p
-    p = float64(-0.1428571428020751) + z * p
-    p = float64(0.19999999999953713) + z * p
-    p = float64(-0.333333333333332) + z * p
-    y = q + q * (z * p)
+    p = fma_f64(z, p, float64(0.03806525327104061))
+    p = fma_f64(z, p, float64(-0.050393432055629066))
+    p = fma_f64(z, p, float64(0.05847900333768701))
+    p = fma_f64(z, p, float64(-0.06663105898778274))
+    p = fma_f64(z, p, float64(0.07692060405947623))
+    p = fma_f64(z, p, float64(-0.09090897770022988))
+    p = fma_f64(z, p, float64(0.1111111078394332))
+    p = fma_f64(z, p, float64(-0.1428571428020751))
+    p = fma_f64(z, p, float64(0.19999999999953713))
+    p = fma_f64(z, p, float64(-0.333333333333332))
+    y = fma_f64(q, z * p, q)
     return select(fold, float64(0.7853981633974483) + (y + float64(3.061616997868383e-17)), y)
 
 
@@ -165,11 +167,11 @@ def atan2_f32(y: f32, x: f32) -> f32:
     q = float32(select(fold, low - high, low) / select(fold, low + high, high))
     z = q * q
     p = float32(-0.060811814)
-    p = float32(0.10595157) + z * p
-    p = float32(-0.14243743) + z * p
-    p = float32(0.19998485) + z * p
-    p = float32(-0.33333316) + z * p
-    angle = q + q * (z * p)
+    p = fma_f32(z, p, float32(0.10595157))
+    p = fma_f32(z, p, float32(-0.14243743))
+    p = fma_f32(z, p, float32(0.19998485))
+    p = fma_f32(z, p, float32(-0.33333316))
+    angle = fma_f32(q, z * p, q)
     angle = select(fold, float32(0.7853982) + (angle + float32(-2.1855694e-08)), angle)
     return atan2_quadrant_f32(y, x, select(same & (a == float64(0.0)), float32(0.0), angle))
 

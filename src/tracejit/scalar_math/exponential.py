@@ -16,6 +16,8 @@ from tracejit.scalar_math.primitives import (
     fabs_f64,
     float32,
     float64,
+    fma_f32,
+    fma_f64,
     i32,
     i64,
     inf,
@@ -54,27 +56,27 @@ def scale_f64(x: f64, n: i64) -> f64:
 def exp_reduced_f32(r: f32) -> f32:
     """exp(r) - 1 for |r| <= 0.35, accurate relative to exp(r)."""
     q = float32(0.0013813026)
-    q = float32(0.008369416) + r * q
-    q = float32(0.04166846) + r * q
-    q = float32(0.16666515) + r * q
-    q = float32(0.49999994) + r * q
-    return r + r * r * q
+    q = fma_f32(r, q, float32(0.008369416))
+    q = fma_f32(r, q, float32(0.04166846))
+    q = fma_f32(r, q, float32(0.16666515))
+    q = fma_f32(r, q, float32(0.49999994))
+    return fma_f32(r * r, q, r)
 
 
 def exp_reduced_f64(r: f64) -> f64:
     """exp(r) - 1 for |r| <= 0.35, accurate relative to exp(r)."""
     q = float64(2.0825423275926136e-09)
-    q = float64(2.5113219246464116e-08) + r * q
-    q = float64(2.7557593133450823e-07) + r * q
-    q = float64(2.7557231504395064e-06) + r * q
-    q = float64(2.480158690285648e-05) + r * q
-    q = float64(0.00019841269899702275) + r * q
-    q = float64(0.001388888888913476) + r * q
-    q = float64(0.008333333333315715) + r * q
-    q = float64(0.04166666666666603) + r * q
-    q = float64(0.16666666666666685) + r * q
-    q = float64(0.5) + r * q
-    return r + r * r * q
+    q = fma_f64(r, q, float64(2.5113219246464116e-08))
+    q = fma_f64(r, q, float64(2.7557593133450823e-07))
+    q = fma_f64(r, q, float64(2.7557231504395064e-06))
+    q = fma_f64(r, q, float64(2.480158690285648e-05))
+    q = fma_f64(r, q, float64(0.00019841269899702275))
+    q = fma_f64(r, q, float64(0.001388888888913476))
+    q = fma_f64(r, q, float64(0.008333333333315715))
+    q = fma_f64(r, q, float64(0.04166666666666603))
+    q = fma_f64(r, q, float64(0.16666666666666685))
+    q = fma_f64(r, q, float64(0.5))
+    return fma_f64(r * r, q, r)
 
 
 def exp_f32(x: f32) -> f32:
@@ -82,7 +84,7 @@ def exp_f32(x: f32) -> f32:
     x = select(x > float32(89.0), float32(89.0), x)
     x = select(x < float32(-104.0), float32(-104.0), x)
     n = round_f32(x * float32(1.442695))
-    r = (x - n * float32(0.693145751953125)) - n * float32(1.4286068e-06)
+    r = fma_f32(n, float32(1.9046542e-09), fma_f32(n, float32(-0.6931472), x))
     return scale_f32(float32(1.0) + exp_reduced_f32(r), int32(n))
 
 
@@ -91,7 +93,7 @@ def exp_f64(x: f64) -> f64:
     x = select(x > float64(710.0), float64(710.0), x)
     x = select(x < float64(-746.0), float64(-746.0), x)
     n = round_f64(x * float64(1.4426950408889634))
-    r = (x - n * float64(0.6931471805592082)) - n * float64(7.371002565167799e-13)
+    r = fma_f64(n, float64(-2.3190468138462996e-17), fma_f64(n, float64(-0.6931471805599453), x))
     return scale_f64(float64(1.0) + exp_reduced_f64(r), int64(int32(n)))
 
 
@@ -120,7 +122,7 @@ def exp_sum_f64(h: f64, tail: f64) -> f64:
 def exp_bounded_f32(x: f32) -> f32:
     """exp(x) for |x| <= 87, where one power of two suffices; nan stays nan."""
     n = round_f32(x * float32(1.442695))
-    r = (x - n * float32(0.693145751953125)) - n * float32(1.4286068e-06)
+    r = fma_f32(n, float32(1.9046542e-09), fma_f32(n, float32(-0.6931472), x))
     return (float32(1.0) + exp_reduced_f32(r)) * power_of_two_f32(int32(n))
 
 
@@ -147,13 +149,13 @@ def expm1_f32(x: f32) -> f32:
     v = select(x > float32(89.0), float32(89.0), x)
     v = select(v < float32(-20.0), float32(-20.0), v)
     n = round_f32(v * float32(1.442695))
-    r = (v - n * float32(0.693145751953125)) - n * float32(1.4286068e-06)
+    r = fma_f32(n, float32(1.9046542e-09), fma_f32(n, float32(-0.6931472), v))
     q = float32(0.00019964391)
-    q = float32(0.0013944306) + r * q
-    q = float32(0.0083332155) + r * q
-    q = float32(0.041666314) + r * q
-    q = float32(0.16666667) + r * q
-    q = float32(0.5) + r * q
+    q = fma_f32(r, q, float32(0.0013944306))
+    q = fma_f32(r, q, float32(0.0083332155))
+    q = fma_f32(r, q, float32(0.041666314))
+    q = fma_f32(r, q, float32(0.16666667))
+    q = fma_f32(r, q, float32(0.5))
     # Half the result first: 2^128 is not a float, and the sum must be formed before the last doubling.
     s = power_of_two_f32(int32(n) - int32(1))
     y = s * (r + r * r * q) + (s - float32(0.5))
@@ -166,19 +168,19 @@ def expm1_f64(x: f64) -> f64:
     v = select(x > float64(710.0), float64(710.0), x)
     v = select(v < float64(-40.0), float64(-40.0), v)
     n = round_f64(v * float64(1.4426950408889634))
-    r = (v - n * float64(0.6931471805592082)) - n * float64(7.371002565167799e-13)
+    r = fma_f64(n, float64(-2.3190468138462996e-17), fma_f64(n, float64(-0.6931471805599453), v))
     q = float64(1.612143759613238e-10)
-    q = float64(2.092354783307186e-09) + r * q
-    q = float64(2.505196167587932e-08) + r * q
-    q = float64(2.7557245842370414e-07) + r * q
-    q = float64(2.7557319371146784e-06) + r * q
-    q = float64(2.4801587356830706e-05) + r * q
-    q = float64(0.00019841269841202583) + r * q
-    q = float64(0.0013888888888868671) + r * q
-    q = float64(0.008333333333333345) + r * q
-    q = float64(0.0416666666666667) + r * q
-    q = float64(0.16666666666666666) + r * q
-    q = float64(0.5) + r * q
+    q = fma_f64(r, q, float64(2.092354783307186e-09))
+    q = fma_f64(r, q, float64(2.505196167587932e-08))
+    q = fma_f64(r, q, float64(2.7557245842370414e-07))
+    q = fma_f64(r, q, float64(2.7557319371146784e-06))
+    q = fma_f64(r, q, float64(2.4801587356830706e-05))
+    q = fma_f64(r, q, float64(0.00019841269841202583))
+    q = fma_f64(r, q, float64(0.0013888888888868671))
+    q = fma_f64(r, q, float64(0.008333333333333345))
+    q = fma_f64(r, q, float64(0.0416666666666667))
+    q = fma_f64(r, q, float64(0.16666666666666666))
+    q = fma_f64(r, q, float64(0.5))
     s = power_of_two_f64(int64(int32(n)) - int64(1))
     y = s * (r + r * r * q) + (s - float64(0.5))
     y = select(v > float64(709.782712893384), float64(inf), y + y)

@@ -63,14 +63,15 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _exact_f64(a: float, b: float, c: float) -> float:
-    """a * b + c of finite numbers, through rational numbers."""
+    """a * b + c of finite numbers, a and b not zero, through rational numbers."""
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
-        return a * b + c
+        return 0.0
     try:
-        return math.copysign(exact.numerator / exact.denominator, exact.numerator)
+        size = abs(exact.numerator) / exact.denominator
     except OverflowError:
-        return math.copysign(math.inf, exact.numerator)
+        size = math.inf
+    return size if exact > 0 else -size
 
 
 def _safe(x: Array) -> Array:
@@ -86,13 +87,19 @@ def fused_f64(a: Array, b: Array, c: Array) -> Array:
     True
     """
     a, b, c = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (a, b, c)))
-    simple = (a == 0) | (b == 0) | ~np.isfinite(a * b + c) & ~np.isfinite(a + b + c)
+    shape = a.shape
+    a, b, c = a.ravel(), b.ravel(), c.ravel()
     product, rest = _two_product(a, b)
     high, low = _two_sum(c, rest)
     top, middle = _two_sum(product, high)
     total, lost = _two_sum(middle, low)
-    result = np.where(simple, a * b + c, top + _round_to_odd(total, lost))
-    slow = ~simple & ~(_safe(a) & _safe(b) & (_safe(c) | (c == 0)))
-    for at in zip(*np.nonzero(slow), strict=True) if slow.ndim else [()] if slow else []:
+    result = top + _round_to_odd(total, lost)
+    # A zero factor has nothing to round, and an infinity or a nan is final.
+    finite = np.isfinite(a) & np.isfinite(b)
+    simple = (a == 0) | (b == 0) | ~finite | ~np.isfinite(c)
+    # A finite product is no infinity, even where `product` is.
+    result = np.where(simple, np.where(finite & np.isinf(c), c, product + c), result)
+    slow = ~simple & ~(_safe(a) & _safe(b) & (np.fabs(c) < _SAFE_HIGH))
+    for at in np.nonzero(slow)[0].tolist():
         result[at] = _exact_f64(float(a[at]), float(b[at]), float(c[at]))
-    return result[()]
+    return result.reshape(shape)[()]

@@ -19,6 +19,7 @@ from tracejit.scalar_math.primitives import (
     fabs_f64,
     float32,
     float64,
+    fma_f32,
     nan,
     select,
     sqrt_f32,
@@ -31,11 +32,11 @@ def tanh_f32(x: f32) -> f32:
     a = fabs_f32(x)
     z = x * x
     p = float32(0.002147283)
-    p = float32(-0.008182418) + z * p
-    p = float32(0.021702873) + z * p
-    p = float32(-0.053947188) + z * p
-    p = float32(0.1333321) + z * p
-    p = float32(-0.3333333) + z * p
+    p = fma_f32(z, p, float32(-0.008182418))
+    p = fma_f32(z, p, float32(0.021702873))
+    p = fma_f32(z, p, float32(-0.053947188))
+    p = fma_f32(z, p, float32(0.1333321))
+    p = fma_f32(z, p, float32(-0.3333333))
     near = x + x * (z * p)
     bounded = select(a > float32(10.0), float32(10.0), a)
     far = float32(1.0) - float32(2.0) / (exp_bounded_f32(bounded + bounded) + float32(1.0))

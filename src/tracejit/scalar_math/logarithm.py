@@ -19,6 +19,8 @@ from tracejit.scalar_math.primitives import (
     fabs_f64,
     float32,
     float64,
+    fma_f32,
+    fma_f64,
     i32,
     i64,
     inf,
@@ -85,14 +87,14 @@ def log_sum_f32(m: f32, e: f32) -> f32:
     """log(m 2^e) for sqrt(1/2) <= m < sqrt(2) and integral e."""
     f = m - float32(1.0)
     p = float32(0.06747533)
-    p = float32(-0.116761304) + f * p
-    p = float32(0.118879765) + f * p
-    p = float32(-0.124054804) + f * p
-    p = float32(0.14219566) + f * p
-    p = float32(-0.16668004) + f * p
-    p = float32(0.20002118) + f * p
-    p = float32(-0.2500001) + f * p
-    p = float32(0.33333313) + f * p
+    p = fma_f32(f, p, float32(-0.116761304))
+    p = fma_f32(f, p, float32(0.118879765))
+    p = fma_f32(f, p, float32(-0.124054804))
+    p = fma_f32(f, p, float32(0.14219566))
+    p = fma_f32(f, p, float32(-0.16668004))
+    p = fma_f32(f, p, float32(0.20002118))
+    p = fma_f32(f, p, float32(-0.2500001))
+    p = fma_f32(f, p, float32(0.33333313))
     z = f * f
     tail = z * (f * p) + e * float32(1.4286068e-06)
     return e * float32(0.693145751953125) + (f - (float32(0.5) * z - tail))
@@ -102,13 +104,13 @@ def log_series_f64(f: f64, s: f64) -> f64:
     """s (f^2/2 + R): what log(1 + f) is above f - f^2/2, where s = f / (2 + f)."""
     z = s * s
     r = float64(0.13252655539630645)
-    r = float64(0.13249973110053928) + z * r
-    r = float64(0.15387097154380167) + z * r
-    r = float64(0.18181775519919602) + z * r
-    r = float64(0.2222222264860881) + z * r
-    r = float64(0.28571428569073887) + z * r
-    r = float64(0.40000000000006286) + z * r
-    r = float64(0.6666666666666666) + z * r
+    r = fma_f64(z, r, float64(0.13249973110053928))
+    r = fma_f64(z, r, float64(0.15387097154380167))
+    r = fma_f64(z, r, float64(0.18181775519919602))
+    r = fma_f64(z, r, float64(0.2222222264860881))
+    r = fma_f64(z, r, float64(0.28571428569073887))
+    r = fma_f64(z, r, float64(0.40000000000006286))
+    r = fma_f64(z, r, float64(0.6666666666666666))
     return s * (float64(0.5) * f * f + z * r)
 
 

@@ -38,6 +38,18 @@ def _bit_casts() -> dict[str, Any]:
     }
 
 
+def _fused(scalar: Any) -> Any:
+    from numba.extending import intrinsic
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+        return scalar(scalar, scalar, scalar), build
+
+    return intrinsic(fma)
+
+
 def _primitives() -> dict[str, Any]:
     import numba
 
@@ -53,6 +65,7 @@ def _primitives() -> dict[str, Any]:
 
     names: dict[str, Any] = {"select": select, "two_over_pi_word": two_over_pi_word}
     names |= {"inf": math.inf, "nan": math.nan, **_bit_casts()}
+    names |= {"fma_f32": _fused(numba.float32), "fma_f64": _fused(numba.float64)}
     functions: dict[str, Any] = {"sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil}
     functions |= {"trunc": np.trunc, "round": np.rint, "fabs": np.fabs}
     functions |= {"copysign": np.copysign, "fmod": math.fmod}

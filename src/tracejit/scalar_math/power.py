@@ -20,6 +20,7 @@ from tracejit.scalar_math.primitives import (
     float32,
     float64,
     floor_f64,
+    fma_f64,
     inf,
     int32,
     int64,
@@ -71,12 +72,12 @@ def power_magnitude_f64(x: f64, y: f64) -> f64:
     zh = sh * sh
     zl = product_error_f64(sh, sh, zh) + float64(2.0) * sh * sl
     q = float64(0.1319759304192768)
-    q = float64(0.13256687924096636) + zh * q
-    q = float64(0.15386762602981635) + zh * q
-    q = float64(0.18181784260027722) + zh * q
-    q = float64(0.2222222252105213) + zh * q
-    q = float64(0.28571428570093854) + zh * q
-    q = float64(0.40000000000002267) + zh * q
+    q = fma_f64(zh, q, float64(0.13256687924096636))
+    q = fma_f64(zh, q, float64(0.15386762602981635))
+    q = fma_f64(zh, q, float64(0.18181784260027722))
+    q = fma_f64(zh, q, float64(0.2222222252105213))
+    q = fma_f64(zh, q, float64(0.28571428570093854))
+    q = fma_f64(zh, q, float64(0.40000000000002267))
     t = zh * q
     ch = float64(0.6666666666666666) + t
     cl = (float64(0.6666666666666666) - ch) + t + float64(3.700743415417188e-17)
@@ -124,9 +125,9 @@ def pow_f32(x: f32, y: f32) -> f32:
     s = (m - float64(1.0)) / (m + float64(1.0))
     z = s * s
     r = float64(0.23583464484726632)
-    r = float64(0.28537245889202495) + z * r
-    r = float64(0.40000336061298936) + z * r
-    r = float64(0.6666666564205034) + z * r
+    r = fma_f64(z, r, float64(0.28537245889202495))
+    r = fma_f64(z, r, float64(0.40000336061298936))
+    r = fma_f64(z, r, float64(0.6666666564205034))
     log = exponent_f64(base) * float64(0.6931471805599453) + s * (float64(2.0) + z * r)
     log = select(base == float64(0.0), float64(-inf), log)
     h = b * select(base == float64(inf), float64(inf), log)
@@ -135,11 +136,11 @@ def pow_f32(x: f32, y: f32) -> f32:
     n = round_f64(h * float64(1.4426950408889634))
     d = h - n * float64(0.6931471805599453)
     q = float64(0.0001978931820212307)
-    q = float64(0.0013945747624859053) + d * q
-    q = float64(0.00833350366879351) + d * q
-    q = float64(0.04166628041649018) + d * q
-    q = float64(0.1666666582027748) + d * q
-    q = float64(0.5000000071624352) + d * q
+    q = fma_f64(d, q, float64(0.0013945747624859053))
+    q = fma_f64(d, q, float64(0.00833350366879351))
+    q = fma_f64(d, q, float64(0.04166628041649018))
+    q = fma_f64(d, q, float64(0.1666666582027748))
+    q = fma_f64(d, q, float64(0.5000000071624352))
     y_m = float64(1.0) + (d + d * d * q)
     # 2^n as a double: the one rounding to single precision then also rounds a subnormal result correctly.
     scaled = y_m * f64_from_bits(uint64((int64(int32(n)) + int64(1023)) << int64(52)))

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tracejit.scalar_math.fused import fused_f32, fused_f64
+
 # Annotations of the kernel language. Statically they are Any: each name stands for a scalar and for an array of them.
 f32: TypeAlias = Any
 f64: TypeAlias = Any
@@ -63,6 +65,16 @@ def f32_from_bits(bits: u32) -> f32:
 def f64_from_bits(bits: u64) -> f64:
     """The value with the given bit pattern."""
     return np.asarray(bits, np.uint64).view(np.float64)[()]
+
+
+def fma_f32(a: f32, b: f32, c: f32) -> f32:
+    """a * b + c, rounded once."""
+    return fused_f32(a, b, c)
+
+
+def fma_f64(a: f64, b: f64, c: f64) -> f64:
+    """a * b + c, rounded once."""
+    return fused_f64(a, b, c)
 
 
 def _fraction_words(count: int) -> tuple[int, ...]:
@@ -143,7 +155,18 @@ NAMES: tuple[str, ...] = (
     "select",
     *(
         f"{name}_{suffix}"
-        for name in ("bits", "sqrt", "floor", "ceil", "trunc", "round", "fabs", "copysign", "fmod")
+        for name in (
+            "bits",
+            "sqrt",
+            "floor",
+            "ceil",
+            "trunc",
+            "round",
+            "fabs",
+            "copysign",
+            "fmod",
+            "fma",
+        )
         for suffix in ("f32", "f64")
     ),
     "f32_from_bits",

@@ -18,6 +18,8 @@ from tracejit.scalar_math.primitives import (
     fabs_f64,
     float32,
     float64,
+    fma_f32,
+    fma_f64,
     select,
 )
 
@@ -26,32 +28,32 @@ def erf_near_f32(x: f32) -> f32:
     """erf(x) for |x| <= 1."""
     z = x * x
     p = float32(7.8510944e-05)
-    p = float32(-0.00080094207) + z * p
-    p = float32(0.0051882467) + z * p
-    p = float32(-0.026853774) + z * p
-    p = float32(0.11283584) + z * p
-    p = float32(-0.37612626) + z * p
-    p = float32(0.12837917) + z * p
-    return x + x * p
+    p = fma_f32(z, p, float32(-0.00080094207))
+    p = fma_f32(z, p, float32(0.0051882467))
+    p = fma_f32(z, p, float32(-0.026853774))
+    p = fma_f32(z, p, float32(0.11283584))
+    p = fma_f32(z, p, float32(-0.37612626))
+    p = fma_f32(z, p, float32(0.12837917))
+    return fma_f32(x, p, x)
 
 
 def erf_near_f64(x: f64) -> f64:
     """erf(x) for |x| <= 1."""
     z = x * x
     p = float64(5.942520764541217e-11)
-    p = float64(-1.136407967259516e-09) + z * p
-    p = float64(1.4657478736563318e-08) + z * p
-    p = float64(-1.6349967042581344e-07) + z * p
-    p = float64(1.6460967473510496e-06) + z * p
-    p = float64(-1.4925593183256573e-05) + z * p
-    p = float64(0.00012055331023845695) + z * p
-    p = float64(-0.0008548326978396167) + z * p
-    p = float64(0.00522397762477506) + z * p
-    p = float64(-0.02686617064507232) + z * p
-    p = float64(0.11283791670954854) + z * p
-    p = float64(-0.3761263890318375) + z * p
-    p = float64(0.1283791670955126) + z * p
-    return x + x * p
+    p = fma_f64(z, p, float64(-1.136407967259516e-09))
+    p = fma_f64(z, p, float64(1.4657478736563318e-08))
+    p = fma_f64(z, p, float64(-1.6349967042581344e-07))
+    p = fma_f64(z, p, float64(1.6460967473510496e-06))
+    p = fma_f64(z, p, float64(-1.4925593183256573e-05))
+    p = fma_f64(z, p, float64(0.00012055331023845695))
+    p = fma_f64(z, p, float64(-0.0008548326978396167))
+    p = fma_f64(z, p, float64(0.00522397762477506))
+    p = fma_f64(z, p, float64(-0.02686617064507232))
+    p = fma_f64(z, p, float64(0.11283791670954854))
+    p = fma_f64(z, p, float64(-0.3761263890318375))
+    p = fma_f64(z, p, float64(0.1283791670955126))
+    return fma_f64(x, p, x)
 
 
 def erfc_far_f32(a: f32) -> f32:
@@ -59,15 +61,15 @@ def erfc_far_f32(a: f32) -> f32:
     a = select(a > float32(10.2), float32(10.2), a)
     t = (a - float32(2.0)) / (a + float32(2.0))
     q = float32(-0.00025168317)
-    q = float32(-0.0012465331) + t * q
-    q = float32(0.001164096) + t * q
-    q = float32(0.008646293) + t * q
-    q = float32(-0.008009366) + t * q
-    q = float32(-0.054208584) + t * q
-    q = float32(0.164049) + t * q
-    q = float32(-0.166031) + t * q
-    q = float32(-0.09276377) + t * q
-    q = float32(1.2769784) + t * q
+    q = fma_f32(t, q, float32(-0.0012465331))
+    q = fma_f32(t, q, float32(0.001164096))
+    q = fma_f32(t, q, float32(0.008646293))
+    q = fma_f32(t, q, float32(-0.008009366))
+    q = fma_f32(t, q, float32(-0.054208584))
+    q = fma_f32(t, q, float32(0.164049))
+    q = fma_f32(t, q, float32(-0.166031))
+    q = fma_f32(t, q, float32(-0.09276377))
+    q = fma_f32(t, q, float32(1.2769784))
     square = a * a
     wide = float64(a)
     lost = float32(wide * wide - float64(square))
@@ -79,28 +81,28 @@ def erfc_far_f64(a: f64) -> f64:
     a = select(a > float64(27.3), float64(27.3), a)
     t = (a - float64(4.0)) / (a + float64(4.0))
     q = float64(1.9571546139672505e-09)
-    q = float64(-9.425891709056655e-09) + t * q
-    q = float64(-1.8275629611488915e-08) + t * q
-    q = float64(1.0260403615064347e-07) + t * q
-    q = float64(7.511643448969567e-08) + t * q
-    q = float64(-8.18702701728823e-07) + t * q
-    q = float64(2.9343329359615437e-07) + t * q
-    q = float64(5.705938527297444e-06) + t * q
-    q = float64(-1.1221848510212011e-05) + t * q
-    q = float64(-2.439782229866707e-05) + t * q
-    q = float64(0.00015062162109215943) + t * q
-    q = float64(-0.00019925702814116094) + t * q
-    q = float64(-0.0007577732781540536) + t * q
-    q = float64(0.0050319700289917614) + t * q
-    q = float64(-0.016197734059060165) + t * q
-    q = float64(0.03716751553275362) + t * q
-    q = float64(-0.06633036581212354) + t * q
-    q = float64(0.09373283499859127) + t * q
-    q = float64(-0.1010390660363082) + t * q
-    q = float64(0.06809705425468703) + t * q
-    q = float64(0.015379652102619809) + t * q
-    q = float64(-0.13962111684056247) + t * q
-    q = float64(1.2329951186255526) + t * q
+    q = fma_f64(t, q, float64(-9.425891709056655e-09))
+    q = fma_f64(t, q, float64(-1.8275629611488915e-08))
+    q = fma_f64(t, q, float64(1.0260403615064347e-07))
+    q = fma_f64(t, q, float64(7.511643448969567e-08))
+    q = fma_f64(t, q, float64(-8.18702701728823e-07))
+    q = fma_f64(t, q, float64(2.9343329359615437e-07))
+    q = fma_f64(t, q, float64(5.705938527297444e-06))
+    q = fma_f64(t, q, float64(-1.1221848510212011e-05))
+    q = fma_f64(t, q, float64(-2.439782229866707e-05))
+    q = fma_f64(t, q, float64(0.00015062162109215943))
+    q = fma_f64(t, q, float64(-0.00019925702814116094))
+    q = fma_f64(t, q, float64(-0.0007577732781540536))
+    q = fma_f64(t, q, float64(0.0050319700289917614))
+    q = fma_f64(t, q, float64(-0.016197734059060165))
+    q = fma_f64(t, q, float64(0.03716751553275362))
+    q = fma_f64(t, q, float64(-0.06633036581212354))
+    q = fma_f64(t, q, float64(0.09373283499859127))
+    q = fma_f64(t, q, float64(-0.1010390660363082))
+    q = fma_f64(t, q, float64(0.06809705425468703))
+    q = fma_f64(t, q, float64(0.015379652102619809))
+    q = fma_f64(t, q, float64(-0.13962111684056247))
+    q = fma_f64(t, q, float64(1.2329951186255526))
     square = a * a
     lost = product_error_f64(a, a, square)
     return exp_sum_f64(-square, -lost) * (q / (float64(1.0) + float64(2.0) * a))

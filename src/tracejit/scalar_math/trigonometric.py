@@ -20,6 +20,8 @@ from tracejit.scalar_math.primitives import (
     fabs_f64,
     float32,
     float64,
+    fma_f32,
+    fma_f64,
     i64,
     inf,
     int64,
@@ -80,17 +82,17 @@ def sin_reduced_f32(r: f32) -> f32:
     """sin(r) for |r| <= pi/4."""
     z = r * r
     p = float32(-0.00019516973)
-    p = float32(0.008332176) + z * p
-    p = float32(-0.16666655) + z * p
-    return r + r * (z * p)
+    p = fma_f32(z, p, float32(0.008332176))
+    p = fma_f32(z, p, float32(-0.16666655))
+    return fma_f32(r, z * p, r)
 
 
 def cos_reduced_f32(r: f32) -> f32:
     """cos(r) for |r| <= pi/4."""
     z = r * r
     p = float32(2.443803e-05)
-    p = float32(-0.0013887364) + z * p
-    p = float32(0.041666646) + z * p
+    p = fma_f32(z, p, float32(-0.0013887364))
+    p = fma_f32(z, p, float32(0.041666646))
     return float32(1.0) - (float32(0.5) * z - z * (z * p))
 
 
@@ -215,11 +217,11 @@ def sin_reduced_f64(r: f64, tail: f64) -> f64:
     """sin(r + tail) for |r| <= pi/4 and a tail below r's last place."""
     z = r * r
     p = float64(1.5896681251573867e-10)
-    p = float64(-2.5050756259727743e-08) + z * p
-    p = float64(2.7557313680926464e-06) + z * p
-    p = float64(-0.00019841269829778922) + z * p
-    p = float64(0.008333333333322382) + z * p
-    p = float64(-0.16666666666666632) + z * p
+    p = fma_f64(z, p, float64(-2.5050756259727743e-08))
+    p = fma_f64(z, p, float64(2.7557313680926464e-06))
+    p = fma_f64(z, p, float64(-0.00019841269829778922))
+    p = fma_f64(z, p, float64(0.008333333333322382))
+    p = fma_f64(z, p, float64(-0.16666666666666632))
     return r + (r * (z * p) + tail * (float64(1.0) - float64(0.5) * z))
 
 
@@ -227,11 +229,11 @@ def cos_reduced_f64(r: f64, tail: f64) -> f64:
     """cos(r + tail) for |r| <= pi/4 and a tail below r's last place."""
     z = r * r
     p = float64(-1.1359557573548717e-11)
-    p = float64(2.0875721596797642e-09) + z * p
-    p = float64(-2.755731434052955e-07) + z * p
-    p = float64(2.480158728944338e-05) + z * p
-    p = float64(-0.0013888888888874066) + z * p
-    p = float64(0.0416666666666666) + z * p
+    p = fma_f64(z, p, float64(2.0875721596797642e-09))
+    p = fma_f64(z, p, float64(-2.755731434052955e-07))
+    p = fma_f64(z, p, float64(2.480158728944338e-05))
+    p = fma_f64(z, p, float64(-0.0013888888888874066))
+    p = fma_f64(z, p, float64(0.0416666666666666))
     half = float64(0.5) * z
     w = float64(1.0) - half
     return w + (((float64(1.0) - w) - half) + (z * (z * p) - r * tail))

@@ -75,7 +75,8 @@ def run(function: Callable[..., Any], program: Program, values: int) -> Run:
 def _facts(tensor: Any, arguments: list[Any]) -> tuple[Any, ...]:
     """Everything but values."""
     shown = tuple(np.shares_memory(tensor.detach().numpy(), a.detach().numpy()) for a in arguments)
-    return str(tensor.type), tuple(tensor.stride()), tensor.requires_grad, tensor.is_leaf, shown
+    strides = tuple(tensor.stride()) if tensor.numel() else ()  # an empty tensor lies nowhere
+    return str(tensor.type), strides, tensor.requires_grad, tensor.is_leaf, shown
 
 
 def _backward(outputs: Any, rng: np.random.Generator) -> None:

@@ -60,7 +60,8 @@ def _laid_out(values: np.ndarray, layout: str) -> np.ndarray:
     if layout == "reversed" and values.ndim:
         return np.ascontiguousarray(values[..., ::-1])[..., ::-1]
     if layout == "expanded" and values.ndim:
-        return np.broadcast_to(values[:1], values.shape)
+        first = values[:1].copy()
+        return np.lib.stride_tricks.as_strided(first, values.shape, (0, *first.strides[1:])) if values.size else values
     return values
 
 

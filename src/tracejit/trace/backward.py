@@ -16,8 +16,26 @@ from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.program import Program
 from ..tensor import Tensor
-from ..types import Shape
-from .segments import compile_graph, wrap
+from ..tensor_core import Version
+from ..types import Shape, TensorType
+from .segments import Results, compile_graph
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardProgram:
+    """A planned backward pass; ``reads`` are positions among the saved tensors that are not packed, then the seeds."""
+
+    program: Program
+    reads: tuple[int, ...]
+    results: Results
+    packed: bool
+
+    def run(self, values: Sequence[Tensor], pack: Any) -> list[Tensor]:
+        """The gradients."""
+        arguments = [values[i] for i in self.reads]
+        if self.packed:
+            arguments.append(pack)
+        return self.results.wrap(self.program.run(*arguments))
 
 
 @dataclass(eq=False)
@@ -31,27 +49,31 @@ class Backward:
     extra: tuple[Value, ...]  # forward statements that exist only to be saved
     checked_inputs: tuple[Value, ...]
     checked_outputs: tuple[Value, ...]
-    programs: dict[tuple[MemoryLayout, ...], tuple[Program, tuple[int, ...], tuple[MemoryLayout, ...]]]
+    programs: dict[tuple[int, ...], dict[tuple[MemoryLayout, ...], BackwardProgram]]
 
-    def program(
-        self, layouts: tuple[MemoryLayout, ...]
-    ) -> tuple[Program, tuple[int, ...], tuple[MemoryLayout, ...]]:
-        """The program for gradients that lie like ``layouts``, and the positions among saved + seeds that it reads."""
-        found = self.programs.get(layouts)
-        if found is None:
-            found = self.programs[layouts] = self._compile(layouts)
-        return found
+    def programs_for(self, pack: dict[Value, int]) -> dict[tuple[MemoryLayout, ...], BackwardProgram]:
+        """The programs made so far for saved values packed like ``pack``, by layouts of the gradients."""
+        return self.programs.setdefault(tuple(pack.values()), {})
 
-    def _compile(
-        self, layouts: tuple[MemoryLayout, ...]
-    ) -> tuple[Program, tuple[int, ...], tuple[MemoryLayout, ...]]:
-        strides = dict(zip(self.graph.inputs, (*self.saved_strides, *(l.strides for l in layouts)), strict=True))
+    def compile(self, layouts: tuple[MemoryLayout, ...], pack: dict[Value, int]) -> BackwardProgram:
+        """The program for gradients that lie like ``layouts`` and saved values packed like ``pack``."""
+        inputs = self.graph.inputs
+        strides = dict(zip(inputs, (*self.saved_strides, *(l.strides for l in layouts)), strict=True))
+        packed = {new: pack[old] for old, new in zip(self.saved, inputs, strict=False) if old in pack}
         _, program, kept = compile_graph(
-            self.graph.name, self.graph.inputs, list(self.graph.values), self.graph.outputs, strides.__getitem__
+            self.graph.name,
+            inputs,
+            list(self.graph.values),
+            self.graph.outputs,
+            strides.__getitem__,
+            packed=packed,
         )
-        order = {v: i for i, v in enumerate(self.graph.inputs)}
-        results = tuple(contiguous_layout(v.type) for v in self.graph.outputs)
-        return program, tuple(order[v] for v in kept), results
+        order = {v: i for i, v in enumerate(v for v in inputs if v not in packed)}
+        results = Results(program.plan, [contiguous_layout(v.type) for v in self.graph.outputs])
+        reads = tuple(order[v] for v in kept)
+        found = BackwardProgram(program, reads, results, bool(program.plan.packed_inputs))
+        self.programs_for(pack)[layouts] = found
+        return found
 
 
 def make_backward(
@@ -83,37 +105,50 @@ def make_backward(
     )
 
 
-class CompiledBackward(Node):
-    """The node behind the outputs of a compiled call."""
+@dataclass(frozen=True, eq=False)
+class Site:
+    """What all backward nodes of one compiled path share."""
 
-    __slots__ = ("backward", "inputs", "label", "saved", "types", "versions")
+    function: str
+    backward: Backward
+    pack: dict[Value, int]
+    programs: dict[tuple[MemoryLayout, ...], BackwardProgram]
+    types: tuple[TensorType, ...]
+    seeds: tuple[int, ...]
+
+
+class CompiledBackward(Node):
+    """The node behind the outputs of a compiled call.
+
+    ``inputs`` are all inputs of the graph (for differentiating again), ``saved`` and ``pack`` what the backward program
+    reads, ``versions`` the version counters that must not have moved, with the values they had.
+    """
 
     def __init__(
         self,
-        label: str,
-        backward: Backward,
+        site: Site,
         edges: Sequence[Edge | None],
         inputs: Sequence[Tensor],
         saved: Sequence[Tensor],
-        checked: Sequence[Tensor],
-        types: Sequence[Any],
+        pack: Any,
+        versions: Sequence[tuple[Version, int]],
     ) -> None:
-        super().__init__(edges, len(types))
-        self.label = label
-        self.backward = backward
+        super().__init__(edges, len(site.types))
+        self.site = site
         self.inputs: Sequence[Tensor] | None = inputs
-        self.saved: Sequence[Tensor] | None = saved
-        self.versions = [(t._version, t._version.value) for t in checked]
-        self.types = types
+        self.saved: Sequence[Tensor] = saved
+        self.pack = pack
+        self.versions = versions
 
     def name(self) -> str:
-        return f"Compiled_{self.label}_Backward"
+        return f"Compiled_{self.site.function}_Backward"
 
     def release(self) -> None:
-        self.saved = self.inputs = None
+        self.inputs = self.pack = None
+        self.saved = self.versions = ()
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        if self.saved is None or self.inputs is None:
+        if self.inputs is None:
             raise RuntimeError(FREED)
         for version, expected in self.versions:
             if version.value != expected:
@@ -122,29 +157,19 @@ class CompiledBackward(Node):
                     f"a tensor saved by {self.name()} is at version {version.value}; expected version {expected} "
                     "instead. Hint: clone() the tensor before changing it, or use the out-of-place operation."
                 )
-        seeds = [
-            full(shape=t.shape, value=0, dtype=t.dtype) if g is None else g
-            for g, t in zip(grads, self.types, strict=True)
-        ]
-        seeds = [seeds[i] for i in self.backward.gradient.seeds]
+        site = self.site
+        seeds = [_seed(grads[i], site.types[i]) for i in site.seeds]
         if MODES.grad or MODES.recorder is not None:
-            results: Sequence[Tensor] = self.differentiable(seeds)
-        else:
-            results = self.fast(seeds)
-        found: list[Tensor | None] = [None] * len(self.edges)
-        for position, result in zip(self.backward.gradient.wrt, results, strict=True):
-            found[position] = result
-        return found
-
-    def fast(self, seeds: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Run the backward program."""
+            # op by op on tensors, so that it can be differentiated again
+            return interpreter.run_tensors(site.backward.gradient.graph, [*self.inputs, *seeds])
         layouts = tuple([g._layout or layout_of(g) for g in seeds])
-        program, reads, kinds = self.backward.program(layouts)
-        values = [*self.saved, *seeds]  # type: ignore[misc]
-        results = program.run(*[values[i] for i in reads])
-        return [wrap(r, k) for r, k in zip(results, kinds, strict=True)]
+        program = site.programs.get(layouts) or site.backward.compile(layouts, site.pack)
+        return program.run([*self.saved, *seeds], self.pack)
 
-    def differentiable(self, seeds: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Run the gradient op by op on tensors, so that it can be differentiated again."""
-        assert self.inputs is not None
-        return interpreter.run_tensors(self.backward.gradient.graph, [*self.inputs, *seeds])
+
+def _seed(gradient: Tensor | None, kind: TensorType) -> Tensor:
+    """An output that nothing used has a gradient of zeros."""
+    if gradient is None:
+        zeros: Tensor = full(shape=kind.shape, value=0, dtype=kind.dtype)
+        return zeros
+    return gradient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from ..layout import layout_of
 from ..modes import MODES
 from ..runtime.program import KernelFailure, Program
 from ..tensor import Tensor
-from .backward import CompiledBackward, make_backward
+from .backward import CompiledBackward, Site, make_backward
 from .recorder import Recorder, Recording, Signature, recording
-from .segments import compile_tree
+from .replay import make_holds, make_replay, simple
+from .segments import Runner, compile_tree
 from .signature import Static, flatten, statics_of, unflatten
 from .state import StateGuard, watch
 from .tree import Divergence, Leaf, Segment, computed_outputs, graft, outcome_key, wanted_gradients
@@ -50,6 +51,8 @@ class Entry:
         self.types = [str(t.type) for t in tensors]
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
+        self.source = ""
+        self._serve: Callable[[list[Tensor]], Any] = self._walk
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 
@@ -63,14 +66,9 @@ class Entry:
         """May another path be recorded?"""
         return self.failure is None and len(self.root.leaves()) < config.max_paths
 
-    def holds(self, tensors: list[Tensor]) -> bool:
-        """Is the Python state the one this entry was recorded under?"""
-        if not self.guard.holds():  # type: ignore[union-attr]
-            return False
-        for tensor, layout, requires_grad in self.captured:
-            if (tensor._layout or layout_of(tensor)) is not layout or tensor.requires_grad != requires_grad:
-                return False
-        return True
+    def holds(self) -> bool:
+        """Is the Python state the one this entry was recorded under, are captured tensors as they were?"""
+        return False  # replaced by a generated function once something was recorded
 
     # --- recording -----------------------------------------------------------------------------------------------
 
@@ -113,6 +111,7 @@ class Entry:
     def _note_captured(self) -> None:
         sources = [s for s in self.signature.sources if s.kind == "captured"]
         self.captured = [(s.tensor, layout_of(s.tensor), s.tensor.requires_grad) for s in sources if s.tensor is not None]
+        self.holds = make_holds(self)  # type: ignore[method-assign]
         for source in sources:
             self.strides[source.value] = layout_of(source.tensor).strides
 
@@ -128,7 +127,12 @@ class Entry:
                 if leaf.backward:
                     segment.statements.extend(leaf.backward.extra)
         needs = {leaf: self._leaf_needs(leaf) for leaf in self.root.leaves()}
-        compile_tree(self.owner.name, self.root, self.signature, self.strides, needs)
+        packable = {leaf: self._packable(leaf) for leaf in self.root.leaves()}
+        compile_tree(self.owner.name, self.root, self.signature, self.strides, needs, packable)
+        if simple(self):
+            self._serve, self.source = make_replay(self)
+        else:
+            self._serve, self.source = self._walk, ""
         self.compiled = True
 
     def _backward(self, leaf: Leaf) -> Any:
@@ -154,28 +158,37 @@ class Entry:
             needs += leaf.backward.checked_outputs
         return list(dict.fromkeys(needs))
 
+    def _packable(self, leaf: Leaf) -> set[Value]:
+        """Saved values that nothing but the backward pass reads."""
+        if not leaf.backward:
+            return set()
+        shown = {*leaf.graph.outputs, *leaf.backward.checked_outputs, *leaf.graph.inputs}
+        return {v for v in leaf.backward.saved if v not in shown}
+
     # --- replaying -----------------------------------------------------------------------------------------------
 
     def replay(self, tensors: list[Tensor]) -> Any:
         """Run the compiled programs for these argument tensors."""
-        if self.failure is not None:
-            raise NotReplayable(self.failure)
-        if not self.compiled:
+        if not self.compiled or self.failure is not None:
             self._compile_or_fail()
-        environment = self._inputs(tensors)
-        segment = self.root
         try:
-            while True:
-                segment.runner.run(environment)
-                if segment.guard is None:
-                    break
-                segment.calls += 1
-                segment = self._next(segment, environment)
+            return self._serve(tensors)
         except (KernelFailure, ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as failure:
             # nothing has been written yet: the eager run raises the error where it belongs
             raise NotReplayable(f"an operation refused its input ({failure})") from None
+
+    def _walk(self, tensors: list[Tensor]) -> Any:
+        """Follow the tree: run segments, read guards."""
+        environment = self._inputs(tensors)
+        segment = self.root
+        while True:
+            pack = segment.runner.run(environment)
+            if segment.guard is None:
+                break
+            segment.calls += 1
+            segment = self._next(segment, environment)
         assert segment.leaf is not None
-        return self._finish(segment, segment.leaf, environment)
+        return self._finish(segment, segment.leaf, environment, pack)
 
     def _compile_or_fail(self) -> None:
         with self.owner._lock:
@@ -209,7 +222,7 @@ class Entry:
             raise NotReplayable(reason or "an unseen branch")
         return child
 
-    def _finish(self, segment: Segment, leaf: Leaf, environment: list[Any]) -> Any:
+    def _finish(self, segment: Segment, leaf: Leaf, environment: list[Any], pack: Any) -> Any:
         self.replays += 1
         leaf.calls += 1
         found = leaf.recording
@@ -218,7 +231,7 @@ class Entry:
             source = next(s for s in self.signature.sources if s.value is generator_value)
             source.generator.skip(count)
         if leaf.backward and MODES.grad:
-            self._attach(leaf, positions, environment)
+            self._attach(leaf, segment.runner, environment, pack)
         for target, new in found.writes:
             destination = environment[positions[target]]
             np.copyto(destination.array, environment[positions[new]].array)
@@ -232,24 +245,44 @@ class Entry:
             tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
         return tensor
 
-    def _attach(self, leaf: Leaf, positions: dict[Value, int], environment: list[Any]) -> None:
+    def _attach(self, leaf: Leaf, runner: Runner, environment: list[Any], pack: Any) -> None:
         """Make the call one node of the autograd graph."""
-        backward = leaf.backward
-        outputs = [environment[positions[v]] for v in computed_outputs(leaf.recording)]
+        backward, positions = leaf.backward, runner.positions
+        shown = computed_outputs(leaf.recording)
+        outputs = [environment[positions[v]] for v in shown]
         count = len(self.signature.sources)
-        saved = [_saved(environment[positions[v]], positions[v] >= count) for v in backward.saved]
+        saved = [
+            _saved(environment[positions[v]], positions[v] >= count)
+            for v in backward.saved
+            if v not in runner.pack
+        ]
         checked = [environment[positions[v]] for v in (*backward.checked_inputs, *backward.checked_outputs)]
-        wrt = set(backward.gradient.wrt)
+        versions = [(t._version, t._version.value) for t in checked]
         inputs = environment[: len(leaf.graph.inputs)]
-        edges = [t._edge() if i in wrt else None for i, t in enumerate(inputs)]
-        node = CompiledBackward(
-            self.owner.name, backward, edges, inputs, saved, checked, [t.type for t in outputs]
-        )
-        for number, (wanted, tensor) in enumerate(zip(wanted_gradients(leaf.recording), outputs, strict=True)):
-            if wanted:
-                tensor._requires_grad = True
-                tensor._grad_fn = node
+        edges = [inputs[i]._edge() for i in backward.gradient.wrt]
+        site = self.site(leaf, runner)
+        node = CompiledBackward(site, edges, inputs, saved, pack, versions)
+        for number in leaf.wanted:
+            tensor = outputs[number]
+            tensor._requires_grad = True
+            tensor._grad_fn = node
+            if number:
                 tensor._output_nr = number
+
+    def site(self, leaf: Leaf, runner: Runner) -> Site:
+        """What the backward nodes of a path share."""
+        if leaf.site is None or leaf.site.pack is not runner.pack:
+            backward = leaf.backward
+            leaf.site = Site(
+                self.owner.name,
+                backward,
+                runner.pack,
+                backward.programs_for(runner.pack),
+                tuple(v.type for v in computed_outputs(leaf.recording)),
+                backward.gradient.seeds,
+            )
+        found: Site = leaf.site
+        return found
 
     # --- inspection ----------------------------------------------------------------------------------------------
 
@@ -260,8 +293,8 @@ class Entry:
                 yield segment.runner.program
         for leaf in self.root.leaves():
             if leaf.backward:
-                for program, _, _ in leaf.backward.programs.values():
-                    yield program
+                for found in leaf.backward.programs.values():
+                    yield from (p.program for p in found.values())
 
     def kernels(self) -> Iterator[Any]:
         """Every kernel of the entry."""

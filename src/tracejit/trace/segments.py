@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,27 +21,42 @@ Environment = list[Any]
 
 @dataclass(frozen=True, eq=False)
 class Runner:
-    """A compiled segment: reads environment positions, appends its results as tensors."""
+    """A compiled segment: reads environment positions, appends its results as tensors.
+
+    ``pack`` maps values that only a backward pass reads to their offset in the block that holds them all.
+    """
 
     graph: Graph
     program: Program
     reads: tuple[int, ...]
-    layouts: tuple[MemoryLayout, ...]
+    results: Results
     guard_position: int
     positions: dict[Value, int]
+    pack: dict[Value, int]
 
-    def run(self, environment: Environment) -> None:
-        """Compute the segment's values and add them to the environment."""
+    def run(self, environment: Environment) -> Any:
+        """Compute the segment's values, add them to the environment, and return the pack."""
         results = self.program.run(*[environment[i] for i in self.reads])
-        for result, layout in zip(results, self.layouts, strict=True):
-            environment.append(wrap(result, layout))
+        environment += self.results.wrap(results)
+        return results[-1] if self.pack else None
 
 
-def wrap(result: Any, layout: MemoryLayout) -> Tensor:
-    """A program's result, block or array, as a tensor."""
-    if hasattr(result, "ptr"):
-        return Tensor._of_block(result, layout.type, layout)
-    return Tensor._wrap(result)
+class Results:
+    """Turns what a program returns into tensors; which results are blocks is known beforehand."""
+
+    def __init__(self, plan: Plan, layouts: Sequence[MemoryLayout]) -> None:
+        shown = [slot for slot in plan.output_slots if slot.kind != "pack"]
+        self.kinds = [
+            (layout.type, layout, slot.kind == "output") for layout, slot in zip(layouts, shown, strict=True)
+        ]
+
+    def wrap(self, results: Sequence[Any]) -> list[Tensor]:
+        """A tensor per result, the pack left out."""
+        make = Tensor._of_block
+        return [
+            make(result, kind, layout) if block else Tensor._wrap(result)
+            for result, (kind, layout, block) in zip(results, self.kinds, strict=False)
+        ]
 
 
 def compile_graph(
@@ -50,15 +65,26 @@ def compile_graph(
     statements: Sequence[Value],
     outputs: Sequence[Value],
     strides: Callable[[Value], Shape],
+    pack: Set[Value] = frozenset(),
+    packed: Mapping[Value, int] | None = None,
 ) -> tuple[Graph, Program, list[Value]]:
-    """Optimise and plan a piece; returns also which of ``inputs`` it still reads."""
-    raw = with_inputs(name, inputs, statements, outputs)
-    graph = run_passes(raw)
+    """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
+
+    ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack.
+    """
+    graph = run_passes(with_inputs(name, inputs, statements, outputs))
     used = _used_inputs(graph)
     kept = [(old, new) for old, new in zip(inputs, graph.inputs, strict=True) if new in used]
     graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)
-    plan: Plan = make_plan(graph, [strides(old) for old, _ in kept])
-    return graph, Program(plan), [old for old, _ in kept]
+    offsets = packed or {}
+    plan: Plan = make_plan(
+        graph,
+        [strides(old) for old, _ in kept],
+        None,
+        [i for i, v in enumerate(outputs) if v in pack],
+        {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
+    )
+    return graph, Program(plan), [old for old, _ in kept if old not in offsets]
 
 
 def with_inputs(
@@ -103,6 +129,7 @@ def compile_tree(
     signature: Signature,
     input_strides: dict[Value, Shape],
     leaf_needs: dict[Leaf, Sequence[Value]],
+    packable: dict[Leaf, set[Value]],
 ) -> None:
     """Give every segment of the tree a runner; nothing is assigned unless all could be compiled."""
     base = {source.value: i for i, source in enumerate(signature.sources)}
@@ -111,7 +138,13 @@ def compile_tree(
     while stack:
         segment, positions, count, number = stack.pop()
         runner, after, total = _compile_segment(
-            f"{name}_{number}" if number else name, segment, positions, count, input_strides, leaf_needs
+            f"{name}_{number}" if number else name,
+            segment,
+            positions,
+            count,
+            input_strides,
+            leaf_needs,
+            packable.get(segment.leaf, set()) if segment.leaf else set(),
         )
         made.append((segment, runner))
         for i, child in enumerate(segment.children.values()):
@@ -127,6 +160,7 @@ def _compile_segment(
     count: int,
     input_strides: dict[Value, Shape],
     leaf_needs: dict[Leaf, Sequence[Value]],
+    packable: set[Value],
 ) -> tuple[Runner, dict[Value, int], int]:
     needs = needed_after(segment, leaf_needs)
     outputs = [v for v in needs if v not in positions]
@@ -135,15 +169,21 @@ def _compile_segment(
     def strides(value: Value) -> Shape:
         return input_strides.get(value) or value.type.contiguous_strides()
 
-    graph, program, kept = compile_graph(name, inputs, segment.statements, outputs, strides)
+    graph, program, kept = compile_graph(
+        name, inputs, segment.statements, outputs, strides, packable
+    )
+    slots = program.plan.output_slots
+    pack = {v: slot.offset for v, slot in zip(outputs, slots, strict=True) if slot.kind == "pack"}
+    outputs = [v for v in outputs if v not in pack]
     after = positions | {v: count + i for i, v in enumerate(outputs)}
     runner = Runner(
         graph,
         program,
         tuple(positions[v] for v in kept),
-        tuple(contiguous_layout(v.type) for v in outputs),
+        Results(program.plan, [contiguous_layout(v.type) for v in outputs]),
         -1 if segment.guard is None else after[segment.guard.value],
         after,
+        pack,
     )
     return runner, after, count + len(outputs)
 

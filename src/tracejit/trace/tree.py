@@ -27,7 +27,13 @@ class Leaf:
     recording: Recording
     graph: Graph
     backward: Any = None
+    site: Any = None
     calls: int = 0
+
+    @property
+    def wanted(self) -> list[int]:
+        """Numbers of the computed outputs that take part in autograd."""
+        return [i for i, w in enumerate(wanted_gradients(self.recording)) if w]
 
 
 @dataclass(eq=False)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 from ... import dtypes
-from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
-from .. import reduction as r
 from .. import transcendental as t
 from ..table import alias, function
-from .common import Number, Tensor, as_type, check_tensor, dim_of, require_float, shape_of, upcast
+from .common import Number, Tensor, as_type, dim_of, require_float, shape_of, upcast
 
 
 @function()
@@ -24,68 +22,6 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """
     result = e.relu(input)
     return input._assign(result) if inplace else result
-
-
-def _centred(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """``x`` minus its largest element; the shift carries no gradient because it cancels."""
-    if any(shape_of(x)[d] == 0 for d in dims):
-        return x
-    return e.sub(x, e.detach_copy(r.amax(x, dims=dims, keepdim=True)))
-
-
-def _softmax_input(name: str, input: Tensor, dtype: DType | None) -> tuple[Tensor, DType]:
-    check_tensor(name, input)
-    x = input if dtype is None else as_type(input, dtypes.as_dtype(dtype))
-    require_float(name, x)
-    return upcast(x), x.dtype
-
-
-def _implicit_dim(dim: int | None, x: Tensor) -> int:
-    return dim if dim is not None else (0 if x.ndim in (0, 1, 3) else 1)
-
-
-@function()
-def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along ``dim``, shifted by the maximum so that nothing overflows.
-
-    Raises ``RuntimeError`` for integers (give ``dtype``), ``IndexError`` for a dimension out of range.
-
-    >>> import tracejit as tj
-    >>> tj.softmax(tj.tensor([1.0, 1.0, 1.0, 1.0]), dim=0)
-    tensor([0.2500, 0.2500, 0.2500, 0.2500])
-    """
-    x, result = _softmax_input("softmax", input, dtype)
-    d = dim_of(_implicit_dim(dim, x), x)
-    dims = (d,) if x.ndim else ()
-    weights = t.exp(_centred(x, dims))
-    return as_type(e.div(weights, r.sum(weights, dims=dims, keepdim=True)), result)
-
-
-@function()
-def log_softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
-    """The logarithm of :func:`softmax`, computed without forming it.
-
-    >>> import tracejit as tj
-    >>> tj.log_softmax(tj.tensor([0.0, 0.0]), dim=0)
-    tensor([-0.6931, -0.6931])
-    """
-    x, result = _softmax_input("log_softmax", input, dtype)
-    d = dim_of(_implicit_dim(dim, x), x)
-    dims = (d,) if x.ndim else ()
-    shifted = _centred(x, dims)
-    total = r.sum(t.exp(shifted), dims=dims, keepdim=True)
-    return as_type(e.sub(shifted, t.log(total)), result)
-
-
-@function(method=False)
-def softmin(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
-    """``softmax(-input)``.
-
-    >>> import tracejit as tj
-    >>> tj.softmin(tj.tensor([0.0, 0.0]), dim=0)
-    tensor([0.5000, 0.5000])
-    """
-    return softmax(e.neg(input), dim, dtype)
 
 
 @function(method=False)
@@ -280,7 +216,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
     >>> import tracejit as tj
     >>> tj.hardswish(tj.tensor([-4.0, 1.0, 4.0]))
-    tensor([-0.0000,  0.6667,  4.0000])
+    tensor([-0.0000, 0.6667, 4.0000])
     """
     return _finish(input, input * relu6(input + 3.0) / 6.0, inplace)
 
@@ -368,7 +304,7 @@ def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: float = 1e-12) 
     >>> tj.normalize(tj.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    from .reductions import vector_norm
+    from .norms import vector_norm
 
     return input / e.clamp_min(vector_norm(input, p, dim, True), eps)
 
@@ -384,7 +320,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    from .factories import positions
+    from .triangles import positions
 
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor.")

@@ -13,7 +13,7 @@ from ...types import Shape
 from .. import shapes
 from ..elementwise import cast
 from ..mixin import OperatorMixin
-from ..promotion import UnsupportedDtype
+from ..promotion import UnsupportedDtypeError
 from ..source import full
 
 Tensor = Any  # an eager tensor or an IR value: a composite works on either
@@ -85,4 +85,4 @@ def require_float(name: str, x: Tensor) -> None:
     """Raise ``RuntimeError`` unless ``x`` is floating point."""
     check_tensor(name, x)
     if not x.type.dtype.is_floating_point:
-        raise UnsupportedDtype(f'"{name}" not implemented for {x.type.dtype.title!r}')
+        raise UnsupportedDtypeError(f'"{name}" not implemented for {x.type.dtype.title!r}')

@@ -13,7 +13,8 @@ from .. import movement as m
 from .. import shapes
 from ..table import alias, function
 from .common import Tensor, as_type, dim_of, is_tensor, shape_of
-from .shaping import broadcast_tensors, slice_along, unsqueeze
+from .shaping import broadcast_tensors, unsqueeze
+from .slicing import slice_along
 
 Tensors = Sequence[Tensor]
 
@@ -174,88 +175,6 @@ def column_stack(tensors: Tensors) -> Tensor:
 
 
 @function()
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces along ``dim``: of one size, or of the listed sizes.
-
-    Raises ``RuntimeError`` when sizes are negative or do not add up.
-
-    >>> import tracejit as tj
-    >>> tj.split(tj.arange(5), 2)
-    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
-    """
-    d = dim_of(dim, tensor)
-    extent = shape_of(tensor)[d]
-    if isinstance(split_size_or_sections, (tuple, list)):
-        sizes = [int(n) for n in split_size_or_sections]
-        if sum(sizes) != extent:
-            raise ShapeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's "
-                f"size at dimension {dim}), but got split_sizes={sizes}"
-            )
-    else:
-        sizes = _even_sizes(int(split_size_or_sections), extent)
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return tuple(slice_along(tensor, d, a, n) for a, n in zip(starts, sizes, strict=True))
-
-
-def _even_sizes(size: int, extent: int) -> list[int]:
-    if size < 0:
-        raise ShapeError(f"split expects split_size be non-negative, but got split_size={size}")
-    if size == 0 and extent:
-        raise ShapeError(
-            f"split_size can only be 0 if dimension size is 0, but got dimension size of {extent}"
-        )
-    if not extent:
-        return [0]
-    return [min(size, extent - start) for start in range(0, extent, size)]
-
-
-@function()
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` views of equal size along ``dim`` (the last may be smaller).
-
-    Raises ``RuntimeError`` unless ``chunks`` is positive.
-
-    >>> import tracejit as tj
-    >>> tj.chunk(tj.arange(5), 2)
-    (tensor([0, 1, 2]), tensor([3, 4]))
-    """
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    extent = shape_of(input)[dim_of(dim, input)]
-    if not extent:
-        return split(input, [0] * chunks, dim)
-    return split(input, -(-extent // chunks), dim)
-
-
-@function()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views cut at the listed positions, or into a number of nearly equal sections.
-
-    >>> import tracejit as tj
-    >>> tj.tensor_split(tj.arange(5), 2)
-    (tensor([0, 1, 2]), tensor([3, 4]))
-    """
-    d = dim_of(dim, input)
-    extent = shape_of(input)[d]
-    if isinstance(indices_or_sections, int):
-        n = indices_or_sections
-        if n <= 0:
-            raise RuntimeError(f"number of sections must be larger than 0, got {n}")
-        sizes = [extent // n + (i < extent % n) for i in range(n)]
-        return split(input, sizes, d)
-    cuts = [builtin_slice(c, extent) for c in indices_or_sections]
-    bounds = zip([0, *cuts], [*cuts, extent], strict=True)
-    return tuple(slice_along(input, d, a, max(b - a, 0)) for a, b in bounds)
-
-
-def builtin_slice(position: int, extent: int) -> int:
-    """A slice bound within ``0..extent``."""
-    position = position.__index__()
-    return max(position + extent, 0) if position < 0 else min(position, extent)
-
-
-@function()
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """``input`` shifted along ``dims``; what leaves at the end enters at the start.
 
@@ -392,7 +311,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     ]
     grids = list(broadcast_tensors(*columns))
     if swap:
-        grids = [m.permute(g, dims=(1, 0, *range(2, count))) for g in grids]
         grids[:2] = grids[1::-1]
     return tuple(grids)
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...errors import ArgumentValueError, ShapeError
+from ...errors import ArgumentValueError
 from .. import comparison as c
 from .. import elementwise as e
-from .. import indexing as ix
-from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..table import function
-from .activations import log_softmax, logsigmoid
-from .arithmetic import xlogy
-from .common import Number, Tensor, as_type, dim_of, is_tensor, shape_of
+from .activations import logsigmoid
+from .common import Number, Tensor, dim_of, is_tensor, shape_of
+from .mathematics import xlogy
+from .norms import vector_norm
 from .reductions import mean as mean_of
-from .reductions import vector_norm
 
 
-def _old_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+def old_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """PyTorch's deprecated flags."""
     if size_average is None and reduce is None:
         return reduction
@@ -29,7 +27,8 @@ def _old_reduction(size_average: bool | None, reduce: bool | None, reduction: st
     return "sum" if size_average is False else "mean"
 
 
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The mean, the sum, or the loss itself; ``ValueError`` for another ``reduction``."""
     if reduction == "mean":
         return mean_of(loss)
     if reduction == "sum":
@@ -53,7 +52,7 @@ def mse_loss(
     >>> tj.mse_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
     tensor(2.)
     """
-    return _reduced(e.square(input - target), _old_reduction(size_average, reduce, reduction))
+    return reduced(e.square(input - target), old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -70,7 +69,7 @@ def l1_loss(
     >>> tj.l1_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
     tensor(1.)
     """
-    return _reduced(e.abs(input - target), _old_reduction(size_average, reduce, reduction))
+    return reduced(e.abs(input - target), old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -92,12 +91,12 @@ def smooth_l1_loss(
     """
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    reduction = _old_reduction(size_average, reduce, reduction)
+    reduction = old_reduction(size_average, reduce, reduction)
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     distance = e.abs(input - target)
     inside = c.lt(distance, beta)
-    return _reduced(
+    return reduced(
         e.where(inside, e.square(distance) * (0.5 / beta), distance - 0.5 * beta), reduction
     )
 
@@ -118,154 +117,12 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     distance = e.abs(input - target)
     inside = c.le(distance, delta)
-    return _reduced(
+    return reduced(
         e.where(inside, e.square(distance) * 0.5, (distance - 0.5 * delta) * delta), reduction
     )
 
 
 # --- classification -----------------------------------------------------------------------------
-
-
-def _class_dim(input: Tensor) -> int:
-    return 0 if input.ndim == 1 else 1
-
-
-def _check_target(input: Tensor, target: Tensor) -> int:
-    d = _class_dim(input)
-    shape = shape_of(input)
-    expected = (*shape[:d], *shape[d + 1 :])
-    if target.dtype.category != "int":
-        raise RuntimeError(
-            f"expected scalar type Long but found {target.dtype.title} (nll_loss: target)"
-        )
-    if input.ndim and shape_of(target) != expected:
-        if d and shape[0] != (shape_of(target) or (0,))[0]:
-            raise ArgumentValueError(
-                f"Expected input batch_size ({shape[0]}) to match target batch_size "
-                f"({(shape_of(target) or (0,))[0]})."
-            )
-        raise ShapeError(f"Expected target size {list(expected)}, got {list(shape_of(target))}")
-    return d
-
-
-def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor) -> Tensor:
-    """The weight of each target, zero where it is ignored."""
-    if weight is None:
-        return as_type(valid, like.dtype)
-    return e.where(valid, ix.take(weight, target, dim=0), 0.0)
-
-
-@function(method=False)
-def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``-weight[target] * input[target]`` for log-probabilities (N, C, ...) and classes (N, ...).
-
-    The mean divides by the weights of targets that are not ``ignore_index``. Raises ``IndexError`` for classes
-    out of range, ``ValueError`` or ``RuntimeError`` when shapes do not fit.
-
-    >>> import tracejit as tj
-    >>> tj.nll_loss(tj.tensor([[-1.0, -2.0], [-3.0, -4.0]]), tj.tensor([0, 1]))
-    tensor(2.5000)
-    """
-    reduction = _old_reduction(size_average, reduce, reduction)
-    d = _check_target(input, target)
-    valid = c.ne(target, ignore_index)
-    safe = e.where(valid, target, 0)
-    picked = m.squeeze(ix.gather(input, m.unsqueeze(safe, dims=(d,)), dim=d), dims=(d,))
-    weights = _weights(weight, safe, valid, input)
-    loss = e.where(valid, e.neg(picked) if weight is None else e.neg(picked * weights), 0.0)
-    if reduction != "mean":
-        return _reduced(loss, reduction)
-    dims = tuple(range(loss.ndim))
-    return r.sum(loss, dims=dims, keepdim=False) / r.sum(weights, dims=dims, keepdim=False)
-
-
-@function(method=False)
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """The negative log-likelihood of ``target`` under ``softmax(input)``: logits (N, C, ...).
-
-    ``target`` holds classes (N, ...) or, in floating point, probabilities (N, C, ...). Raises ``IndexError`` for
-    classes out of range, ``ValueError`` or ``RuntimeError`` when shapes or ``label_smoothing`` do not fit.
-
-    >>> import tracejit as tj
-    >>> tj.cross_entropy(tj.tensor([[2.0, 0.0], [0.0, 0.0]]), tj.tensor([0, 1]))
-    tensor(0.4100)
-    """
-    reduction = _old_reduction(size_average, reduce, reduction)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if not input.ndim:
-        raise RuntimeError("Expected input with at least one dimension, got a 0-d tensor")
-    logs = log_softmax(input, _class_dim(input))
-    if target.dtype.is_floating_point:
-        return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing)
-    if label_smoothing == 0.0:
-        return nll_loss(logs, target, weight, None, ignore_index, None, reduction)
-    return _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
-
-
-def _shaped_weight(weight: Tensor, x: Tensor) -> Tensor:
-    shape = tuple(-1 if d == _class_dim(x) else 1 for d in range(x.ndim))
-    return weight.reshape(shape)
-
-
-def _soft_cross_entropy(
-    logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
-) -> Tensor:
-    if shape_of(target) != shape_of(logs):
-        raise ShapeError(
-            f"Expected target size {list(shape_of(logs))} of probabilities, got "
-            f"{list(shape_of(target))}"
-        )
-    d = _class_dim(logs)
-    if smoothing:
-        target = target * (1 - smoothing) + smoothing / shape_of(logs)[d]
-    weighted = logs if weight is None else logs * _shaped_weight(weight, logs)
-    loss = e.neg(r.sum(weighted * target, dims=(d,), keepdim=False))
-    if reduction != "mean":
-        return _reduced(loss, reduction)
-    total = r.sum(loss, dims=tuple(range(loss.ndim)), keepdim=False)
-    return total / max(logs.type.numel // max(shape_of(logs)[d], 1), 1)
-
-
-def _smoothed(
-    logs: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    smoothing: float,
-) -> Tensor:
-    """``(1 - s) * nll + s / C * (sum over classes of -weight * log p)``."""
-    d = _check_target(logs, target)
-    valid = c.ne(target, ignore_index)
-    nll = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
-    weighted = logs if weight is None else logs * _shaped_weight(weight, logs)
-    spread = e.where(valid, e.neg(r.sum(weighted, dims=(d,), keepdim=False)), 0.0)
-    if reduction == "mean":
-        dims = tuple(range(spread.ndim))
-        safe = e.where(valid, target, 0)
-        total = r.sum(_weights(weight, safe, valid, logs), dims=dims, keepdim=False)
-        spread = r.sum(spread, dims=dims, keepdim=False) / total
-    else:
-        spread = _reduced(spread, reduction)
-    return nll * (1 - smoothing) + spread * (smoothing / shape_of(logs)[d])
 
 
 def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
@@ -298,7 +155,7 @@ def binary_cross_entropy(
     no = e.clamp_min(t.log1p(e.neg(input)), -100.0)
     loss = (target - 1.0) * no - target * yes
     loss = loss if weight is None else loss * weight
-    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -326,7 +183,7 @@ def binary_cross_entropy_with_logits(
     log_weight = 1.0 if pos_weight is None else (pos_weight - 1.0) * target + 1.0
     loss = (1.0 - target) * input - log_weight * logsigmoid(input)
     loss = loss if weight is None else loss * weight
-    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -344,14 +201,12 @@ def kl_div(
     >>> tj.kl_div(tj.tensor([0.5]).log(), tj.tensor([1.0]), reduction="sum")
     tensor(0.6931)
     """
-    reduction = _old_reduction(size_average, reduce, reduction)
-    if log_target:
-        loss = t.exp(target) * (target - input)
-    else:
-        loss = xlogy(target, target) - target * input
+    reduction = old_reduction(size_average, reduce, reduction)
+    entropy = t.exp(target) * target if log_target else xlogy(target, target)
+    loss = entropy - (t.exp(target) if log_target else target) * input
     if reduction == "batchmean":
-        return _reduced(loss, "sum") / shape_of(input)[0]
-    return _reduced(loss, reduction)
+        return reduced(loss, "sum") / shape_of(input)[0]
+    return reduced(loss, reduction)
 
 
 @function(method=False)
@@ -375,7 +230,7 @@ def poisson_nll_loss(
     if full:
         stirling = target * t.log(target) - target + 0.5 * t.log(2 * math.pi * target)
         loss = loss + e.where(c.le(target, 1), 0.0, stirling)
-    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -399,7 +254,7 @@ def gaussian_nll_loss(
     limited = e.clamp_min(spread, eps)
     safe = e.where(c.lt(spread, eps), e.detach_copy(limited), spread)
     loss = 0.5 * (t.log(safe) + e.square(input - target) / safe)
-    return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
 # --- embeddings ---------------------------------------------------------------------------------
@@ -451,7 +306,7 @@ def cosine_embedding_loss(
     cosine = cosine_similarity(input1, input2, -1)
     apart = e.where(c.eq(target, -1), e.clamp_min(cosine - margin, 0.0), 0.0)
     loss = e.where(c.eq(target, 1), 1.0 - cosine, apart)
-    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -471,7 +326,7 @@ def margin_ranking_loss(
     tensor(2.)
     """
     loss = e.clamp_min(e.neg(target) * (input1 - input2) + margin, 0.0)
-    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -491,7 +346,7 @@ def hinge_embedding_loss(
     """
     apart = e.where(c.eq(target, 1), 0.0, e.clamp_min(margin - input, 0.0))
     near = e.where(c.eq(target, -1), 0.0, input)
-    return _reduced(apart + near, _old_reduction(size_average, reduce, reduction))
+    return reduced(apart + near, old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)
@@ -518,4 +373,4 @@ def triplet_margin_loss(
     if swap:
         far = e.minimum(far, pairwise_distance(positive, negative, p, eps))
     loss = e.clamp_min(near - far + margin, 0.0)
-    return _reduced(loss, _old_reduction(size_average, reduce, reduction))
+    return reduced(loss, old_reduction(size_average, reduce, reduction))

@@ -280,7 +280,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     tensor([[1., 3.],
             [0., 1.]])
     """
-    from .factories import eye
+    from .triangles import eye
 
     if input.ndim < 2 or shape_of(input)[-1] != shape_of(input)[-2]:
         raise ShapeError("linalg.matrix_power: A must be batches of square matrices")

@@ -8,10 +8,8 @@ from typing import Any
 from ... import dtypes
 from ...device import check_device
 from ...dtypes import DType
-from ...errors import ArgumentValueError
 from .. import comparison as c
 from .. import elementwise as e
-from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
 from .. import random as source
@@ -19,8 +17,8 @@ from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
 from ..keys import next_key
-from ..table import METHODS, function
-from .common import Number, Tensor, as_type, check_tensor, constant, is_tensor, shape_of
+from ..table import function
+from .common import Tensor, as_type, check_tensor, is_tensor, shape_of
 from .factories import made
 
 
@@ -116,7 +114,7 @@ def randint(
     (True, True)
     """
     if size is None:
-        low, high, size = 0, low if not isinstance(high, int) else low, high
+        low, high, size = 0, low, high
     if low >= high:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
@@ -199,7 +197,7 @@ def normal(
     >>> tj.normal(tj.zeros(3), 1.0).shape
     tracejit.Size([3])
     """
-    _check_std(std)
+    check_std(std)
     given = [shape_of(x) for x in (mean, std) if is_tensor(x)]
     shape = shapes.broadcast("normal", given) if given else shapes.size_arguments((size or (),))
     like = next((x.dtype for x in (mean, std) if is_tensor(x)), dtypes.get_default_dtype())
@@ -207,7 +205,8 @@ def normal(
     return e.add(e.mul(draw_normal(shape, kind, generator), std), mean)
 
 
-def _check_std(std: Any) -> None:
+def check_std(std: Any) -> None:
+    """Raise ``RuntimeError`` for a negative standard deviation."""
     if not is_tensor(std) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
@@ -228,11 +227,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     if not kind.is_floating_point:
         if p is None:
             raise RuntimeError(f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}')
-        return as_type(_coin(shape_of(input), dtypes.float32, p, generator), kind)
-    return as_type(_coin(shape_of(input), kind, input if p is None else p, generator), kind)
+        return as_type(coin(shape_of(input), dtypes.float32, p, generator), kind)
+    return as_type(coin(shape_of(input), kind, input if p is None else p, generator), kind)
 
 
-def _coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any) -> Tensor:
+def coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any) -> Tensor:
     """True with probability ``p``; half precision compares finer numbers than it holds."""
     fine = dtypes.float32 if dtype.itemsize == 2 else dtype
     return c.lt(draw_uniform(shape, fine, generator), e.detach_copy(p) if is_tensor(p) else p)
@@ -280,209 +279,12 @@ def multinomial(
 # --- dropout ------------------------------------------------------------------------------------
 
 
-def _check_probability(name: str, p: float) -> None:
-    if not 0.0 <= p <= 1.0:
-        raise ArgumentValueError(
-            f"dropout probability has to be between 0 and 1, but got {p} ({name})"
-        )
-
-
-def _dropped(x: Tensor, shape: tuple[int, ...], p: float, generator: Any = None) -> Tensor:
-    if p == 0.0:
-        return e.mul(x, 1.0)
-    if p == 1.0:
-        return e.mul(x, 0.0)
-    fine = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    keep = c.ge(draw_uniform(shape, fine, generator), p)
-    return e.mul(e.where(keep, 1.0 / (1.0 - p), constant(0, x.dtype)), x)
-
-
-@function()
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Each element zero with probability ``p``, else divided by ``1 - p``; unchanged unless ``training``.
-
-    Raises ``ValueError`` when ``p`` is not in [0, 1].
-
-    >>> import tracejit as tj
-    >>> tj.dropout(tj.ones(3), 0.5, training=False)
-    tensor([1., 1., 1.])
-    """
-    check_tensor("dropout", input)
-    _check_probability("dropout", p)
-    result = _dropped(input, shape_of(input), p) if training else input
-    return input._assign(result) if inplace and training else result
-
-
-def _channel_dropout(name: str) -> Callable[..., Tensor]:
-    def drop(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-        _check_probability(name, p)
-        if not training:
-            return input
-        shape = (*shape_of(input)[:2], *(1 for _ in shape_of(input)[2:]))
-        return _dropped(input, shape, p)
-
-    drop.__name__ = name
-    drop.__doc__ = (
-        "Dropout of whole channels (dimensions 0 and 1).\n\n"
-        f">>> import tracejit as tj\n>>> tj.{name}(tj.ones(1, 2, 3), training=False).sum()\ntensor(6.)\n"
-    )
-    return drop
-
-
-for _name in ("dropout1d", "dropout2d", "dropout3d"):
-    function(method=False)(_channel_dropout(_name))
-
-
-@function(method=False)
-def alpha_dropout(
-    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
-) -> Tensor:
-    """Dropout that keeps mean and variance of self-normalising networks.
-
-    >>> import tracejit as tj
-    >>> tj.alpha_dropout(tj.ones(3), 0.5)
-    tensor([1., 1., 1.])
-    """
-    _check_probability("alpha_dropout", p)
-    if not training or p == 0.0:
-        return input
-    saturated = -1.7580993408473766
-    keep = c.ge(draw_uniform(shape_of(input), dtypes.float32, None), p)
-    a = 0.0 if p == 1.0 else ((1 - p) * (1 + p * saturated**2)) ** -0.5
-    b = -a * saturated * p
-    return e.add(e.mul(e.where(keep, input, saturated), a), b)
-
-
-@function(method=False)
-def gumbel_softmax(
-    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Tensor:
-    """A sample of the Gumbel-softmax distribution; one-hot with soft gradients when ``hard``.
-
-    >>> import tracejit as tj
-    >>> tj.gumbel_softmax(tj.zeros(2, 3)).sum(-1).shape
-    tracejit.Size([2])
-    """
-    from .activations import softmax
-
-    noise = _exponential(shape_of(logits), logits.dtype, 1.0, None)
-    soft = softmax((logits - t.log(noise)) / tau, dim)
-    if not hard:
-        return soft
-    d = dim % logits.ndim
-    best = r.argmax(soft, dims=(d,), keepdim=True)
-    ones = constant(1, logits.dtype, shape_of(best))
-    sharp = ix.scatter(constant(0, logits.dtype, shape_of(soft)), best, ones, dim=d)
-    return e.add(e.sub(sharp, e.detach_copy(soft)), soft)
-
-
 # --- fills --------------------------------------------------------------------------------------
 
 
-def _exponential(shape: tuple[int, ...], dtype: DType, rate: float, generator: Any) -> Tensor:
+def exponential(shape: tuple[int, ...], dtype: DType, rate: float, generator: Any) -> Tensor:
     """``-log(1 - u) / rate``, never zero."""
     fine = dtypes.float32 if dtype.itemsize == 2 else dtype
     u = draw_uniform(shape, fine, generator)
     positive = e.clamp_min(e.neg(t.log1p(e.neg(u))), 1.1754943508222875e-38)
     return as_type(e.div(positive, rate), dtype)
-
-
-@function(namespace=False)
-def uniform_(
-    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keyword: float
-) -> Tensor:
-    """Overwrite ``self`` with uniform numbers in [from, to).
-
-    >>> import tracejit as tj
-    >>> x = tj.empty(100).uniform_(2, 3)
-    >>> bool((x >= 2).all())
-    True
-    """
-    low = keyword.get("from", from_)
-    if low > to:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
-        )
-    u = draw_uniform(shape_of(self), self.dtype, generator)
-    return self._assign(e.add(e.mul(u, to - low), low))
-
-
-@function(namespace=False)
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite ``self`` with normal numbers.
-
-    >>> import tracejit as tj
-    >>> tj.empty(2).normal_().shape
-    tracejit.Size([2])
-    """
-    _check_std(std)
-    return self._assign(e.add(e.mul(draw_normal(shape_of(self), self.dtype, generator), std), mean))
-
-
-@function(namespace=False)
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-    """Overwrite ``self`` with ones of probability ``p`` and zeros.
-
-    >>> import tracejit as tj
-    >>> tj.empty(2).bernoulli_(1.0)
-    tensor([1., 1.])
-    """
-    if not is_tensor(p) and not 0.0 <= p <= 1.0:
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    dtype = p.dtype if is_tensor(p) else dtypes.float32
-    return self._assign(as_type(_coin(shape_of(self), dtype, p, generator), self.dtype))
-
-
-@function(namespace=False)
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite ``self`` with exponential numbers of rate ``lambd``.
-
-    Raises ``RuntimeError`` unless ``lambd`` is positive.
-
-    >>> import tracejit as tj
-    >>> bool((tj.empty(100).exponential_() > 0).all())
-    True
-    """
-    if lambd <= 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return self._assign(_exponential(shape_of(self), self.dtype, lambd, generator))
-
-
-@function(namespace=False)
-def random_(
-    self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None
-) -> Tensor:
-    """Overwrite ``self`` with integers in [from, to), or as far as its dtype holds them exactly.
-
-    >>> import tracejit as tj
-    >>> bool((tj.empty(100).random_(3) < 3).all())
-    True
-    """
-    low, high = (0, from_) if to is None else (from_ or 0, to)
-    high = _exact_limit(self.dtype) if high is None else high
-    return self._assign(draw_integers(shape_of(self), low, high, self.dtype, generator))
-
-
-def _exact_limit(dtype: DType) -> Number:
-    if dtype.is_floating_point:
-        return 1 << {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[dtype.short]
-    if dtype is dtypes.bool_:
-        return 2
-    return 1 << (dtype.itemsize * 8 - dtype.is_signed)
-
-
-@function(namespace=False)
-def log_normal_(
-    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
-) -> Tensor:
-    """Overwrite ``self`` with the exponentials of normal numbers.
-
-    >>> import tracejit as tj
-    >>> bool((tj.empty(10).log_normal_() > 0).all())
-    True
-    """
-    z = draw_normal(shape_of(self), self.dtype, generator)
-    return self._assign(t.exp(e.add(e.mul(z, std), mean)))
-
-
-METHODS.pop("dropout", None)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import ArgumentError, ShapeError
+from ...errors import ShapeError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -260,7 +259,8 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     elif isinstance(dim, (tuple, list)):
         wanted = shapes.normalize_dims(dim, len(shape)) if dim else ()
     else:
-        wanted = (dim_of(dim, input),) if shape else tuple(() for _ in (dim_of(dim, input),))[:0]
+        found = dim_of(dim, input)  # type: ignore[arg-type]
+        wanted = (found,) if shape else ()
     return m.squeeze(input, dims=tuple(d for d in wanted if shape[d] == 1))
 
 
@@ -364,138 +364,6 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """
     is_contiguous = getattr(self, "is_contiguous", None)
     return self if is_contiguous is None or is_contiguous() else e.clone(self)
-
-
-@function()
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """``length`` positions along ``dim`` from ``start``, as a view.
-
-    Raises ``RuntimeError`` when they are not all there.
-
-    >>> import tracejit as tj
-    >>> tj.narrow(tj.arange(5), 0, 1, 3)
-    tensor([1, 2, 3])
-    """
-    d = dim_of(dim, input)
-    extent = shape_of(input)[d]
-    start = int(start)
-    if length < 0:
-        raise ShapeError("narrow(): length must be non-negative.")
-    if not -extent <= start <= extent:
-        raise IndexError(
-            f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})"
-        )
-    start += extent if start < 0 else 0
-    if start + length > extent:
-        raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({extent}).")
-    return slice_along(input, d, start, length)
-
-
-def slice_along(x: Tensor, dim: int, start: int, count: int, step: int = 1) -> Tensor:
-    """A view of ``count`` positions along one dimension."""
-    shape = shape_of(x)
-    starts, counts, steps = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[dim], counts[dim], steps[dim] = start, count, step
-    return m.slice(x, starts=tuple(starts), counts=tuple(counts), steps=tuple(steps))
-
-
-@function()
-def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The slice at ``index`` of dimension ``dim``, without that dimension.
-
-    Raises ``IndexError`` when the index is out of range or ``input`` is 0-d.
-
-    >>> import tracejit as tj
-    >>> tj.select(tj.tensor([[1, 2], [3, 4]]), 1, 0)
-    tensor([1, 3])
-    """
-    if input.ndim == 0:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d = dim_of(dim, input)
-    extent = shape_of(input)[d]
-    index = index.__index__()
-    if not -extent <= index < extent:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(input.shape)} "
-            f"at dimension {d}"
-        )
-    return m.squeeze(slice_along(input, d, index % extent, 1), dims=(d,))
-
-
-@function()
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along ``dim``, without that dimension.
-
-    >>> import tracejit as tj
-    >>> tj.unbind(tj.tensor([[1, 2], [3, 4]]))
-    (tensor([1, 2]), tensor([3, 4]))
-    """
-    if input.ndim == 0:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    d = dim_of(dim, input)
-    return tuple(select(input, d, i) for i in range(shape_of(input)[d]))
-
-
-@function()
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of a diagonal of two dimensions, as the last dimension.
-
-    Raises ``RuntimeError`` when both dimensions are the same.
-
-    >>> import tracejit as tj
-    >>> tj.diagonal(tj.tensor([[1, 2], [3, 4]]))
-    tensor([1, 4])
-    """
-    a, b = dim_of(dim1, input), dim_of(dim2, input)
-    if a == b:
-        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return m.diagonal(input, offset=offset, dim1=a, dim2=b)
-
-
-@function()
-def flip(input: Tensor, *dims: Any) -> Tensor:
-    """``input`` reversed along ``dims`` (a copy).
-
-    >>> import tracejit as tj
-    >>> tj.flip(tj.tensor([1, 2, 3]), (0,))
-    tensor([3, 2, 1])
-    """
-    wanted = shapes.size_arguments(dims)
-    return e.clone(flipped(input, shapes.normalize_dims(wanted, input.ndim) if wanted else ()))
-
-
-def flipped(x: Tensor, dims: Sequence[int]) -> Tensor:
-    """A reversed view."""
-    shape = shape_of(x)
-    starts = tuple(max(n - 1, 0) if d in dims else 0 for d, n in enumerate(shape))
-    steps = tuple(-1 if d in dims else 1 for d in range(len(shape)))
-    return m.slice(x, starts=starts, counts=shape, steps=steps)
-
-
-@function()
-def fliplr(input: Tensor) -> Tensor:
-    """``input`` reversed along its second dimension.
-
-    >>> import tracejit as tj
-    >>> tj.fliplr(tj.tensor([[1, 2]]))
-    tensor([[2, 1]])
-    """
-    if input.ndim < 2:
-        raise RuntimeError("Input must be >= 2-d.")
-    return flip(input, 1)
-
-
-@function()
-def flipud(input: Tensor) -> Tensor:
-    """``input`` reversed along its first dimension.
-
-    >>> import tracejit as tj
-    >>> tj.flipud(tj.tensor([1, 2]))
-    tensor([2, 1])
-    """
-    if input.ndim < 1:
-        raise RuntimeError("Input must be >= 1-d.")
-    return flip(input, 0)
 
 
 for _name, _target in {

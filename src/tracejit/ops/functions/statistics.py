@@ -15,9 +15,9 @@ from .. import reduction as r
 from .. import transcendental as t
 from ..table import function
 from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
-from .indexing import at_positions, sort
 from .reductions import ValuesAndIndices
-from .shaping import slice_along
+from .slicing import slice_along
+from .sorting import at_positions, sort
 
 
 @function()

@@ -1,0 +1,156 @@
+"""Cross entropy and negative log-likelihood."""
+
+from __future__ import annotations
+
+from ...errors import ArgumentValueError, ShapeError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import reduction as r
+from ..table import function
+from .common import Tensor, as_type, shape_of
+from .losses import old_reduction, reduced
+from .softmax import log_softmax
+
+
+def _class_dim(input: Tensor) -> int:
+    return 0 if input.ndim == 1 else 1
+
+
+def _check_target(input: Tensor, target: Tensor) -> int:
+    d = _class_dim(input)
+    shape = shape_of(input)
+    expected = (*shape[:d], *shape[d + 1 :])
+    if target.dtype.category != "int":
+        raise RuntimeError(
+            f"expected scalar type Long but found {target.dtype.title} (nll_loss: target)"
+        )
+    if input.ndim and shape_of(target) != expected:
+        if d and shape[0] != (shape_of(target) or (0,))[0]:
+            raise ArgumentValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size "
+                f"({(shape_of(target) or (0,))[0]})."
+            )
+        raise ShapeError(f"Expected target size {list(expected)}, got {list(shape_of(target))}")
+    return d
+
+
+def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor) -> Tensor:
+    """The weight of each target, zero where it is ignored."""
+    if weight is None:
+        return as_type(valid, like.dtype)
+    return e.where(valid, ix.take(weight, target, dim=0), 0.0)
+
+
+@function(method=False)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-weight[target] * input[target]`` for log-probabilities (N, C, ...) and classes (N, ...).
+
+    The mean divides by the weights of targets that are not ``ignore_index``. Raises ``IndexError`` for classes
+    out of range, ``ValueError`` or ``RuntimeError`` when shapes do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.nll_loss(tj.tensor([[-1.0, -2.0], [-3.0, -4.0]]), tj.tensor([0, 1]))
+    tensor(2.5000)
+    """
+    reduction = old_reduction(size_average, reduce, reduction)
+    d = _check_target(input, target)
+    valid = c.ne(target, ignore_index)
+    safe = e.where(valid, target, 0)
+    picked = m.squeeze(ix.gather(input, m.unsqueeze(safe, dims=(d,)), dim=d), dims=(d,))
+    weights = _weights(weight, safe, valid, input)
+    loss = e.where(valid, e.neg(picked) if weight is None else e.neg(picked * weights), 0.0)
+    if reduction != "mean":
+        return reduced(loss, reduction)
+    dims = tuple(range(loss.ndim))
+    return r.sum(loss, dims=dims, keepdim=False) / r.sum(weights, dims=dims, keepdim=False)
+
+
+@function(method=False)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The negative log-likelihood of ``target`` under ``softmax(input)``: logits (N, C, ...).
+
+    ``target`` holds classes (N, ...) or, in floating point, probabilities (N, C, ...). Raises ``IndexError`` for
+    classes out of range, ``ValueError`` or ``RuntimeError`` when shapes or ``label_smoothing`` do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.cross_entropy(tj.tensor([[2.0, 0.0], [0.0, 0.0]]), tj.tensor([0, 1]))
+    tensor(0.4100)
+    """
+    reduction = old_reduction(size_average, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if not input.ndim:
+        raise RuntimeError("Expected input with at least one dimension, got a 0-d tensor")
+    logs = log_softmax(input, _class_dim(input))
+    if target.dtype.is_floating_point:
+        return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing)
+    if label_smoothing == 0.0:
+        return nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    return _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _shaped_weight(weight: Tensor, x: Tensor) -> Tensor:
+    shape = tuple(-1 if d == _class_dim(x) else 1 for d in range(x.ndim))
+    return weight.reshape(shape)
+
+
+def _soft_cross_entropy(
+    logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
+) -> Tensor:
+    if shape_of(target) != shape_of(logs):
+        raise ShapeError(
+            f"Expected target size {list(shape_of(logs))} of probabilities, got "
+            f"{list(shape_of(target))}"
+        )
+    d = _class_dim(logs)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / shape_of(logs)[d]
+    weighted = logs if weight is None else logs * _shaped_weight(weight, logs)
+    loss = e.neg(r.sum(weighted * target, dims=(d,), keepdim=False))
+    if reduction != "mean":
+        return reduced(loss, reduction)
+    total = r.sum(loss, dims=tuple(range(loss.ndim)), keepdim=False)
+    return total / max(logs.type.numel // max(shape_of(logs)[d], 1), 1)
+
+
+def _smoothed(
+    logs: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
+) -> Tensor:
+    """``(1 - s) * nll + s / C * (sum over classes of -weight * log p)``."""
+    d = _check_target(logs, target)
+    valid = c.ne(target, ignore_index)
+    nll = nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+    weighted = logs if weight is None else logs * _shaped_weight(weight, logs)
+    spread = e.where(valid, e.neg(r.sum(weighted, dims=(d,), keepdim=False)), 0.0)
+    if reduction == "mean":
+        dims = tuple(range(spread.ndim))
+        safe = e.where(valid, target, 0)
+        total = r.sum(_weights(weight, safe, valid, logs), dims=dims, keepdim=False)
+        spread = r.sum(spread, dims=dims, keepdim=False) / total
+    else:
+        spread = reduced(spread, reduction)
+    return nll * (1 - smoothing) + spread * (smoothing / shape_of(logs)[d])

@@ -1,0 +1,112 @@
+"""Dropout in its forms, and the Gumbel softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import dtypes
+from ...errors import ArgumentValueError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import reduction as r
+from .. import transcendental as t
+from ..table import function
+from .common import Tensor, check_tensor, constant, shape_of
+from .sampling import draw_uniform, exponential
+from .softmax import softmax
+
+
+def _check_probability(name: str, p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentValueError(
+            f"dropout probability has to be between 0 and 1, but got {p} ({name})"
+        )
+
+
+def _dropped(x: Tensor, shape: tuple[int, ...], p: float, generator: Any = None) -> Tensor:
+    if p == 0.0:
+        return e.mul(x, 1.0)
+    if p == 1.0:
+        return e.mul(x, 0.0)
+    fine = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+    keep = c.ge(draw_uniform(shape, fine, generator), p)
+    return e.mul(e.where(keep, 1.0 / (1.0 - p), constant(0, x.dtype)), x)
+
+
+@function()
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each element zero with probability ``p``, else divided by ``1 - p``; unchanged unless ``training``.
+
+    Raises ``ValueError`` when ``p`` is not in [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.dropout(tj.ones(3), 0.5, training=False)
+    tensor([1., 1., 1.])
+    """
+    check_tensor("dropout", input)
+    _check_probability("dropout", p)
+    result = _dropped(input, shape_of(input), p) if training else input
+    return input._assign(result) if inplace and training else result
+
+
+def _channel_dropout(name: str) -> Callable[..., Tensor]:
+    def drop(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        _check_probability(name, p)
+        if not training:
+            return input
+        shape = (*shape_of(input)[:2], *(1 for _ in shape_of(input)[2:]))
+        return _dropped(input, shape, p)
+
+    drop.__name__ = name
+    drop.__doc__ = (
+        "Dropout of whole channels (dimensions 0 and 1).\n\n"
+        f">>> import tracejit as tj\n>>> tj.{name}(tj.ones(1, 2, 3), training=False).sum()\ntensor(6.)\n"
+    )
+    return drop
+
+
+@function(method=False)
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Dropout that keeps mean and variance of self-normalising networks.
+
+    >>> import tracejit as tj
+    >>> tj.alpha_dropout(tj.ones(3), 0.5)
+    tensor([1., 1., 1.])
+    """
+    _check_probability("alpha_dropout", p)
+    if not training or p == 0.0:
+        return input
+    saturated = -1.7580993408473766
+    keep = c.ge(draw_uniform(shape_of(input), dtypes.float32, None), p)
+    a = 0.0 if p == 1.0 else ((1 - p) * (1 + p * saturated**2)) ** -0.5
+    b = -a * saturated * p
+    return e.add(e.mul(e.where(keep, input, saturated), a), b)
+
+
+@function(method=False)
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A sample of the Gumbel-softmax distribution; one-hot with soft gradients when ``hard``.
+
+    >>> import tracejit as tj
+    >>> tj.gumbel_softmax(tj.zeros(2, 3)).sum(-1).shape
+    tracejit.Size([2])
+    """
+    noise = exponential(shape_of(logits), logits.dtype, 1.0, None)
+    soft = softmax((logits - t.log(noise)) / tau, dim)
+    if not hard:
+        return soft
+    d = dim % logits.ndim
+    best = r.argmax(soft, dims=(d,), keepdim=True)
+    ones = constant(1, logits.dtype, shape_of(best))
+    sharp = ix.scatter(constant(0, logits.dtype, shape_of(soft)), best, ones, dim=d)
+    return e.add(e.sub(sharp, e.detach_copy(soft)), soft)
+
+
+for _name in ("dropout1d", "dropout2d", "dropout3d"):
+    function(method=False)(_channel_dropout(_name))

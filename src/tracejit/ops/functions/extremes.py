@@ -1,0 +1,165 @@
+"""Extremes over dimensions: max, min, amax, amin, argmax, argmin, aminmax."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ... import dtypes
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import reduction as r
+from .. import shapes
+from ..table import function
+from .common import (
+    Tensor,
+    dim_of,
+    dims_of,
+    is_tensor,
+    shape_of,
+)
+from .reductions import Dim, ValuesAndIndices
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest elements."""
+
+    min: Tensor
+    max: Tensor
+
+
+def _refuse_empty(name: str, x: Tensor) -> None:
+    if shapes.numel(shape_of(x)) == 0:
+        raise IndexError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the 'dim' argument."
+        )
+
+
+@function()
+def amax(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
+    """The largest element over ``dim``; NaN if one is there. Equal ones share the gradient.
+
+    Raises ``IndexError`` over no elements.
+
+    >>> import tracejit as tj
+    >>> tj.amax(tj.tensor([[1, 5], [4, 2]]), 1)
+    tensor([5, 4])
+    """
+    return r.amax(input, dims=dims_of(dim, input), keepdim=keepdim)
+
+
+@function()
+def amin(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
+    """The smallest element over ``dim``; NaN if one is there. Equal ones share the gradient.
+
+    Raises ``IndexError`` over no elements.
+
+    >>> import tracejit as tj
+    >>> tj.amin(tj.tensor([[1, 5], [4, 2]]), 1)
+    tensor([1, 2])
+    """
+    return r.amin(input, dims=dims_of(dim, input), keepdim=keepdim)
+
+
+@function()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """The smallest and the largest element.
+
+    >>> import tracejit as tj
+    >>> tj.aminmax(tj.tensor([3, 1, 2]))
+    MinMax(min=tensor(1), max=tensor(3))
+    """
+    dims = dims_of(dim, input)
+    return MinMax(
+        r.amin(input, dims=dims, keepdim=keepdim), r.amax(input, dims=dims, keepdim=keepdim)
+    )
+
+
+def _picked(x: Tensor, index_op: Any, dim: int, keepdim: bool) -> ValuesAndIndices:
+    """Values at the indices an op finds along ``dim``: the gradient goes to those positions."""
+    d = dim_of(dim, x)
+    if x.ndim == 0:
+        return ValuesAndIndices(e.clone(x), index_op(x, dims=(), keepdim=False))
+    indices = index_op(x, dims=(d,), keepdim=True)
+    values = ix.gather(x, indices, dim=d)
+    if not keepdim:
+        values, indices = m.squeeze(values, dims=(d,)), m.squeeze(indices, dims=(d,))
+    return ValuesAndIndices(values, indices)
+
+
+@function()
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """The largest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise maximum.
+
+    Raises ``IndexError`` over no elements.
+
+    >>> import tracejit as tj
+    >>> tj.max(tj.tensor([1, 5, 2]))
+    tensor(5)
+    >>> tj.max(tj.tensor([[1, 5], [4, 2]]), 1)
+    ValuesAndIndices(values=tensor([5, 4]), indices=tensor([1, 0]))
+    """
+    if is_tensor(dim) or other is not None:
+        return e.maximum(input, dim if other is None else other)
+    if dim is None:
+        _refuse_empty("max", input)
+        return r.amax(input, dims=tuple(range(input.ndim)), keepdim=False)
+    return _picked(input, r.argmax, dim, keepdim)
+
+
+@function()
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    """The smallest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise minimum.
+
+    Raises ``IndexError`` over no elements.
+
+    >>> import tracejit as tj
+    >>> tj.min(tj.tensor([3, 1, 2]))
+    tensor(1)
+    """
+    if is_tensor(dim) or other is not None:
+        return e.minimum(input, dim if other is None else other)
+    if dim is None:
+        _refuse_empty("min", input)
+        return r.amin(input, dims=tuple(range(input.ndim)), keepdim=False)
+    return _picked(input, r.argmin, dim, keepdim)
+
+
+def _arg(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if x.dtype is dtypes.bool_:
+        raise RuntimeError(f"{name}(): does not support bool input")
+    if dim is not None:
+        dims = (dim_of(dim, x),) if x.ndim else ()
+        dim_of(dim, x)
+        return op(x, dims=dims, keepdim=keepdim)
+    _refuse_empty(name, x)
+    flat = m.reshape(x, shape=(shapes.numel(shape_of(x)),))
+    result = op(flat, dims=(0,), keepdim=False)
+    return m.reshape(result, shape=(1,) * x.ndim) if keepdim else result
+
+
+@function()
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The first position of the largest element, in the flattened tensor or along ``dim``.
+
+    Raises ``IndexError`` over no elements.
+
+    >>> import tracejit as tj
+    >>> tj.argmax(tj.tensor([[1, 5], [4, 2]]), dim=1)
+    tensor([1, 0])
+    """
+    return _arg("argmax", r.argmax, input, dim, keepdim)
+
+
+@function()
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The first position of the smallest element, in the flattened tensor or along ``dim``.
+
+    Raises ``IndexError`` over no elements.
+
+    >>> import tracejit as tj
+    >>> tj.argmin(tj.tensor([[1, 5], [4, 2]]))
+    tensor(0)
+    """
+    return _arg("argmin", r.argmin, input, dim, keepdim)

@@ -1,0 +1,111 @@
+"""Random numbers written in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import dtypes
+from ...dtypes import DType
+from .. import elementwise as e
+from .. import transcendental as t
+from ..table import function
+from .common import Number, Tensor, as_type, is_tensor, shape_of
+from .sampling import check_std, coin, draw_integers, draw_normal, draw_uniform, exponential
+
+
+@function(namespace=False)
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keyword: float
+) -> Tensor:
+    """Overwrite ``self`` with uniform numbers in [from, to).
+
+    >>> import tracejit as tj
+    >>> x = tj.empty(100).uniform_(2, 3)
+    >>> bool((x >= 2).all())
+    True
+    """
+    low = keyword.get("from", from_)
+    if low > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
+        )
+    u = draw_uniform(shape_of(self), self.dtype, generator)
+    return self._assign(e.add(e.mul(u, to - low), low))
+
+
+@function(namespace=False)
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite ``self`` with normal numbers.
+
+    >>> import tracejit as tj
+    >>> tj.empty(2).normal_().shape
+    tracejit.Size([2])
+    """
+    check_std(std)
+    return self._assign(e.add(e.mul(draw_normal(shape_of(self), self.dtype, generator), std), mean))
+
+
+@function(namespace=False)
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Overwrite ``self`` with ones of probability ``p`` and zeros.
+
+    >>> import tracejit as tj
+    >>> tj.empty(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
+    if not is_tensor(p) and not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    dtype = p.dtype if is_tensor(p) else dtypes.float32
+    return self._assign(as_type(coin(shape_of(self), dtype, p, generator), self.dtype))
+
+
+@function(namespace=False)
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite ``self`` with exponential numbers of rate ``lambd``.
+
+    Raises ``RuntimeError`` unless ``lambd`` is positive.
+
+    >>> import tracejit as tj
+    >>> bool((tj.empty(100).exponential_() > 0).all())
+    True
+    """
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    return self._assign(exponential(shape_of(self), self.dtype, lambd, generator))
+
+
+@function(namespace=False)
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None
+) -> Tensor:
+    """Overwrite ``self`` with integers in [from, to), or as far as its dtype holds them exactly.
+
+    >>> import tracejit as tj
+    >>> bool((tj.empty(100).random_(3) < 3).all())
+    True
+    """
+    low, high = (0, from_) if to is None else (from_ or 0, to)
+    high = _exact_limit(self.dtype) if high is None else high
+    return self._assign(draw_integers(shape_of(self), low, high, self.dtype, generator))
+
+
+def _exact_limit(dtype: DType) -> Number:
+    if dtype.is_floating_point:
+        return 1 << {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[dtype.short]
+    if dtype is dtypes.bool_:
+        return 2
+    return 1 << (dtype.itemsize * 8 - dtype.is_signed)
+
+
+@function(namespace=False)
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
+) -> Tensor:
+    """Overwrite ``self`` with the exponentials of normal numbers.
+
+    >>> import tracejit as tj
+    >>> bool((tj.empty(10).log_normal_() > 0).all())
+    True
+    """
+    z = draw_normal(shape_of(self), self.dtype, generator)
+    return self._assign(t.exp(e.add(e.mul(z, std), mean)))

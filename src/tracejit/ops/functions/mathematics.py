@@ -1,0 +1,205 @@
+"""Arithmetic of several steps: lerp, addcmul, nan_to_num, logit, xlogy and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dtypes import get_default_dtype
+from ...errors import ArgumentValueError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import transcendental as t
+from ..table import function
+from .arithmetic import clamp
+from .common import Number, Tensor, as_type, constant, is_tensor, promoted, require_float
+
+
+@function()
+def frac(input: Tensor) -> Tensor:
+    """The fractional part, with the sign of ``input``.
+
+    >>> import tracejit as tj
+    >>> tj.frac(tj.tensor([1.5, -2.25]))
+    tensor([ 0.5000, -0.2500])
+    """
+    require_float("frac", input)
+    return e.sub(input, e.trunc(input))
+
+
+@function()
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
+    """``input + weight * (end - input)``, exact at both ends.
+
+    >>> import tracejit as tj
+    >>> tj.lerp(tj.tensor([0.0, 10.0]), tj.tensor([1.0, 20.0]), 0.5)
+    tensor([ 0.5000, 15.0000])
+    """
+    difference = e.sub(end, input)
+    from_start = e.add(input, e.mul(weight, difference))
+    if not is_tensor(weight):
+        return from_start if abs(weight) < 0.5 else _from_end(end, difference, weight)
+    return e.where(c.lt(e.abs(weight), 0.5), from_start, _from_end(end, difference, weight))
+
+
+def _from_end(end: Tensor, difference: Tensor, weight: Tensor | Number) -> Tensor:
+    rest = e.sub(1.0, weight) if is_tensor(weight) else 1.0 - weight
+    return e.sub(end, e.mul(difference, rest))
+
+
+@function()
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """``input + value * tensor1 * tensor2``.
+
+    >>> import tracejit as tj
+    >>> tj.addcmul(tj.ones(2), tj.tensor([1.0, 2.0]), tj.tensor([3.0, 4.0]), value=0.5)
+    tensor([2.5000, 5.0000])
+    """
+    scaled = tensor1 if value == 1 else e.mul(tensor1, value)
+    return e.add(input, e.mul(scaled, tensor2))
+
+
+@function()
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """``input + value * tensor1 / tensor2``.
+
+    Raises ``RuntimeError`` for integers, whose division is not an integer.
+
+    >>> import tracejit as tj
+    >>> tj.addcdiv(tj.ones(2), tj.tensor([1.0, 2.0]), tj.tensor([4.0, 4.0]))
+    tensor([1.2500, 1.5000])
+    """
+    if not promoted(tensor1, tensor2).is_floating_point:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
+            "will perform a true division of tensor1 and tensor2."
+        )
+    scaled = tensor1 if value == 1 else e.mul(tensor1, value)
+    return e.add(input, e.div(scaled, tensor2))
+
+
+@function()
+def nan_to_num(
+    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """``input`` with NaN and infinities replaced (by default: 0 and the largest finite values).
+
+    >>> import tracejit as tj
+    >>> tj.nan_to_num(tj.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
+    tensor([0., 9., 1.])
+    """
+    dtype = input.type.dtype
+    if not dtype.is_floating_point:
+        return e.clone(input)
+    high, low = _finite_limits(dtype)
+    finite = e.where(c.isnan(input), float(nan), input)
+    finite = e.where(c.eq(input, float("inf")), high if posinf is None else posinf, finite)
+    return e.where(c.eq(input, float("-inf")), low if neginf is None else neginf, finite)
+
+
+def _finite_limits(dtype: Any) -> tuple[float, float]:
+    import ml_dtypes
+
+    limits = ml_dtypes.finfo(dtype.np)
+    return float(limits.max), float(limits.min)
+
+
+@function()
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """``log(x / (1 - x))``, with ``x`` first limited to [eps, 1 - eps].
+
+    >>> import tracejit as tj
+    >>> tj.logit(tj.tensor([0.5, 0.75]))
+    tensor([0.0000, 1.0986])
+    """
+    x = input if eps is None else clamp(input, eps, 1.0 - eps)
+    return t.log(e.div(x, e.sub(1.0, x)))
+
+
+@function()
+def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """``input * log(other)``, zero where ``input`` is zero (unless ``other`` is NaN).
+
+    >>> import tracejit as tj
+    >>> tj.xlogy(tj.tensor([0.0, 2.0]), tj.tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """
+    zero = c.logical_and(c.eq(input, 0), c.logical_not(c.isnan(other)))
+    dtype = promoted(input, other)
+    dtype = dtype if dtype.is_floating_point else get_default_dtype()
+    wide = [as_type(x, dtype) if is_tensor(x) else constant(x, dtype) for x in (input, other)]
+    return e.mul(wide[0], t.log(e.where(zero, 1.0, wide[1])))
+
+
+@function()
+def sinc(input: Tensor) -> Tensor:
+    """``sin(pi x) / (pi x)``, one at zero.
+
+    >>> import tracejit as tj
+    >>> tj.sinc(tj.tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
+    zero = c.eq(input, 0)
+    angle = e.mul(e.where(zero, 1.0, input), 3.141592653589793)
+    return e.where(zero, 1.0, e.div(t.sin(angle), angle))
+
+
+@function()
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians.
+
+    >>> import tracejit as tj
+    >>> tj.deg2rad(tj.tensor([180.0]))
+    tensor([3.1416])
+    """
+    return e.mul(input, 0.017453292519943295)
+
+
+@function()
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees.
+
+    >>> import tracejit as tj
+    >>> tj.rad2deg(tj.tensor([1.0]))
+    tensor([57.2958])
+    """
+    return e.mul(input, 57.29577951308232)
+
+
+@function()
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below zero, 1 above, ``values`` at zero; NaN stays.
+
+    >>> import tracejit as tj
+    >>> tj.heaviside(tj.tensor([-1.0, 0.0, 2.0]), tj.tensor(0.5))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if input.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    step = as_type(c.gt(input, 0), input.dtype)
+    return e.where(c.eq(input, 0), values, e.where(c.isnan(input), input, step))
+
+
+@function()
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """``input * 2**other``.
+
+    >>> import tracejit as tj
+    >>> tj.ldexp(tj.tensor([1.0]), tj.tensor([3]))
+    tensor([8.])
+    """
+    return e.mul(input, t.exp2(other))
+
+
+@function()
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The derivative of order ``n`` of digamma.
+
+    Raises ``ValueError`` for a negative order.
+
+    >>> import tracejit as tj
+    >>> tj.polygamma(1, tj.tensor([1.0]))
+    tensor([1.6449])
+    """
+    if n < 0:
+        raise ArgumentValueError("polygamma(n, x) does not support negative n.")
+    return t.digamma(input) if n == 0 else t.polygamma(input, order=n)

@@ -1,0 +1,95 @@
+"""Norms and distances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import dtypes
+from ...dtypes import DType
+from ...errors import DtypeError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import reduction as r
+from ..table import function
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    dims_of,
+    upcast,
+)
+from .reductions import Dim, root
+
+
+@function(method=False, namespace=False)
+def vector_norm(
+    x: Tensor,
+    ord: Number = 2,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """``sum(|x|**ord)**(1/ord)`` over ``dim``; inf, -inf and 0 as their limits.
+
+    >>> import tracejit as tj
+    >>> tj.norm(tj.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    x = x if dtype is None else as_type(x, dtypes.as_dtype(dtype))
+    if not x.dtype.is_floating_point:
+        raise DtypeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {x.dtype.title}"
+        )
+    wide, dims = upcast(x), dims_of(dim, x)
+    return as_type(_norm_of(wide, ord, dims, keepdim), x.dtype)
+
+
+def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    if p == 2:
+        return root(r.sum(e.square(x), dims=dims, keepdim=keepdim))
+    if p == 0:
+        return as_type(r.sum(c.ne(x, 0), dims=dims, keepdim=keepdim), x.dtype)
+    size = e.abs(x)
+    if p == 1:
+        return r.sum(size, dims=dims, keepdim=keepdim)
+    if p == math.inf:
+        return r.amax(size, dims=dims, keepdim=keepdim)
+    if p == -math.inf:
+        return r.amin(size, dims=dims, keepdim=keepdim)
+    total = r.sum(e.pow(size, p), dims=dims, keepdim=keepdim)
+    zero = c.eq(total, 0)
+    return e.where(zero, 0.0, e.pow(e.where(zero, 1.0, total), 1.0 / p))
+
+
+@function()
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """The vector norm of order ``p`` over ``dim`` ("fro" is 2).
+
+    Raises ``RuntimeError`` for integers.
+
+    >>> import tracejit as tj
+    >>> tj.norm(tj.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
+    tensor([ 5., 10.])
+    """
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+
+
+@function()
+def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
+    """The ``p`` norm of ``input - other``.
+
+    >>> import tracejit as tj
+    >>> tj.dist(tj.zeros(2), tj.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    return vector_norm(e.sub(input, other), p)

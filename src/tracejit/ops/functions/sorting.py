@@ -1,0 +1,195 @@
+"""Order as PyTorch spells it: sort, argsort, topk, kthvalue, searchsorted, unique, bincount."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import dtypes
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import ordering as o
+from ..table import function
+from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
+from .reductions import ValuesAndIndices
+
+
+@function()
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> Tensor:
+    """The positions that sort ``input`` along ``dim``; always stable; NaN counts as the largest.
+
+    >>> import tracejit as tj
+    >>> tj.argsort(tj.tensor([3, 1, 2]))
+    tensor([1, 2, 0])
+    """
+    return o.argsort(input, dim=dim_of(dim, input), descending=descending)
+
+
+@function()
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> ValuesAndIndices:
+    """``input`` in order along ``dim``, and where each element was; always stable.
+
+    >>> import tracejit as tj
+    >>> tj.sort(tj.tensor([3, 1, 2])).values
+    tensor([1, 2, 3])
+    """
+    d = dim_of(dim, input)
+    indices = o.argsort(input, dim=d, descending=descending)
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), indices)
+    return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
+
+
+@function()
+def msort(input: Tensor) -> Tensor:
+    """``input`` in order along the first dimension.
+
+    >>> import tracejit as tj
+    >>> tj.msort(tj.tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
+    return sort(input, 0).values
+
+
+@function()
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesAndIndices:
+    """The ``k`` largest (or smallest) elements along ``dim`` in order, and where they were.
+
+    Raises ``RuntimeError`` when there are fewer.
+
+    >>> import tracejit as tj
+    >>> tj.topk(tj.tensor([1, 5, 3]), 2).values
+    tensor([5, 3])
+    """
+    d = dim_of(dim, input)
+    extent = shape_of(input)[d] if input.ndim else 1
+    if not 0 <= k <= extent:
+        raise RuntimeError("selected index k out of range")
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+    order = o.argsort(input, dim=d, descending=largest)
+    counts = tuple(k if i == d else n for i, n in enumerate(shape_of(input)))
+    zeros = (0,) * input.ndim
+    indices = e.clone(m.slice(order, starts=zeros, counts=counts, steps=(1,) * input.ndim))
+    return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
+
+
+@function()
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
+    """The ``k``-th smallest element along ``dim`` (counted from one), and where it was.
+
+    Raises ``RuntimeError`` when there is none.
+
+    >>> import tracejit as tj
+    >>> tj.kthvalue(tj.tensor([5, 1, 3]), 2)
+    ValuesAndIndices(values=tensor(3), indices=tensor(2))
+    """
+    d = dim_of(dim, input)
+    extent = shape_of(input)[d] if input.ndim else 1
+    if not 1 <= k <= extent:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(d))
+    if not input.ndim:
+        return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
+    order = o.argsort(input, dim=d, descending=False)
+    starts = tuple(k - 1 if i == d else 0 for i in range(input.ndim))
+    counts = tuple(1 if i == d else n for i, n in enumerate(shape_of(input)))
+    return at_positions(
+        input, m.slice(order, starts=starts, counts=counts, steps=(1,) * input.ndim), d, keepdim
+    )
+
+
+def at_positions(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> ValuesAndIndices:
+    """Values at indices of extent one along ``dim``, both without it unless ``keepdim``."""
+    values = ix.gather(x, indices, dim=dim)
+    if keepdim:
+        return ValuesAndIndices(values, e.clone(indices))
+    return ValuesAndIndices(
+        m.squeeze(values, dims=(dim,)), e.clone(m.squeeze(indices, dims=(dim,)))
+    )
+
+
+@function(method=False)
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Tensor | Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+) -> Tensor:
+    """Where each element of ``input`` would go in sorted vectors (before equal ones unless ``right``).
+
+    >>> import tracejit as tj
+    >>> tj.searchsorted(tj.tensor([1, 3, 5]), tj.tensor([3, 4]))
+    tensor([1, 2])
+    """
+    right = right or side == "right"
+    values = input if is_tensor(input) else constant(input, sorted_sequence.dtype)
+    found = o.search_sorted(sorted_sequence, values, right=right)
+    return as_type(found, dtypes.int32) if out_int32 else found
+
+
+@function(method=False)
+def bucketize(
+    input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """The number of the bucket, between sorted boundaries, of each element.
+
+    >>> import tracejit as tj
+    >>> tj.bucketize(tj.tensor([0, 4]), tj.tensor([1, 3, 5]))
+    tensor([0, 2])
+    """
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@function()
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements in order; optionally where each element went, and how many there are.
+
+    >>> import tracejit as tj
+    >>> tj.unique(tj.tensor([3, 1, 3]))
+    tensor([1, 3])
+    """
+    if dim is not None:
+        raise RuntimeError("unique: only the distinct elements of the whole tensor are supported")
+    parts = [o.unique_part(input, part="values")]
+    if return_inverse:
+        parts.append(o.unique_part(input, part="inverse"))
+    if return_counts:
+        parts.append(o.unique_part(input, part="counts"))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+@function()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often (or with what total weight) each integer from zero on occurs in a vector.
+
+    Raises ``RuntimeError`` for negative or non-integer elements.
+
+    >>> import tracejit as tj
+    >>> tj.bincount(tj.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
+    if input.ndim != 1 or input.dtype.category != "int":
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if input.type.numel and bool(c.lt(input, 0).any()):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    counts = o.bincount_of(input, minlength=minlength)
+    if weights is None:
+        return counts
+    dtype = weights.dtype if weights.dtype is dtypes.float32 else dtypes.float64
+    zeros = constant(0, dtype, shape_of(counts))
+    return ix.put(zeros, input, as_type(weights, dtype), dim=0, accumulate=True)

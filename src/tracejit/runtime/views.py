@@ -1,0 +1,103 @@
+"""Layouts of views, and making every view of a graph one that memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..codegen.nest import Layout
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Guard, Value
+from ..ops import elementwise
+from ..ops.table import Op
+from ..passes.fusion import is_view
+from ..types import Shape, TensorType
+
+
+def strided_view(op: Op, attributes: dict[str, Any], operand: Layout, type: TensorType) -> Layout | None:
+    """What a view op does to a layout: its body applied to an array of that layout; None when it would copy."""
+    span = 1 + sum(abs(s) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True))
+    lowest = -sum(min(s, 0) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True))
+    memory = np.empty(span, np.uint8)
+    base = as_strided(memory[lowest:] if lowest else memory, type.shape, operand.strides)
+    result = op.body(base, **attributes)
+    if result.size and not np.shares_memory(result, memory):
+        return None
+    start = result.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+    offset = start - lowest if result.size else 0
+    return Layout(operand.root, operand.offset + offset, tuple(result.strides))
+
+
+def contiguous(value: Value) -> Layout:
+    """Row-major layout of a value of its own."""
+    return Layout(value, 0, value.type.contiguous_strides())
+
+
+class Layouts:
+    """The layout of every value of a graph, given those of its inputs."""
+
+    def __init__(self, inputs: dict[Value, Shape]) -> None:
+        self.found: dict[Value, Layout | None] = {v: Layout(v, 0, s) for v, s in inputs.items()}
+
+    def find(self, value: Value) -> Layout | None:
+        """The layout; None for a view whose body would copy."""
+        chain = []
+        while value not in self.found and value.op is not None and is_view(value):
+            chain.append(value)
+            value = value.value_operands[0]
+        layout = self.found.setdefault(value, contiguous(value))
+        for view in reversed(chain):
+            assert view.op is not None
+            if layout is not None:
+                layout = strided_view(view.op, dict(view.attributes), layout, view.value_operands[0].type)
+            self.found[view] = layout
+        return layout
+
+    def __call__(self, value: Value) -> Layout:
+        layout = self.find(value)
+        assert layout is not None, f"no layout for {value}"
+        return layout
+
+
+def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layouts]:
+    """Insert copies where a reshape cannot be a view; drop guards, which a plan does not run."""
+    builder = Builder(graph.name)
+    mapping: dict[Value, Value] = {}
+    strides: dict[Value, Shape] = {}
+    for value, found in zip(graph.inputs, input_strides, strict=True):
+        mapping[value] = builder.input(value.name, value.type)
+        strides[mapping[value]] = found
+    layouts = Layouts(strides)
+    for statement in graph.body:
+        if isinstance(statement, Guard):
+            continue
+        new = builder.copy(statement, mapping)
+        if is_view(new) and layouts.find(new) is None:
+            source = builder.emit(elementwise.clone, (new.operands[0],), {}, new.line)
+            assert new.op is not None
+            new = builder.emit(new.op, (source,), new.attributes, new.line)
+        mapping[statement] = new
+    legal = builder.finish([_own_memory(builder, mapping[v]) for v in graph.outputs])
+    live = _live(legal)
+    return Graph(legal.name, legal.inputs, tuple(v for v in legal.values if v in live), legal.outputs), layouts
+
+
+def _own_memory(builder: Builder, value: Value) -> Value:
+    """An output must be computed, not shown: copy inputs and views."""
+    if value.op is None or is_view(value):
+        return builder.emit(elementwise.clone, (value,), {}, value.line)
+    return value
+
+
+def _live(graph: Graph) -> set[Value]:
+    seen: set[Value] = set()
+    stack = list(graph.outputs)
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen.add(value)
+            stack.extend(value.value_operands)
+    return seen
