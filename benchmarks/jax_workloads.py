@@ -146,9 +146,7 @@ def branch(size: int) -> Call:
     from jax import lax
 
     def function(x: Any) -> Any:
-        y = lax.cond(
-            x.sum() > 0, lambda x: jnp.tanh(x) * 2.0, lambda x: jax.nn.sigmoid(x) - 1.0, x
-        )
+        y = lax.cond(x.sum() > 0, lambda x: jnp.tanh(x) * 2.0, lambda x: jax.nn.sigmoid(x) - 1.0, x)
         return (y * y + x).sum()
 
     return gradient_call(function, (0,), [workloads.uniform(-0.5, 1.0, size)])

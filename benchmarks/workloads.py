@@ -1,12 +1,13 @@
 """The programs the benchmarks measure, written once for every namespace with PyTorch's names.
 
 A :class:`Case` builds a call without arguments: one measurement. ``make(tj, wrap, size)`` takes the namespace
-(``tracejit`` or ``torch``) and the compiler (``tracejit.compile``, ``torch.compile`` or the identity), so that eager and
-compiled, ours and theirs, run the very same lines. ``jax_workloads`` has each case again as JAX users write it.
+(``tracejit`` or ``torch``) and the compiler (``tracejit.compile``, ``torch.compile`` or the identity), so that eager
+and compiled, ours and theirs, run the very same lines. ``jax_workloads`` has each case again as JAX users write it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ def classes(count: int, size: int) -> np.ndarray:
 def parameters(widths: tuple[int, ...]) -> list[np.ndarray]:
     """Weight (out, in) and bias of every layer, in order."""
     found = []
-    for seed, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False)):
+    for seed, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
         bound = 1.0 / math.sqrt(fan_in)
         found.append(uniform(-bound, bound, fan_out, fan_in, seed=2 * seed + 2))
         found.append(uniform(-bound, bound, fan_out, seed=2 * seed + 3))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -139,10 +140,7 @@ def test_help_loads_nothing_heavy():
 
 
 def test_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch):
-    def interrupted(*_: object) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(bench, "measure", interrupted)
+    monkeypatch.setattr(bench, "measure", Mock(side_effect=KeyboardInterrupt))
     outcome = cli("bench", "--quick")
     assert outcome.code == 130
     assert "Traceback" not in outcome.err
@@ -283,10 +281,10 @@ def test_workload_gives_the_same_eager_and_compiled(workload: Workload):
         tensors = [*(call() for _ in range(3)), *(a.grad for a in args if a.grad is not None)]
         return [t.detach().numpy() for t in tensors]
 
-    made = [tj.compile(lambda x: x)]
+    made: list[Any] = []
 
     def compiled(function: Any) -> Any:
-        made[0] = tj.compile(function, strict=True)
+        made.append(tj.compile(function, strict=True))
         return made[0]
 
     for want, have in zip(results(lambda f: f), results(compiled), strict=True):

@@ -89,7 +89,9 @@ f.cross_entropy(x, c, weight=w[:4].detach(), label_smoothing=0.2) ; f.cross_entr
 f.cross_entropy(z, g[:2] // 2 @ t.tensor([[1, 0, 1, 0], [0, 1, 0, 1]])) ; f.nll_loss(f.log_softmax(x, 1), c) ; f.cross_entropy(x[0], c[0]) ; f.cross_entropy(x, c, reduction="sum", ignore_index=1)
 t.arange(5) ; t.arange(1, 10, 3) ; t.arange(0.0, 1.0, 0.1) ; t.arange(5, 0, -2) ; t.arange(3, dtype=t.float16) ; t.linspace(0, 1, 7) ; t.linspace(3, -2, 5, dtype=t.float64) ; t.logspace(0, 2, 4) ; t.eye(3, 4) ; t.full((2, 3), 7)
 t.zeros(2, 3) ; t.ones((2,), dtype=t.int32) ; t.full_like(x, 3) ; x.new_zeros(2) ; x.new_full((2,), 1.5) ; t.tril_indices(3, 4, 1) ; t.scalar_tensor(3) ; k.to(t.float32) ; x.to(t.int32) ; x.float() ; x.bool() ; k.half() ; x.type_as(k)
-t.atleast_2d(s) ; t.atleast_3d(x) ; t.ravel(z) ; z.swapaxes(0, 1) ; t.clone(x) ; x.contiguous() ; x.expand_as(z) ; t.broadcast_tensors(x, v[:4])[1] ; t.result_type(x, 1).itemsize ; x.sum(dtype=t.float32) ; t.adjoint(z)
+f.scaled_dot_product_attention(z, z, u[:, :3]) ; f.scaled_dot_product_attention(z, z, z, is_causal=True) ; f.scaled_dot_product_attention(z, z, z, attn_mask=b[:, :3] | b[:, 2:3])
+f.scaled_dot_product_attention(z, z, z, attn_mask=x[:, :3], scale=0.3) ; f.pad(x, (1, 2)) ; f.pad(z, (1, 0, 2, 1), value=3.0) ; f.pad(x, (-1, 2, 1, -1)) ; f.pad(x, (2, 1), mode="reflect") ; f.pad(z, (2, 1), mode="replicate")
+f.pad(z, (2, 1), mode="circular") ; t.atleast_2d(s) ; t.atleast_3d(x) ; t.ravel(z) ; z.swapaxes(0, 1) ; t.clone(x) ; x.contiguous() ; x.expand_as(z) ; t.broadcast_tensors(x, v[:4])[1] ; t.result_type(x, 1).itemsize ; x.sum(dtype=t.float32) ; t.adjoint(z)
 """  # noqa: E501
 EXPRESSIONS = [
     case.strip() for line in CASES.splitlines() for case in line.split(" ; ") if case.strip()

@@ -90,16 +90,19 @@ def _run(
 
 
 def train(data: digits.Digits, settings: digits.Settings, progress: bool) -> Any:
-    """Both runs over the same batches, in turn, so that whatever else the machine does disturbs both alike."""
+    """Both runs over the same batches, one after the other.
+
+    Not in turn: the threads of eager's BLAS and those of compiled kernels would take each other's processors, and
+    the times would be those of neither alone.
+    """
     from rich.progress import track
 
     runs = digits.start(settings)
-    epochs = range(settings.epochs)
-    for epoch in track(epochs, "training", console=output.console(), disable=not progress):
-        for x, y in digits.batches(data, settings, epoch):
-            for run in runs:
+    for run in runs:
+        epochs = range(settings.epochs)
+        for epoch in track(epochs, run.name, console=output.console(), disable=not progress):
+            for x, y in digits.batches(data, settings, epoch):
                 run.step(x, y)
-        for run in runs:
             run.schedule.step()
     return runs
 

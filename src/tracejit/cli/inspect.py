@@ -99,7 +99,7 @@ def _backward(result: Any) -> None:
 
     if isinstance(result, tj.Tensor):
         if result.grad_fn is not None:
-            result.backward(tj.ones_like(result), retain_graph=True)
+            result.sum().backward(retain_graph=True)
     elif isinstance(result, dict):
         _backward(list(result.values()))
     elif isinstance(result, tuple | list):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -115,6 +116,19 @@ def vector_bits() -> int:
     return 512 if "+avx512f" in _host()[1].split(",") else 0
 
 
+@lru_cache(maxsize=1)
+def _lacking() -> tuple[str, ...]:
+    """The instructions for which this host needs the lowering's substitutes."""
+    features = _host()[1].split(",")
+    fused = "+fma" in features or platform.machine() in ("aarch64", "arm64")
+    scales = "+avx512f" in features
+    return (() if fused else ("fma.f32",)) + (() if scales else ("ldexp.f32.i32", "ldexp.f64.i32"))
+
+
+def _lower(source: str, entry: str, noalias: bool) -> str:
+    return lower(source, entry, noalias=noalias, vector_bits=vector_bits(), lacking=_lacking())
+
+
 def _optimize(module: binding.ModuleRef) -> None:
     import llvmlite.binding as llvm
 
@@ -137,7 +151,7 @@ def _parse(text: str) -> binding.ModuleRef:
 
 
 def _module(source: str, entry: str, noalias: bool) -> binding.ModuleRef:
-    module = _parse(lower(source, entry, noalias=noalias, vector_bits=vector_bits()))
+    module = _parse(_lower(source, entry, noalias))
     _optimize(module)
     return module
 
@@ -162,7 +176,7 @@ def compile_source(
 ) -> bytes:
     """Object code of kernel `entry` of `source`, exporting the symbol `entry` with the entry ABI.
 
-    The code is position independent and needs nothing but what every process has (memset, memcpy, fmod). `noalias`
+    The code is position independent and needs nothing but what every process has (memset, memcpy, fmod, fma). `noalias`
     promises that pointer parameters do not overlap; `thorough` doubles the time of code generation for 0-10 % of
     speed. Raises `LoweringError` for text outside the kernel language.
 
@@ -194,6 +208,6 @@ def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = 
 def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = True) -> str:
     """LLVM IR of a kernel, after (or before) optimisation."""
     if not optimized:
-        return lower(source, entry, noalias=noalias, vector_bits=vector_bits())
+        return _lower(source, entry, noalias)
     with _lock:
         return str(_module(source, entry, noalias))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from tracejit import scalar_math
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_module import LIBRARY
+from tracejit.codegen.lower_primitives import SUBSTITUTES
 from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
 
 __all__ = ["LoweringError", "lower"]
@@ -21,11 +22,19 @@ __all__ = ["LoweringError", "lower"]
 _RANGE = ("lo", "hi", "worker")
 
 
-def lower(source: str, entry: str, *, noalias: bool = True, vector_bits: int = 0) -> str:
+def lower(
+    source: str,
+    entry: str,
+    *,
+    noalias: bool = True,
+    vector_bits: int = 0,
+    lacking: Iterable[str] = (),
+) -> str:
     """The LLVM module text of kernel `entry` in `source`.
 
     `noalias` promises LLVM that no two pointer parameters overlap. `vector_bits` (0 for LLVM's own choice) is the
-    preferred vector width; it is a function attribute, so other LLVM users in the process are not touched. Raises
+    preferred vector width; it is a function attribute, so other LLVM users in the process are not touched. `lacking`
+    names the entries of `SUBSTITUTES` that are no instructions of the target, and are replaced. Raises
     `LoweringError`, naming the line of `source`, for text outside the kernel language.
 
     >>> text = lower('''
@@ -43,19 +52,36 @@ def lower(source: str, entry: str, *, noalias: bool = True, vector_bits: int = 0
     body = lowering.lower(f"{entry}.body", f"noinline nounwind {width}", noalias)
     _check_signature(node, body)
     functions = LIBRARY.closure(body.calls)
+    replaced = _replacements(node, [body, *functions.values()], lacking)
+    functions |= LIBRARY.closure(replaced.values())
     parts = [body, *functions.values()]
     declarations = dict.fromkeys(line for part in parts for line in part.declarations)
     tables = dict.fromkeys(name for part in parts for name in part.tables)
     names = [argument.arg for argument in node.args.args]
-    return "\n".join(
+    text = "\n".join(
         [
-            *declarations,
+            *(line for line in declarations if not any(f"@{r}(" in line for r in replaced)),
             *(_table(name, scalar_math.TABLES[name]) for name in tables),
             *(function.text for function in functions.values()),
             body.text,
             _entry(entry, names, body.parameters),
         ]
     )
+    for intrinsic, function in replaced.items():
+        text = text.replace(f"@{intrinsic}(", f"@tj.{function}(")
+    return text
+
+
+def _replacements(
+    node: ast.AST, parts: Iterable[LoweredFunction], lacking: Iterable[str]
+) -> dict[str, str]:
+    """The intrinsics that `parts` use and the target lacks, with the functions to call for them."""
+    declared = "\n".join(line for part in parts for line in part.declarations)
+    found = {f"llvm.{name}": SUBSTITUTES[name] for name in lacking}
+    found = {name: function for name, function in found.items() if f"@{name}(" in declared}
+    for function in found.values():
+        LIBRARY.function(function, node)
+    return found
 
 
 def kernel_definition(source: str, entry: str) -> ast.FunctionDef:

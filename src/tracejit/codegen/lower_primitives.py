@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tracejit.codegen.lower_types import B1, F32, F64, I64, U32, U64, Scalar, Type, Value, fail
+from tracejit.codegen.lower_types import B1, F32, F64, I32, I64, U32, U64, Scalar, Type, Value, fail
 
 
 class Emitter(Protocol):
@@ -47,6 +47,19 @@ def _intrinsic(name: str, intrinsic: str, scalar: Scalar, arity: int) -> Primiti
         out.declare(declaration)
         operands = ", ".join(f"{llvm} {value.ref}" for value in values)
         return Value(out.emit(f"call {llvm} {symbol}({operands})"), scalar)
+
+    return emit
+
+
+def _ldexp(name: str, scalar: Scalar) -> Primitive:
+    llvm = scalar.llvm
+    symbol = f"@llvm.ldexp.{scalar.name}.i32"
+
+    def emit(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+        expect(node, name, values, [scalar, I32])
+        out.declare(f"declare {llvm} {symbol}({llvm}, i32)")
+        x, n = values
+        return Value(out.emit(f"call {llvm} {symbol}({llvm} {x.ref}, i32 {n.ref})"), scalar)
 
     return emit
 
@@ -91,6 +104,7 @@ def _float_primitives(scalar: Scalar, integer: Scalar) -> dict[str, Primitive]:
     table = {f"{n}_{suffix}": _intrinsic(f"{n}_{suffix}", i, scalar, 1) for n, i in names.items()}
     table[f"copysign_{suffix}"] = _intrinsic(f"copysign_{suffix}", "copysign", scalar, 2)
     table[f"fma_{suffix}"] = _intrinsic(f"fma_{suffix}", "fma", scalar, 3)
+    table[f"ldexp_{suffix}"] = _ldexp(f"ldexp_{suffix}", scalar)
     table[f"bits_{suffix}"] = _cast(f"bits_{suffix}", "bitcast", scalar, integer)
     table[f"fmod_{suffix}"] = _fmod(f"fmod_{suffix}", scalar)
     return table
@@ -103,6 +117,14 @@ PRIMITIVES: dict[str, Primitive] = {
     "f32_from_bits": _cast("f32_from_bits", "bitcast", U32, F32),
     "f64_from_bits": _cast("f64_from_bits", "bitcast", U64, F64),
     "two_over_pi_word": _two_over_pi_word,
+}
+
+# What a target may lack, as a function of the kernel language with the same result bit for bit. (`fma_f64` has none:
+# there LLVM calls the C library's, which every process has.)
+SUBSTITUTES: dict[str, str] = {
+    "fma.f32": "unfused_fma_f32",
+    "ldexp.f32.i32": "scale_f32",
+    "ldexp.f64.i32": "scale_f64",
 }
 
 # `m = maximum_f32(m, v)` is a running maximum. LLVM vectorises it only as its own intrinsic; the two agree but for

@@ -77,12 +77,9 @@ def convert(text: str, source: DType, target: DType) -> str:
         return text
     if target is dtypes.bool_:
         return f"({text} != {cast_name(source)}(0))"
-    if source is dtypes.bool_ and target.is_floating_point:
-        # Exact in every precision; a conversion that is rounded again trips an assertion of LLVM's code generator.
-        return f"select({text}, {cast_name(target)}(1), {cast_name(target)}(0))"
     plain = text if compute_type(source) == compute_type(target) else f"{cast_name(target)}({text})"
     exact = source.short in ("f16", "bf16") and target.short in ("f32", "f64")
-    exact = exact or source.short in ("i8", "u8")  # eight bits fit every significand
+    exact = exact or source.short in ("bool", "i8", "u8")  # eight bits fit every significand
     return plain if exact else rounded(plain, target)
 
 

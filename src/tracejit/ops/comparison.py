@@ -91,7 +91,7 @@ def bitwise_not(x: Array) -> Array:
     return xp(x).invert(x)
 
 
-@elementwise("left_shift(x, y)", promotion=p.shift, domain=(0.0, 4.0))
+@elementwise("shift_left(x, y)", promotion=p.shift, domain=(0.0, 4.0))
 def bitwise_left_shift(x: Array, y: Array) -> Array:
     """x with its bits moved up by y places; 0 for a shift beyond the width."""
     n = xp(x, y)
@@ -100,7 +100,7 @@ def bitwise_left_shift(x: Array, y: Array) -> Array:
     return n.where(valid, n.left_shift(x, n.where(valid, y, 0).astype(x.dtype)), 0)
 
 
-@elementwise("right_shift(x, y)", promotion=p.shift, domain=(0.0, 4.0))
+@elementwise("shift_right(x, y)", promotion=p.shift, domain=(0.0, 4.0))
 def bitwise_right_shift(x: Array, y: Array) -> Array:
     """x with its bits moved down by y places, the sign kept."""
     n = xp(x, y)
@@ -129,7 +129,7 @@ def isfinite(x: Array) -> Array:
     return xp(x).isfinite(x)
 
 
-@elementwise("signbit(x)", promotion=p.compare)
+@elementwise(None, promotion=p.compare)
 def signbit(x: Array) -> Array:
     """True where the sign of x is negative, -0.0 included."""
     if x.dtype.kind in "biu":

@@ -19,7 +19,11 @@ PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
 
 
 def operand_info(operand: Any) -> OperandInfo:
-    """Dtype and promotion rank of an array, a :class:`TensorType` or a Python number."""
+    """Dtype and promotion rank of an array, a :class:`TensorType` or a Python number.
+
+    >>> operand_info(2.5), operand_info(np.zeros(3, np.int8))
+    ((tracejit.float32, 0), (tracejit.int8, 2))
+    """
     if isinstance(operand, TensorType):
         return operand.dtype, 2 if operand.shape else 1
     if isinstance(operand, (bool, int, float)):
@@ -87,7 +91,11 @@ def _converted(operand: Array | Scalar, dtype: DType) -> Array:
 
 
 def convert_scalar(value: Scalar, dtype: DType) -> Array:
-    """A Python number as a 0-d array of ``dtype``; integers wrap around, floats truncate towards zero."""
+    """A Python number as a 0-d array of ``dtype``; integers wrap around, floats truncate towards zero.
+
+    >>> convert_scalar(300, dtypes.uint8), convert_scalar(-2.7, dtypes.int64)
+    (array(44, dtype=uint8), array(-2))
+    """
     if dtype is dtypes.bool_:
         return np.asarray(bool(value))
     if dtype.is_floating_point:

@@ -164,7 +164,11 @@ class Size(tuple[int, ...]):
 
 
 def as_method(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
-    """``target`` as a method: the tensor is its first argument."""
+    """``target`` as a method: the tensor is its first argument.
+
+    >>> as_method("double", lambda x: x * 2)(21)
+    42
+    """
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return target(self, *args, **kwargs)

@@ -131,12 +131,20 @@ REGISTRY: dict[str, Op] = {}
 
 
 def lookup(name: str) -> Op:
-    """The op called ``name``; ``KeyError`` when the table has none."""
+    """The op called ``name``; ``KeyError`` when the table has none.
+
+    >>> lookup("add")
+    <elementwise op add>
+    """
     return REGISTRY[name]
 
 
 def all_ops() -> Iterable[Op]:
-    """Every op, in the order of declaration."""
+    """Every op, in the order of declaration.
+
+    >>> "matmul" in [op.name for op in all_ops()]
+    True
+    """
     return tuple(REGISTRY.values())
 
 
@@ -148,6 +156,10 @@ _apply: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any] = _unloaded
 
 
 def set_dispatcher(apply: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """Install the one door every op call goes through (done once by ``tracejit.dispatch``)."""
+    """Install the one door every op call goes through (done once by ``tracejit.dispatch``).
+
+    >>> from tracejit.dispatch import apply
+    >>> set_dispatcher(apply)
+    """
     global _apply
     _apply = apply

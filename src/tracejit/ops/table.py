@@ -94,7 +94,11 @@ def elementwise(
     domain: tuple[float, float] | Mapping[str, tuple[float, float]] = (-3.0, 3.0),
     samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare an elementwise op."""
+    """Declare an elementwise op.
+
+    >>> lookup("mul").scalar
+    'x * y'
+    """
     return lambda function: _register(
         Elementwise,
         function,
@@ -114,7 +118,11 @@ def reduction(
     check: Callable[[TensorType, Mapping[str, Any]], None] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare a reduction over ``dims``."""
+    """Declare a reduction over ``dims``.
+
+    >>> lookup("amax").combine
+    'max'
+    """
     return lambda function: _register(
         Reduction,
         function,
@@ -134,7 +142,11 @@ def movement(
     write: Callable[..., Any] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare an op that rearranges elements."""
+    """Declare an op that rearranges elements.
+
+    >>> lookup("permute").is_view
+    True
+    """
     return lambda function: _register(
         Movement,
         function,
@@ -149,7 +161,11 @@ def movement(
 def contraction(
     infer: Callable[..., TensorType], *, grad: Grad = None, samples: Sequence[Sample] = ()
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare a library call."""
+    """Declare a library call.
+
+    >>> lookup("matmul").kind
+    'contraction'
+    """
     return lambda function: _register(
         Contraction, function, grad, infer_type=infer, samples=tuple(samples)
     )
@@ -162,7 +178,11 @@ def indexing(
     samples: Sequence[Sample] = (),
     dynamic: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare an op that addresses elements by integer tensors."""
+    """Declare an op that addresses elements by integer tensors.
+
+    >>> lookup("nonzero").dynamic
+    True
+    """
     return lambda function: _register(
         Indexing, function, grad, infer_type=infer, samples=tuple(samples), dynamic=dynamic
     )
@@ -171,14 +191,22 @@ def indexing(
 def declare(
     cls: type[Op], *, grad: Grad = None, **fields: Any
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare an op of any kind."""
+    """Declare an op of any kind.
+
+    >>> lookup("random_bits").operands
+    ('key',)
+    """
     return lambda function: _register(cls, function, grad, **fields)
 
 
 def source(
     infer: Callable[..., TensorType], *, scalar: str | None = None, samples: Sequence[Sample] = ()
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare an op that makes a tensor."""
+    """Declare an op that makes a tensor.
+
+    >>> lookup("full").operands
+    ()
+    """
     return lambda function: _register(
         Source, function, None, infer_type=infer, scalar=scalar, samples=tuple(samples)
     )
@@ -194,6 +222,10 @@ def function(
     """Publish a composite (or an op) as ``tj.name`` and, when ``method``, as ``Tensor.name``.
 
     ``method`` may be another name than the function's own; ``namespace=False`` publishes the method only.
+
+    >>> import tracejit as tj
+    >>> FUNCTIONS["softmax"] is tj.softmax, "softmax" in METHODS
+    (True, True)
     """
 
     def publish(target: Callable[..., Any]) -> Callable[..., Any]:
@@ -208,7 +240,12 @@ def function(
 
 
 def alias(name: str, target: Callable[..., Any], *, method: bool = True) -> None:
-    """Publish ``target`` under one more name."""
+    """Publish ``target`` under one more name.
+
+    >>> import tracejit as tj
+    >>> tj.subtract is tj.sub
+    True
+    """
     FUNCTIONS[name] = target
     if method:
         METHODS[name] = target

@@ -145,14 +145,14 @@ def erfinv(x: Array) -> Array:
     return _special("erfinv", x)
 
 
-@elementwise("lgamma(x)", promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
+@elementwise(None, promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
 def lgamma(x: Array) -> Array:
     """The logarithm of the absolute value of the gamma function at x."""
     return xp(x).where(xp(x).isinf(x), x.dtype.type(math.inf), _special("gammaln", x))
 
 
 @elementwise(
-    "digamma(x)", promotion=p.to_float, grad=lambda g, x: g * polygamma(x, order=1), domain=POSITIVE
+    None, promotion=p.to_float, grad=lambda g, x: g * polygamma(x, order=1), domain=POSITIVE
 )
 def digamma(x: Array) -> Array:
     """The derivative of lgamma at x; -inf at 0 and NaN at negative integers."""

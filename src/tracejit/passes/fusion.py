@@ -415,7 +415,7 @@ class Fuser:
             del a.externals[x]
         order = {v: i for i, v in enumerate(self.graph.values)}
         a.values.sort(key=order.__getitem__)
-        a.reduced = a.reduced if a.reduced is not None else b.reduced
+        a.reduced = a.reduced or b.reduced
         self.steps[second] = None
         mask = (self.after[second] | self.after[first]) & ~(1 << first) & ~(1 << second)
         self.after[second] = 0
@@ -432,7 +432,7 @@ class Fuser:
             return False
         if len(a.externals) + len(b.externals) > MAX_POINTERS:
             return False
-        if (a.reduced or b.reduced) and a.reduced != b.reduced:
+        if a.reduced and b.reduced and a.reduced != b.reduced:
             return False
         for x, dims in b.externals.items():
             inside = self.operand_dims(a, x)

@@ -2,7 +2,7 @@
 
 The functions are ordinary Python over the primitives of `scalar_math.primitives`. The same text runs on NumPy scalars
 and arrays (under ``np.errstate(all="ignore")``), compiles under Numba, and is lowered to LLVM, always with the same
-result bit for bit: no step may be contracted or re-associated.
+result bit for bit: no step may be contracted or re-associated, and fused multiply-adds are written out.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from tracejit.scalar_math import (
     hyperbolic,
     integers,
     logarithm,
+    plain,
     power,
     primitives,
     random,
     special,
     trigonometric,
+    unfused,
 )
 from tracejit.scalar_math.bounds import ULP_BOUND
 from tracejit.scalar_math.primitives import TABLES
@@ -40,6 +42,7 @@ _MODULES = (
     comparison,
     exponential,
     logarithm,
+    plain,
     power,
     trigonometric,
     arcs,
@@ -47,6 +50,7 @@ _MODULES = (
     special,
     half,
     random,
+    unfused,
 )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tracejit.scalar_math.exponential import (
-    exp_bounded_f32,
     exp_f32,
     exp_f64,
+    expm1_bounded_f32,
     expm1_f32,
     expm1_f64,
 )
@@ -20,6 +20,7 @@ from tracejit.scalar_math.primitives import (
     float32,
     float64,
     fma_f32,
+    fma_f64,
     nan,
     select,
     sqrt_f32,
@@ -30,17 +31,9 @@ from tracejit.scalar_math.primitives import (
 def tanh_f32(x: f32) -> f32:
     """The hyperbolic tangent of x."""
     a = fabs_f32(x)
-    z = x * x
-    p = float32(0.002147283)
-    p = fma_f32(z, p, float32(-0.008182418))
-    p = fma_f32(z, p, float32(0.021702873))
-    p = fma_f32(z, p, float32(-0.053947188))
-    p = fma_f32(z, p, float32(0.1333321))
-    p = fma_f32(z, p, float32(-0.3333333))
-    near = x + x * (z * p)
     bounded = select(a > float32(10.0), float32(10.0), a)
-    far = float32(1.0) - float32(2.0) / (exp_bounded_f32(bounded + bounded) + float32(1.0))
-    return copysign_f32(select(a < float32(0.625), near, far), x)
+    t = expm1_bounded_f32(bounded + bounded)
+    return copysign_f32(t / (t + float32(2.0)), x)
 
 
 def tanh_f64(x: f64) -> f64:
@@ -52,7 +45,7 @@ def tanh_f64(x: f64) -> f64:
     near = t / d
     # Undo the rounding of the sum, to first order: 1 / d is (1 - near) / 2.
     lost = t - (d - float64(2.0))
-    near = near - near * lost * (float64(0.5) - float64(0.5) * near)
+    near = fma_f64(-near * lost, fma_f64(near, float64(-0.5), float64(0.5)), near)
     far = float64(1.0) - float64(2.0) / d
     return copysign_f64(select(a < float64(0.55), near, far), x)
 
@@ -100,7 +93,7 @@ def asinh_f32(x: f32) -> f32:
     large = a > float32(67108864.0)
     b = select(large, float32(1.0), a)
     z = b * b
-    near = b + z / (float32(1.0) + sqrt_f32(z + float32(1.0)))
+    near = b + z / (float32(1.0) + sqrt_f32(fma_f32(b, b, float32(1.0))))
     y = log1p_f32(select(large, a, near))
     return copysign_f32(select(large, y + float32(0.6931472), y), x)
 
@@ -112,7 +105,7 @@ def asinh_f64(x: f64) -> f64:
     large = a > float64(18014398509481984.0)
     b = select(large, float64(1.0), a)
     z = b * b
-    near = b + z / (float64(1.0) + sqrt_f64(z + float64(1.0)))
+    near = b + z / (float64(1.0) + sqrt_f64(fma_f64(b, b, float64(1.0))))
     y = log1p_f64(select(large, a, near))
     return copysign_f64(select(large, y + float64(0.6931471805599453), y), x)
 
@@ -122,7 +115,7 @@ def acosh_f32(x: f32) -> f32:
     # Beyond, acosh(x) is log(2 x), and log1p(x) is log(x).
     large = x > float32(67108864.0)
     t = select(large, float32(1.0), x - float32(1.0))
-    y = log1p_f32(select(large, x, t + sqrt_f32(float32(2.0) * t + t * t)))
+    y = log1p_f32(select(large, x, t + sqrt_f32(fma_f32(t, t, t + t))))
     y = select(large, y + float32(0.6931472), y)
     return select(x < float32(1.0), float32(nan), y)
 
@@ -132,7 +125,7 @@ def acosh_f64(x: f64) -> f64:
     # Beyond, acosh(x) is log(2 x), and log1p(x) is log(x).
     large = x > float64(18014398509481984.0)
     t = select(large, float64(1.0), x - float64(1.0))
-    y = log1p_f64(select(large, x, t + sqrt_f64(float64(2.0) * t + t * t)))
+    y = log1p_f64(select(large, x, t + sqrt_f64(fma_f64(t, t, t + t))))
     y = select(large, y + float64(0.6931471805599453), y)
     return select(x < float64(1.0), float64(nan), y)
 

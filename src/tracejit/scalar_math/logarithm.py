@@ -1,7 +1,7 @@
 """log, log2, log10, log1p and logaddexp, in single and double precision.
 
-x = m 2^e with sqrt(1/2) <= m < sqrt(2); subnormal x is scaled up first. In single precision log(1 + f), f = m - 1, is
-f - f^2/2 + f^3 P(f); in double precision it follows from the series in s = f / (2 + f), whose leading terms are
+x = m 2^e with 2/3 <= m < 4/3 in single and sqrt(1/2) <= m < sqrt(2) in double precision; subnormal x is scaled up
+first. In single precision log(1 + f), f = m - 1, is f - f^2/2 + f^3 P(f); in double precision it follows from the series in s = f / (2 + f), whose leading terms are
 combined so that the rounding of f^2/2 is the only one that counts.
 """
 
@@ -34,10 +34,10 @@ from tracejit.scalar_math.primitives import (
 
 
 def normal_bits_f32(x: f32) -> i32:
-    """Bits of x (of 2^24 x if x is subnormal) less those of sqrt(1/2): the exponent of x is in the top nine."""
+    """Bits of x (of 2^24 x if x is subnormal) less those of 2/3: the exponent of x is in the top nine."""
     small = x < float32(1.1754944e-38)
     bits = bits_f32(select(small, x * float32(16777216.0), x))
-    return int32(uint32(bits - uint32(0x3F3504F3)))
+    return int32(uint32(bits - uint32(0x3F2AAAAB)))
 
 
 def normal_bits_f64(x: f64) -> i64:
@@ -48,9 +48,9 @@ def normal_bits_f64(x: f64) -> i64:
 
 
 def mantissa_f32(x: f32) -> f32:
-    """m of x = m 2^e with sqrt(1/2) <= m < sqrt(2), for x > 0."""
+    """m of x = m 2^e with 2/3 <= m < 4/3, for x > 0."""
     bits = uint32(normal_bits_f32(x) & int32(0x7FFFFF))
-    return f32_from_bits(uint32(bits + uint32(0x3F3504F3)))
+    return f32_from_bits(uint32(bits + uint32(0x3F2AAAAB)))
 
 
 def mantissa_f64(x: f64) -> f64:
@@ -60,7 +60,7 @@ def mantissa_f64(x: f64) -> f64:
 
 
 def exponent_f32(x: f32) -> f32:
-    """e of x = m 2^e with sqrt(1/2) <= m < sqrt(2), for x > 0."""
+    """e of x = m 2^e with 2/3 <= m < 4/3, for x > 0."""
     e = float32(normal_bits_f32(x) >> int32(23))
     return select(x < float32(1.1754944e-38), e - float32(24.0), e)
 
@@ -84,20 +84,18 @@ def log_limits_f64(x: f64, finite: f64) -> f64:
 
 
 def log_sum_f32(m: f32, e: f32) -> f32:
-    """log(m 2^e) for sqrt(1/2) <= m < sqrt(2) and integral e."""
+    """log(m 2^e) for 2/3 <= m < 4/3 and integral e."""
     f = m - float32(1.0)
-    p = float32(0.06747533)
-    p = fma_f32(f, p, float32(-0.116761304))
-    p = fma_f32(f, p, float32(0.118879765))
-    p = fma_f32(f, p, float32(-0.124054804))
-    p = fma_f32(f, p, float32(0.14219566))
-    p = fma_f32(f, p, float32(-0.16668004))
-    p = fma_f32(f, p, float32(0.20002118))
-    p = fma_f32(f, p, float32(-0.2500001))
-    p = fma_f32(f, p, float32(0.33333313))
-    z = f * f
-    tail = z * (f * p) + e * float32(1.4286068e-06)
-    return e * float32(0.693145751953125) + (f - (float32(0.5) * z - tail))
+    p = float32(-0.12880033)
+    p = fma_f32(f, p, float32(0.13984594))
+    p = fma_f32(f, p, float32(-0.1218748))
+    p = fma_f32(f, p, float32(0.14005734))
+    p = fma_f32(f, p, float32(-0.16680196))
+    p = fma_f32(f, p, float32(0.20010427))
+    p = fma_f32(f, p, float32(-0.24999806))
+    p = fma_f32(f, p, float32(0.33333215))
+    p = fma_f32(f, p, float32(-0.5))
+    return fma_f32(e, float32(0.6931472), fma_f32(f * f, p, f))
 
 
 def log_series_f64(f: f64, s: f64) -> f64:
@@ -111,14 +109,15 @@ def log_series_f64(f: f64, s: f64) -> f64:
     r = fma_f64(z, r, float64(0.28571428569073887))
     r = fma_f64(z, r, float64(0.40000000000006286))
     r = fma_f64(z, r, float64(0.6666666666666666))
-    return s * (float64(0.5) * f * f + z * r)
+    return s * fma_f64(z, r, float64(0.5) * f * f)
 
 
 def log_sum_f64(m: f64, e: f64) -> f64:
     """log(m 2^e) for sqrt(1/2) <= m < sqrt(2) and integral e."""
     f = m - float64(1.0)
-    tail = log_series_f64(f, f / (float64(2.0) + f)) + e * float64(7.371002565167799e-13)
-    return e * float64(0.6931471805592082) - ((float64(0.5) * f * f - tail) - f)
+    series = log_series_f64(f, f / (float64(2.0) + f))
+    tail = fma_f64(e, float64(7.371002565167799e-13), series)
+    return fma_f64(e, float64(0.6931471805592082), f - (float64(0.5) * f * f - tail))
 
 
 def log_f32(x: f32) -> f32:
@@ -134,13 +133,14 @@ def log_f64(x: f64) -> f64:
 def log2_f32(x: f32) -> f32:
     """The logarithm of x to base two, exact for powers of two."""
     y = log_sum_f32(mantissa_f32(x), float32(0.0))
-    return log_limits_f32(x, exponent_f32(x) + (y * float32(1.442695) + y * float32(1.925963e-08)))
+    tail = fma_f32(y, float32(1.925963e-08), exponent_f32(x))
+    return log_limits_f32(x, fma_f32(y, float32(1.442695), tail))
 
 
 def log2_f64(x: f64) -> f64:
     """The logarithm of x to base two, exact for powers of two."""
     y = log_sum_f64(mantissa_f64(x), float64(0.0))
-    y = y * float64(1.4426950408889634) + y * float64(2.0355273740931033e-17)
+    y = fma_f64(y, float64(1.4426950408889634), y * float64(2.0355273740931033e-17))
     return log_limits_f64(x, exponent_f64(x) + y)
 
 
@@ -148,17 +148,18 @@ def log10_f32(x: f32) -> f32:
     """The logarithm of x to base ten."""
     y = log_sum_f32(mantissa_f32(x), float32(0.0))
     e = exponent_f32(x)
-    tail = e * float32(4.605039e-06) + (y * float32(0.4342945) + y * float32(-1.010305e-08))
-    return log_limits_f32(x, e * float32(0.301025390625) + tail)
+    tail = fma_f32(y, float32(0.4342945), y * float32(-1.010305e-08))
+    tail = fma_f32(e, float32(4.605039e-06), tail)
+    return log_limits_f32(x, fma_f32(e, float32(0.301025390625), tail))
 
 
 def log10_f64(x: f64) -> f64:
     """The logarithm of x to base ten."""
     y = log_sum_f64(mantissa_f64(x), float64(0.0))
     e = exponent_f64(x)
-    tail = y * float64(0.4342944819032518) + y * float64(1.098319650216765e-17)
-    tail = e * float64(3.694239077158931e-13) + tail
-    return log_limits_f64(x, e * float64(0.30102999566361177) + tail)
+    tail = fma_f64(y, float64(0.4342944819032518), y * float64(1.098319650216765e-17))
+    tail = fma_f64(e, float64(3.694239077158931e-13), tail)
+    return log_limits_f64(x, fma_f64(e, float64(0.30102999566361177), tail))
 
 
 def log1p_f32(x: f32) -> f32:

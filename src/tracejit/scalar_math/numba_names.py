@@ -86,4 +86,6 @@ def numba_namespace() -> dict[str, Any]:
         # Annotations name kernel-language types, which mean nothing to Numba; strings keep them unevaluated.
         exec("from __future__ import annotations\n" + source, names)
         names[name] = numba.njit(error_model="numpy")(names[name])
+    # Functions look names up when they are first compiled.
+    names |= {f"ldexp_{suffix}": names[f"scale_{suffix}"] for suffix in ("f32", "f64")}
     return names

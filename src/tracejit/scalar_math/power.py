@@ -2,8 +2,7 @@
 
 Single precision computes exp(y log(x)) in double precision. Double precision carries log(x) as an unevaluated sum of
 two doubles (about 2^-64 relative): the quotient s = (m - 1) / (m + 1) and the two leading terms of the series in s are
-formed with exact products. There is no fused multiply-add here (eager NumPy has none), so exact products split their
-factors at 26 bits (Dekker).
+formed with exact products: a fused multiply-add gives what a product's rounding lost.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from tracejit.scalar_math.exponential import exp_sum_f64
 from tracejit.scalar_math.logarithm import exponent_f64, mantissa_f64
 from tracejit.scalar_math.primitives import (
-    bits_f64,
     copysign_f64,
     f32,
     f64,
@@ -43,18 +41,9 @@ def rsqrt_f64(x: f64) -> f64:
     return float64(1.0) / sqrt_f64(x)
 
 
-def high_half_f64(x: f64) -> f64:
-    """x with its low 27 mantissa bits cleared."""
-    return f64_from_bits(bits_f64(x) & uint64(0xFFFFFFFFF8000000))
-
-
 def product_error_f64(a: f64, b: f64, p: f64) -> f64:
     """a b - p where p = a * b rounded."""
-    ah = high_half_f64(a)
-    bh = high_half_f64(b)
-    al = a - ah
-    bl = b - bh
-    return ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    return fma_f64(a, b, -p)
 
 
 def power_magnitude_f64(x: f64, y: f64) -> f64:
@@ -66,11 +55,10 @@ def power_magnitude_f64(x: f64, y: f64) -> f64:
     v = m + float64(1.0)
     v_tail = m - (v - float64(1.0))
     sh = u / v
-    p = sh * v
-    sl = ((u - p) - product_error_f64(sh, v, p) - sh * v_tail) / v
+    sl = fma_f64(-sh, v_tail, fma_f64(-sh, v, u)) / v
     # z = s^2 = zh + zl, and r = z (2/3 + z (2/5 + ...)) = rh + rl
     zh = sh * sh
-    zl = product_error_f64(sh, sh, zh) + float64(2.0) * sh * sl
+    zl = fma_f64(sh + sh, sl, fma_f64(sh, sh, -zh))
     q = float64(0.1319759304192768)
     q = fma_f64(zh, q, float64(0.13256687924096636))
     q = fma_f64(zh, q, float64(0.15386762602981635))
@@ -82,15 +70,15 @@ def power_magnitude_f64(x: f64, y: f64) -> f64:
     ch = float64(0.6666666666666666) + t
     cl = (float64(0.6666666666666666) - ch) + t + float64(3.700743415417188e-17)
     rh = zh * ch
-    rl = product_error_f64(zh, ch, rh) + (zh * cl + zl * ch)
+    rl = fma_f64(zh, ch, -rh) + fma_f64(zh, cl, zl * ch)
     # log(m) = s (2 + r), and log(x) = e log(2) + log(m) = lh + ll
     wh = float64(2.0) + rh
     wl = (float64(2.0) - wh) + rh + rl
     mh = sh * wh
-    ml = product_error_f64(sh, wh, mh) + (sh * wl + sl * wh)
+    ml = fma_f64(sh, wh, -mh) + fma_f64(sh, wl, sl * wh)
     a = e * float64(0.6931471805592082)
     b = a + mh
-    low = ((a - b) + mh) + (ml + e * float64(7.371002565167799e-13))
+    low = ((a - b) + mh) + fma_f64(e, float64(7.371002565167799e-13), ml)
     lh = b + low
     ll = (b - lh) + low
     lh = select(x == float64(0.0), float64(-inf), select(x == float64(inf), float64(inf), lh))
@@ -128,20 +116,21 @@ def pow_f32(x: f32, y: f32) -> f32:
     r = fma_f64(z, r, float64(0.28537245889202495))
     r = fma_f64(z, r, float64(0.40000336061298936))
     r = fma_f64(z, r, float64(0.6666666564205034))
-    log = exponent_f64(base) * float64(0.6931471805599453) + s * (float64(2.0) + z * r)
+    log = s * fma_f64(z, r, float64(2.0))
+    log = fma_f64(exponent_f64(base), float64(0.6931471805599453), log)
     log = select(base == float64(0.0), float64(-inf), log)
     h = b * select(base == float64(inf), float64(inf), log)
     h = select(h > float64(120.0), float64(120.0), h)
     h = select(h < float64(-120.0), float64(-120.0), h)
     n = round_f64(h * float64(1.4426950408889634))
-    d = h - n * float64(0.6931471805599453)
+    d = fma_f64(n, float64(-0.6931471805599453), h)
     q = float64(0.0001978931820212307)
     q = fma_f64(d, q, float64(0.0013945747624859053))
     q = fma_f64(d, q, float64(0.00833350366879351))
     q = fma_f64(d, q, float64(0.04166628041649018))
     q = fma_f64(d, q, float64(0.1666666582027748))
     q = fma_f64(d, q, float64(0.5000000071624352))
-    y_m = float64(1.0) + (d + d * d * q)
+    y_m = fma_f64(d, fma_f64(d, q, float64(1.0)), float64(1.0))
     # 2^n as a double: the one rounding to single precision then also rounds a subnormal result correctly.
     scaled = y_m * f64_from_bits(uint64((int64(int32(n)) + int64(1023)) << int64(52)))
     return float32(power_limits_f64(a, b, scaled))

@@ -77,6 +77,21 @@ def fma_f64(a: f64, b: f64, c: f64) -> f64:
     return fused_f64(a, b, c)
 
 
+def ldexp_f32(x: f32, n: i32) -> f32:
+    """x 2^n for |n| <= 252, rounded once even when the result is subnormal."""
+    # Numbers for which 2^n is no double occur with a nan only.
+    power = np.ldexp(np.float64(1.0), np.clip(n, -300, 300))
+    return np.float32(np.float64(x) * power)
+
+
+def ldexp_f64(x: f64, n: i32) -> f64:
+    """x 2^n for |n| <= 2044, rounded once even when the result is subnormal."""
+    n = np.clip(n, -2044, 2044)
+    half = n >> 1
+    one = np.float64(1.0)
+    return x * np.ldexp(one, half) * np.ldexp(one, n - half)
+
+
 def _fraction_words(count: int) -> tuple[int, ...]:
     """The first `64 * count` bits of 2/pi after the binary point, as 64-bit words."""
     bits = 64 * count + 64

@@ -6,7 +6,14 @@ the drawing operation. So any thread count, any fusion and eager code draw the s
 
 from __future__ import annotations
 
-from tracejit.scalar_math.logarithm import log_f32, log_f64
+from tracejit.scalar_math.plain import (
+    plain_cos_reduced_f32,
+    plain_cos_reduced_f64,
+    plain_log_f32,
+    plain_log_f64,
+    plain_sin_reduced_f32,
+    plain_sin_reduced_f64,
+)
 from tracejit.scalar_math.primitives import (
     bits_f32,
     bits_f64,
@@ -25,12 +32,6 @@ from tracejit.scalar_math.primitives import (
     u64,
     uint32,
     uint64,
-)
-from tracejit.scalar_math.trigonometric import (
-    cos_reduced_f32,
-    cos_reduced_f64,
-    sin_reduced_f32,
-    sin_reduced_f64,
 )
 
 
@@ -77,7 +78,7 @@ def cos_turn_f32(bits: u32) -> f32:
     fraction = int32(uint32(bits - uint32(n << uint32(30))))
     # pi/2 2^-30
     r = float32(fraction) * float32(1.462918e-09)
-    y = select((n & uint32(1)) == uint32(0), cos_reduced_f32(r), sin_reduced_f32(r))
+    y = select((n & uint32(1)) == uint32(0), plain_cos_reduced_f32(r), plain_sin_reduced_f32(r))
     flip = uint32(((n + uint32(1)) >> uint32(1)) << uint32(31))
     return f32_from_bits(bits_f32(y) ^ flip)
 
@@ -90,7 +91,7 @@ def cos_turn_f64(bits: u64) -> f64:
     r = float64(fraction) * float64(3.4061215800865545e-19)
     zero = float64(0.0)
     even = (n & uint64(1)) == uint64(0)
-    y = select(even, cos_reduced_f64(r, zero), sin_reduced_f64(r, zero))
+    y = select(even, plain_cos_reduced_f64(r, zero), plain_sin_reduced_f64(r, zero))
     flip = uint64(((n + uint64(1)) >> uint64(1)) << uint64(63))
     return f64_from_bits(bits_f64(y) ^ flip)
 
@@ -99,7 +100,7 @@ def normal_f32(a: u32, b: u32) -> f32:
     """A standard normal deviate of two random words (Box and Muller)."""
     # In (0, 1], so the logarithm is finite.
     u = float32(int32(a >> uint32(8)) + int32(1)) * float32(5.9604645e-08)
-    return sqrt_f32(float32(-2.0) * log_f32(u)) * cos_turn_f32(b)
+    return sqrt_f32(float32(-2.0) * plain_log_f32(u)) * cos_turn_f32(b)
 
 
 def normal_f64(a: u32, b: u32, c: u32, d: u32) -> f64:
@@ -107,4 +108,4 @@ def normal_f64(a: u32, b: u32, c: u32, d: u32) -> f64:
     bits = (uint64(a) << uint64(21)) | (uint64(b) >> uint64(11))
     u = float64(int64(bits) + int64(1)) * float64(1.1102230246251565e-16)
     turn = (uint64(c) << uint64(32)) | uint64(d)
-    return sqrt_f64(float64(-2.0) * log_f64(u)) * cos_turn_f64(turn)
+    return sqrt_f64(float64(-2.0) * plain_log_f64(u)) * cos_turn_f64(turn)

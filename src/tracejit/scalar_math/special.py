@@ -2,13 +2,13 @@
 
 Near zero erf(x) = x + x P(x^2). Beyond, erfc(a) = exp(-a^2) Q(t) / (1 + 2 a) with t = (a - k) / (a + k), which maps
 the whole half line to a short interval where Q is nearly constant. exp(-a^2) is taken of the exact square, as a high
-part and a correction, because an error in the exponent is magnified by a^2.
+part and a correction, because an error in the exponent is magnified by a^2. In single precision erf alone is cheaper:
+1 - erf(a) = 2^h, where a polynomial h of a low degree suffices because erf is near one.
 """
 
 from __future__ import annotations
 
 from tracejit.scalar_math.exponential import exp_sum_f32, exp_sum_f64
-from tracejit.scalar_math.power import product_error_f64
 from tracejit.scalar_math.primitives import (
     copysign_f32,
     copysign_f64,
@@ -20,21 +20,43 @@ from tracejit.scalar_math.primitives import (
     float64,
     fma_f32,
     fma_f64,
+    int32,
+    round_f32,
     select,
 )
+from tracejit.scalar_math.unfused import power_of_two_f32
 
 
 def erf_near_f32(x: f32) -> f32:
-    """erf(x) for |x| <= 1."""
+    """erf(x) for |x| <= 0.95."""
     z = x * x
-    p = float32(7.8510944e-05)
-    p = fma_f32(z, p, float32(-0.00080094207))
-    p = fma_f32(z, p, float32(0.0051882467))
-    p = fma_f32(z, p, float32(-0.026853774))
-    p = fma_f32(z, p, float32(0.11283584))
-    p = fma_f32(z, p, float32(-0.37612626))
-    p = fma_f32(z, p, float32(0.12837917))
+    p = float32(-0.0005808046)
+    p = fma_f32(z, p, float32(0.004955341))
+    p = fma_f32(z, p, float32(-0.02673929))
+    p = fma_f32(z, p, float32(0.112810135))
+    p = fma_f32(z, p, float32(-0.3761241))
+    p = fma_f32(z, p, float32(0.12837914))
     return fma_f32(x, p, x)
+
+
+def erf_far_f32(a: f32) -> f32:
+    """erf(a) for a >= 0.95, as 1 - 2^h with a polynomial h."""
+    a = select(a > float32(3.95), float32(3.95), a)
+    h = float32(-0.0017436942)
+    h = fma_f32(a, h, float32(0.021990053))
+    h = fma_f32(a, h, float32(-0.12995726))
+    h = fma_f32(a, h, float32(-0.94105685))
+    h = fma_f32(a, h, float32(-1.614481))
+    h = fma_f32(a, h, float32(-0.0031678143))
+    n = round_f32(h)
+    r = h - n
+    q = float32(0.0013269538)
+    q = fma_f32(r, q, float32(0.009671292))
+    q = fma_f32(r, q, float32(0.05550711))
+    q = fma_f32(r, q, float32(0.24022247))
+    q = fma_f32(r, q, float32(0.693147))
+    q = fma_f32(r, q, float32(1.0))
+    return float32(1.0) - q * power_of_two_f32(int32(n))
 
 
 def erf_near_f64(x: f64) -> f64:
@@ -71,9 +93,8 @@ def erfc_far_f32(a: f32) -> f32:
     q = fma_f32(t, q, float32(-0.09276377))
     q = fma_f32(t, q, float32(1.2769784))
     square = a * a
-    wide = float64(a)
-    lost = float32(wide * wide - float64(square))
-    return exp_sum_f32(-square, -lost) * (q / (float32(1.0) + float32(2.0) * a))
+    lost = fma_f32(a, a, -square)
+    return exp_sum_f32(-square, -lost) * (q / (fma_f32(float32(2.0), a, float32(1.0))))
 
 
 def erfc_far_f64(a: f64) -> f64:
@@ -104,15 +125,14 @@ def erfc_far_f64(a: f64) -> f64:
     q = fma_f64(t, q, float64(-0.13962111684056247))
     q = fma_f64(t, q, float64(1.2329951186255526))
     square = a * a
-    lost = product_error_f64(a, a, square)
-    return exp_sum_f64(-square, -lost) * (q / (float64(1.0) + float64(2.0) * a))
+    lost = fma_f64(a, a, -square)
+    return exp_sum_f64(-square, -lost) * (q / (fma_f64(float64(2.0), a, float64(1.0))))
 
 
 def erf_f32(x: f32) -> f32:
     """The error function of x."""
     a = fabs_f32(x)
-    y = select(a < float32(1.0), erf_near_f32(a), float32(1.0) - erfc_far_f32(a))
-    return copysign_f32(y, x)
+    return copysign_f32(select(a < float32(0.95), erf_near_f32(a), erf_far_f32(a)), x)
 
 
 def erf_f64(x: f64) -> f64:

@@ -8,7 +8,6 @@ it. |x| < pi/4 is its own reduction.
 
 from __future__ import annotations
 
-from tracejit.scalar_math.power import product_error_f64
 from tracejit.scalar_math.primitives import (
     bits_f32,
     bits_f64,
@@ -93,7 +92,7 @@ def cos_reduced_f32(r: f32) -> f32:
     p = float32(2.443803e-05)
     p = fma_f32(z, p, float32(-0.0013887364))
     p = fma_f32(z, p, float32(0.041666646))
-    return float32(1.0) - (float32(0.5) * z - z * (z * p))
+    return fma_f32(z, fma_f32(z, p, float32(-0.5)), float32(1.0))
 
 
 def sin_f32(x: f32) -> f32:
@@ -206,10 +205,10 @@ def within_quarter_tail_f64(x: f64) -> f64:
     """What `within_quarter_f64` rounded away."""
     high = turn_fraction_high_f64(x)
     r = high * float64(3.4061215800865545e-19)
-    tail = product_error_f64(high, float64(3.4061215800865545e-19), r) + high * float64(
-        1.3277647201629795e-35
-    )
-    tail = tail + turn_fraction_low_f64(x) * float64(3.4061215800865545e-19)
+    quarter = float64(3.4061215800865545e-19)
+    tail = fma_f64(high, quarter, -r)
+    tail = fma_f64(high, float64(1.3277647201629795e-35), tail)
+    tail = fma_f64(turn_fraction_low_f64(x), quarter, tail)
     return select(fabs_f64(x) < float64(0.7853981633974483), float64(0.0), tail)
 
 
@@ -222,7 +221,7 @@ def sin_reduced_f64(r: f64, tail: f64) -> f64:
     p = fma_f64(z, p, float64(-0.00019841269829778922))
     p = fma_f64(z, p, float64(0.008333333333322382))
     p = fma_f64(z, p, float64(-0.16666666666666632))
-    return r + (r * (z * p) + tail * (float64(1.0) - float64(0.5) * z))
+    return r + fma_f64(r, z * p, tail * fma_f64(z, float64(-0.5), float64(1.0)))
 
 
 def cos_reduced_f64(r: f64, tail: f64) -> f64:
@@ -236,7 +235,7 @@ def cos_reduced_f64(r: f64, tail: f64) -> f64:
     p = fma_f64(z, p, float64(0.0416666666666666))
     half = float64(0.5) * z
     w = float64(1.0) - half
-    return w + (((float64(1.0) - w) - half) + (z * (z * p) - r * tail))
+    return w + (((float64(1.0) - w) - half) + fma_f64(-r, tail, z * (z * p)))
 
 
 def sin_f64(x: f64) -> f64:

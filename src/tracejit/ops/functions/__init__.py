@@ -3,6 +3,7 @@
 from . import (
     activations,
     arithmetic,
+    attention,
     common,
     conversion,
     cross_entropy,
@@ -20,6 +21,7 @@ from . import (
     matrices,
     normalization,
     norms,
+    padding,
     reductions,
     sampling,
     shaping,
@@ -37,6 +39,7 @@ inplace.install()
 __all__ = [
     "activations",
     "arithmetic",
+    "attention",
     "common",
     "conversion",
     "cross_entropy",
@@ -54,6 +57,7 @@ __all__ = [
     "matrices",
     "normalization",
     "norms",
+    "padding",
     "reductions",
     "sampling",
     "shaping",

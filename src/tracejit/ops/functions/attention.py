@@ -1,0 +1,74 @@
+"""Scaled dot product attention."""
+
+from __future__ import annotations
+
+import math
+
+from ...dtypes import bool_
+from .. import comparison as c
+from .. import elementwise as e
+from .. import movement as m
+from .. import reduction as r
+from ..table import function
+from .common import Tensor, as_type, shape_of, upcast
+from .dropout import dropout
+from .matrices import matmul
+from .softmax import softmax
+from .triangles import positions
+
+
+@function(method=False)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(query @ key.mT * scale + mask) @ value``: (..., L, E), (..., S, E), (..., S, V) to (..., L, V).
+
+    A bool mask is True where attention is allowed. ``scale`` is ``1 / sqrt(E)`` by default. Raises
+    ``RuntimeError`` when a mask is given together with ``is_causal``, or shapes do not fit.
+
+    >>> import tracejit as tj
+    >>> q = tj.ones(1, 2, 4)
+    >>> tj.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    tracejit.Size([1, 2, 4])
+    """
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if enable_gqa:
+        heads = shape_of(query)[-3] // shape_of(key)[-3]
+        key, value = (x.repeat_interleave(heads, -3) for x in (key, value))
+    factor = 1.0 / math.sqrt(shape_of(query)[-1]) if scale is None else scale
+    scores = e.mul(matmul(query, m.permute(key, dims=_last_swapped(key.ndim))), factor)
+    scores = _masked(upcast(scores), attn_mask, is_causal)
+    weights = softmax(scores, -1) if attn_mask is None else _softmax_or_zero(scores)
+    weights = as_type(weights, query.dtype)
+    return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+def _last_swapped(ndim: int) -> tuple[int, ...]:
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
+
+
+def _softmax_or_zero(scores: Tensor) -> Tensor:
+    """The softmax, and zeros for queries that may attend to nothing."""
+    nothing = r.all_true(c.eq(scores, float("-inf")), dims=(scores.ndim - 1,), keepdim=True)
+    return e.where(nothing, 0.0, softmax(e.where(nothing, 0.0, scores), -1))
+
+
+def _masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    if is_causal:
+        rows, columns = shape_of(scores)[-2:]
+        mask = c.le(positions(columns, 0), positions(rows, -1))
+    if mask is None:
+        return scores
+    if mask.dtype is bool_:
+        return e.where(mask, scores, float("-inf"))
+    return e.add(scores, mask)

@@ -1,0 +1,73 @@
+"""Padding by a constant, by reflection, by the border or around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dtypes import int64
+from .. import indexing as ix
+from .. import movement as m
+from .. import source as s
+from ..table import function
+from .common import Number, Tensor, shape_of
+from .slicing import slice_along
+
+
+@function(method=False)
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None
+) -> Tensor:
+    """``input`` with elements added (or, for negative widths, removed) at the ends of its last dimensions.
+
+    ``pad`` lists (before, after) from the last dimension on. ``mode`` is "constant", "reflect", "replicate" or
+    "circular". Raises ``RuntimeError`` for widths that do not fit, ``NotImplementedError`` for other modes.
+
+    >>> import tracejit as tj
+    >>> tj.pad(tj.tensor([1, 2, 3]), (1, 2))
+    tensor([0, 1, 2, 3, 0, 0])
+    """
+    widths = [int(n) for n in pad]
+    if len(widths) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(widths) // 2 > input.ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(widths)} and input of dimension {input.ndim}"
+        )
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    if mode == "constant":
+        return _constant(input, pairs, 0 if value is None else value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    for offset, (before, after) in enumerate(pairs):
+        input = _indexed(input, input.ndim - 1 - offset, before, after, mode)
+    return input
+
+
+def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Number) -> Tensor:
+    full = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+    for d, (before, after) in enumerate(full):
+        if before < 0 or after < 0:
+            start = max(-before, 0)
+            x = slice_along(x, d, start, shape_of(x)[d] - start - max(-after, 0))
+    return m.pad(x, widths=tuple((max(a, 0), max(b, 0)) for a, b in full), value=value)
+
+
+def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
+    """Repeat positions of the input itself."""
+    n = shape_of(x)[d]
+    limit = n - 1 if mode == "reflect" else n
+    if mode != "replicate" and max(before, after) > limit:
+        raise RuntimeError(
+            "Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({before}, {after}) at dimension {d} of input {list(shape_of(x))}"
+        )
+    places = range(-before, n + after)
+    if mode == "reflect":
+        found = [abs(i) if i < n else 2 * (n - 1) - i for i in places]
+    elif mode == "replicate":
+        found = [min(max(i, 0), n - 1) for i in places]
+    else:
+        found = [i % n for i in places]
+    index = s.literal(values=tuple(found), shape=(len(found),), dtype=int64)
+    return ix.take(x, index, dim=d)

@@ -1,0 +1,177 @@
+"""Subscripts against NumPy: reading, writing, views, gradients, masks, and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+
+SHAPE = (4, 3, 5)
+DATA = np.arange(60.0).reshape(SHAPE)
+MASK = np.random.default_rng(3).random(SHAPE) > 0.5
+ROWS = np.array([True, False, True, True])
+I = np.array([2, 0, -1])  # noqa: E741
+J = np.array([[0, 1], [2, -2]])
+INDICES: tuple[Any, ...] = (
+    *(0, -1, slice(None), slice(1, 3), slice(None, None, 2), slice(5, 2), Ellipsis, None),
+    *((0, 1), (0, 1, 2), (..., 0), (0, ...), (slice(1, None), 2), (None, 0, None, ..., 1)),
+    *(
+        (slice(None), slice(0, 2), slice(4, 0)),
+        (..., None, slice(1, 2)),
+        (slice(-2, None), ..., -1),
+    ),
+    *(I, (I,), (I, 1), (slice(None), I), (slice(None), I, 2), (I, I), (I, slice(None), I)),
+    *((slice(None), I, I), (J,), (J, I[:2]), (..., J), (J, slice(0, 2), J), (None, I, None, I)),
+    *(
+        MASK,
+        ROWS,
+        (ROWS, 1),
+        (ROWS, slice(1, 3)),
+        (slice(None), MASK[0]),
+        MASK[:, :, 0],
+        (ROWS, [0, 1, 2]),
+    ),
+    *([1, 2], [[0, 1], [2, 3]], ([0, 1], [1, 2]), [], np.array([], np.int64), True, False),
+)
+
+
+def ours(index: Any) -> Any:
+    """Index arrays as index tensors."""
+    if isinstance(index, tuple):
+        return tuple(ours(i) for i in index)
+    return tj.tensor(index) if isinstance(index, np.ndarray) else index
+
+
+def is_basic(index: Any) -> bool:
+    items = index if isinstance(index, tuple) else (index,)
+    return all(i is None or i is Ellipsis or isinstance(i, (int, slice)) for i in items)
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_read(index: Any) -> None:
+    expected = DATA[index]
+    found = tj.tensor(DATA)[ours(index)]
+    assert tuple(found.shape) == expected.shape
+    assert np.array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_write(index: Any) -> None:
+    expected = DATA.copy()
+    count = expected[index].size
+    values = -np.arange(1.0, count + 1).reshape(expected[index].shape)
+    expected[index] = values
+    for value in (tj.tensor(values), -7):
+        x = tj.tensor(DATA)
+        x[ours(index)] = value
+        if isinstance(value, int):
+            expected[index] = -7
+        assert np.array_equal(x.numpy(), expected)
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_gradient_counts_what_was_read(index: Any) -> None:
+    x = tj.tensor(DATA, requires_grad=True)
+    y = x[ours(index)]
+    weights = np.arange(1.0, y.numel() + 1).reshape(y.shape)
+    (y * tj.tensor(weights)).sum().backward()
+    expected = np.zeros(SHAPE)
+    np.add.at(expected, index, weights)
+    assert np.array_equal(x.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_gradient_of_writing(index: Any) -> None:
+    base = tj.tensor(DATA, requires_grad=True)
+    shape = DATA[index].shape
+    value = tj.tensor(np.ones(shape), requires_grad=True)
+    x = base * 1
+    x[ours(index)] = value * 2
+    (x * tj.tensor(DATA)).sum().backward()
+    expected = DATA.copy()
+    expected[index] = 0
+    assert np.array_equal(base.grad.numpy(), expected)
+    positions = np.arange(60).reshape(SHAPE)[index]
+    last = {p: i for i, p in enumerate(positions.ravel())}
+    winners = np.array([last[p] == i for i, p in enumerate(positions.ravel())], bool).reshape(shape)
+    found = value.grad.numpy()
+    assert np.array_equal(found[winners], 2 * DATA[index][winners])
+
+
+@pytest.mark.parametrize("index", [i for i in INDICES if is_basic(i)], ids=str)
+def test_basic_indices_are_views(index: Any) -> None:
+    x = tj.tensor(DATA)
+    view = x[index]
+    assert view.numel() == 0 or np.shares_memory(view.numpy(), x.numpy())
+    view.fill_(-1)
+    expected = DATA.copy()
+    expected[index] = -1
+    assert np.array_equal(x.numpy(), expected)
+
+
+def test_0d_tensors_select_like_integers() -> None:
+    x = tj.tensor(DATA)
+    assert tj.equal(x[tj.tensor(2)], x[2])
+    assert tj.equal(x[tj.tensor(2), :, tj.tensor([1, 0])], x[2][:, tj.tensor([1, 0])])
+    assert tj.equal(x[tj.tensor(-1), tj.tensor(0)], x[-1, 0])
+
+
+def test_writing_casts_and_broadcasts() -> None:
+    x = tj.zeros(2, 3, dtype=tj.int64)
+    x[0] = 2.7
+    x[1] = tj.tensor([1.2, 2.9, -1.5])
+    assert x.tolist() == [[2, 2, 2], [1, 2, -1]]
+    x[:, [0, 2]] = tj.tensor([[5], [6]])
+    assert x.tolist() == [[5, 2, 5], [6, 2, 6]]
+    x[x == 2] = tj.tensor(9)
+    assert x.tolist() == [[5, 9, 5], [6, 9, 6]]
+
+
+def test_repeated_positions() -> None:
+    index = (tj.tensor([1, 1, 0]),)
+    ones = tj.ones(3)
+    assert tj.zeros(2).index_put(index, ones, accumulate=True).tolist() == [1.0, 2.0]
+    x = tj.zeros(2)
+    x.index_put_(index, ones * 3)
+    assert x.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "match"),
+    [
+        (4, IndexError, "index 4 is out of bounds for dimension 0 with size 4"),
+        ((0, 0, 0, 0), IndexError, "too many indices"),
+        ((..., ...), IndexError, "single ellipsis"),
+        (tj.tensor([4]), IndexError, "index 4 is out of bounds"),
+        (
+            (tj.tensor([0]), tj.tensor([-4])),
+            IndexError,
+            "index -4 is out of bounds for dimension 1",
+        ),
+        ((tj.tensor([0, 1]), tj.tensor([0, 1, 2])), IndexError, "could not be broadcast"),
+        (tj.tensor([1.0]), IndexError, "must be long, int, byte or bool"),
+        ([0.5], IndexError, "must be long, int, byte or bool"),
+        (tj.tensor([True, False]), IndexError, r"shape of the mask \[2\] at index 0"),
+        (slice(None, None, -1), ValueError, "step must be greater than zero"),
+        ("a", TypeError, "only integers, slices"),
+    ],
+    ids=str,
+)
+def test_bad_index(index: Any, error: type[Exception], match: str) -> None:
+    x = tj.tensor(DATA)
+    with pytest.raises(error, match=match):
+        x[index]
+    with pytest.raises(error, match=match):
+        x[index] = 1.0
+    assert np.array_equal(x.numpy(), DATA)
+
+
+def test_value_that_does_not_fit() -> None:
+    x = tj.zeros(2, 3)
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x[tj.tensor([0])] = tj.ones(2)
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x[0] = tj.ones(2)
