@@ -93,8 +93,8 @@ class OperatorMixin:
     __ror__ = _binary("bitwise_or", reflected=True)
     __xor__ = _binary("bitwise_xor")
     __rxor__ = _binary("bitwise_xor", reflected=True)
-    __eq__ = _binary("eq")  # type: ignore[assignment]
-    __ne__ = _binary("ne")  # type: ignore[assignment]
+    __eq__ = _binary("eq")
+    __ne__ = _binary("ne")
     __lt__ = _binary("lt")
     __le__ = _binary("le")
     __gt__ = _binary("gt")

@@ -21,133 +21,6 @@ from ..ir.graph import Graph, Value
 from ..ops.table import Elementwise, Movement, Reduction, Source
 from ..types import Shape
 
-Dims = tuple[int | None, ...]  # for each dimension of a value: an axis of the domain, or None for an extent of one
-
-#: A group with more members is cut: registers and compile time grow with the body, not the benefit.
-MAX_GROUP = 400
-MAX_POINTERS = 48
-
-FULL, ROW, FINAL = "full", "row", "final"
-
-
-@dataclass(eq=False)
-class Group:
-    """Values that one kernel computes."""
-
-    domain: list[int]
-    reduced: frozenset[int] | None = None
-    values: list[Value] = field(default_factory=list)
-    dims: dict[Value, Dims] = field(default_factory=dict)
-    level: dict[Value, str] = field(default_factory=dict)
-    externals: dict[Value, Dims] = field(default_factory=dict)
-    order: int = 0
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """Axes that are not reduced."""
-        return tuple(a for a in range(len(self.domain)) if a not in (self.reduced or ()))
-
-    @property
-    def ends_in_final(self) -> bool:
-        """True when some value is reduced over every axis."""
-        return any(level == FINAL for level in self.level.values())
-
-    @property
-    def is_column(self) -> bool:
-        """True when the last axis is kept while others are reduced: accumulators are vectors along it."""
-        return bool(self.reduced) and len(self.domain) - 1 not in (self.reduced or ())
-
-
-@dataclass(eq=False)
-class Call:
-    """A value computed by a library call."""
-
-    value: Value
-
-
-Step = Group | Call
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Steps in order of execution, and the group of every fused value."""
-
-    graph: Graph
-    steps: tuple[Step, ...]
-    outputs: dict[Group, tuple[Value, ...]]
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The steps that are kernels."""
-        return tuple(s for s in self.steps if isinstance(s, Group))
-
-
-def is_view(value: Value) -> bool:
-    """True for values that alias their operand."""
-    return isinstance(value.op, Movement) and value.op.is_view
-
-
-def is_free(value: Value) -> bool:
-    """True for sources that are recomputed at every use."""
-    return isinstance(value.op, Source) and value.op.scalar is not None and not value.operands
-
-
-def renames_axes(value: Value) -> bool:
-    """True for views that neither drop elements nor mix dimensions."""
-    if value.op is None or not is_view(value):
-        return False
-    if value.op.name == "reshape":
-        return _ones_dropped(value.type.shape) == _ones_dropped(value.value_operands[0].type.shape)
-    return value.op.name in ("permute", "expand", "unsqueeze", "squeeze")
-
-
-def _ones_dropped(shape: Shape) -> Shape:
-    return tuple(e for e in shape if e != 1)
-
-
-def picks_from_row(value: Value) -> bool:
-    """A gather of one element along a dimension."""
-    if value.op is None or value.op.name != "gather":
-        return False
-    x, index = value.value_operands
-    dim = value.attributes["dim"]
-    rest = tuple(1 if d == dim else e for d, e in enumerate(x.type.shape))
-    return index.type.shape == rest
-
-
-def through_view(value: Value, dims: Dims) -> Dims | None:
-    """Axes of a renaming view from those of its operand."""
-    assert value.op is not None
-    name, attributes = value.op.name, value.attributes
-    if name == "permute":
-        return tuple(dims[d] for d in attributes["dims"])
-    if name == "unsqueeze":
-        result = list(dims)
-        for d in attributes["dims"]:
-            result.insert(d, None)
-        return tuple(result)
-    if name == "squeeze":
-        return tuple(a for d, a in enumerate(dims) if d not in attributes["dims"])
-    if name == "expand":
-        return _expanded_dims(value, dims)
-    return _reshaped_dims(value, dims)
-
-
-def _expanded_dims(value: Value, dims: Dims) -> Dims:
-    """A broadcast dimension no longer stands for an axis of its operand."""
-    before, after = value.value_operands[0].type.shape, value.type.shape
-    ahead = len(after) - len(before)
-    kept = (a if before[d] == after[ahead + d] else None for d, a in enumerate(dims))
-    return (*(None,) * ahead, *kept)
-
-
-def _reshaped_dims(value: Value, dims: Dims) -> Dims:
-    """Reshapes that only add or drop extents of one."""
-    source = value.value_operands[0].type.shape
-    axes = iter([a for a, extent in zip(dims, source, strict=True) if extent != 1])
-    return tuple(next(axes) if extent != 1 else None for extent in value.type.shape)
-
-
 class Fuser:
     """Greedy fusion in order of execution: each value joins a group of its operands when that stays legal."""
 
@@ -371,7 +244,7 @@ class Fuser:
             if isinstance(value.op, Reduction):
                 found: Dims | None = self.aligned(group, x.type.shape, [])
             else:
-                found = _trailing(x.type.shape, value.type.shape, dims)
+                found = trailing(x.type.shape, value.type.shape, dims)
             if found is None or group.externals.get(x, found) != found:
                 return False
             new[x] = found
@@ -394,7 +267,7 @@ class Fuser:
                 if shape[-back] != group.domain[axis]:
                     return None
                 result[-back] = axis
-        return _fill(result, shape, group.domain, bool(known))
+        return fill(result, shape, group.domain, bool(known))
 
     # --- merging -------------------------------------------------------------------------------------------------
 
@@ -512,50 +385,6 @@ class Fuser:
             if isinstance(g, Group)
         }
         return Schedule(self.graph, tuple(self.steps[s] for s in order), outputs)  # type: ignore[misc]
-
-
-def root(value: Value) -> Value:
-    """The value a chain of views shows."""
-    while value.op is not None and is_view(value):
-        value = value.value_operands[0]
-    return value
-
-
-def _fill(
-    result: list[int | None], shape: Shape, domain: list[int], partial: bool
-) -> Dims | None:
-    """Give the dimensions that no operand placed the free axis of the same extent, in order."""
-    if not partial and len(shape) == len(domain) and list(shape) == domain:
-        return tuple(range(len(domain)))
-    for d, extent in enumerate(shape):
-        if result[d] is not None or extent == 1:
-            continue
-        low = max([a for a in result[:d] if a is not None], default=-1)
-        high = min([a for a in result[d + 1 :] if a is not None], default=len(domain))
-        free = [a for a in range(low + 1, high) if domain[a] == extent and a not in result]
-        if not free:
-            return None
-        position = len(shape) - d
-        wanted = len(domain) - position
-        result[d] = wanted if wanted in free else free[-1]
-    return _adopt_ones(result, shape, domain)
-
-
-def _adopt_ones(result: list[int | None], shape: Shape, domain: list[int]) -> Dims:
-    """Extents of one stand for axes of extent one where the alignment leaves no doubt."""
-    if len(shape) == len(domain):
-        for d, extent in enumerate(shape):
-            if extent == 1 and domain[d] == 1 and result[d] is None and d not in result:
-                result[d] = d
-    return tuple(result)
-
-
-def _trailing(shape: Shape, target: Shape, dims: Dims) -> Dims:
-    """Axes of an operand broadcast to a result with axes ``dims``."""
-    ahead = len(target) - len(shape)
-    return tuple(
-        None if (extent == 1 and target[ahead + d] != 1) else dims[ahead + d] for d, extent in enumerate(shape)
-    )
 
 
 def fuse(graph: Graph, fusible: Callable[[Value], bool]) -> Schedule:

@@ -60,11 +60,15 @@ def transposed_products(graph: Graph) -> Graph:
 
 
 def _product(value: Value, users: dict[Value, list[Value]], shown: set[Value]) -> Value | None:
-    """The product that ``value`` is a transposed copy of, when nothing else reads it."""
-    if value.op is None or value.op.name != "clone":
+    """The product that ``value`` is a transposed copy of, when nothing else reads it; an output is as good as a copy."""
+    view = value
+    if value.op is not None and value.op.name == "clone":
+        view = value.value_operands[0]
+        if len(users[view]) != 1 or view in shown:
+            return None
+    elif value not in shown or value in users:
         return None
-    view = value.value_operands[0]
-    if view.op is not permute or len(users[view]) != 1 or view in shown:
+    if view.op is not permute:
         return None
     product = view.value_operands[0]
     if product.op is not matmul or len(users[product]) != 1 or product in shown:

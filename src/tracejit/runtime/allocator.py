@@ -168,7 +168,9 @@ def _leave_to_views(bucket: _Bucket, array: np.ndarray) -> None:
         return  # not laid out by `pages`: it dies with its views
     number = id(memory)
 
-    def revive(_: object) -> None:
+    def revive(_: object, _finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if _finalizing():
+            return
         _watched.pop(number, None)
         fresh = np.frombuffer(memory, dtype=np.uint8)
         _keep(bucket, (fresh, fresh.ctypes.data))

@@ -27,7 +27,7 @@ _BOTH = {
     "asinh": 2.4,
     "acosh": 2.8,
     "atanh": 2.8,
-    "erf": 1.5,
+    "erf": 2.0,
     "erfc": 4.0,
 }
 _SINGLE = {"sin": 1.8, "cos": 1.8, "tan": 4.0, "pow": 0.6}

@@ -185,11 +185,21 @@ def sigmoid_f32(x: f32) -> f32:
     """1 / (1 + exp(-x)), also where exp(-x) overflows."""
     low = -fabs_f32(x)
     e = exp_bounded_f32(select(low < float32(-104.0), float32(-104.0), low))
-    return select(x < float32(0.0), e, float32(1.0)) / (float32(1.0) + e)
+    d = float32(1.0) + e
+    negative = x < float32(0.0)
+    y = select(negative, e, float32(1.0)) / d
+    # Undo the rounding of the sum: y changes by -y / d times what the sum lost, and 1 / d is y or 1 - y.
+    lost = e - (d - float32(1.0))
+    return fma_f32(-y * select(negative, float32(1.0) - y, y), lost, y)
 
 
 def sigmoid_f64(x: f64) -> f64:
     """1 / (1 + exp(-x)), also where exp(-x) overflows."""
     low = -fabs_f64(x)
     e = exp_bounded_f64(select(low < float64(-746.0), float64(-746.0), low))
-    return select(x < float64(0.0), e, float64(1.0)) / (float64(1.0) + e)
+    d = float64(1.0) + e
+    negative = x < float64(0.0)
+    y = select(negative, e, float64(1.0)) / d
+    # Undo the rounding of the sum: y changes by -y / d times what the sum lost, and 1 / d is y or 1 - y.
+    lost = e - (d - float64(1.0))
+    return fma_f64(-y * select(negative, float64(1.0) - y, y), lost, y)

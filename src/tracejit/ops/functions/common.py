@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from ... import dtypes
 from ...dtypes import DType
@@ -20,7 +19,7 @@ Tensor = Any  # an eager tensor or an IR value: a composite works on either
 Number = bool | int | float
 
 
-def is_tensor(x: object) -> builtins.bool:
+def is_tensor(x: object) -> TypeGuard[Any]:
     """Is ``x`` an eager tensor or an IR value?"""
     return isinstance(x, OperatorMixin)
 

@@ -85,11 +85,11 @@ def random_(
     True
     """
     low, high = (0, from_) if to is None else (from_ or 0, to)
-    high = _exact_limit(self.dtype) if high is None else high
-    return self._assign(draw_integers(shape_of(self), low, high, self.dtype, generator))
+    limit = _exact_limit(self.dtype) if high is None else high
+    return self._assign(draw_integers(shape_of(self), low, limit, self.dtype, generator))
 
 
-def _exact_limit(dtype: DType) -> Number:
+def _exact_limit(dtype: DType) -> int:
     if dtype.is_floating_point:
         return 1 << {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[dtype.short]
     if dtype is dtypes.bool_:

@@ -99,7 +99,7 @@ def nan_to_num(
 def _finite_limits(dtype: Any) -> tuple[float, float]:
     import ml_dtypes
 
-    limits = ml_dtypes.finfo(dtype.np)
+    limits = ml_dtypes.finfo(dtype.np)  # type: ignore[no-untyped-call]
     return float(limits.max), float(limits.min)
 
 

@@ -182,7 +182,7 @@ def quantile(
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     whole = dim is None
     x = m.reshape(input, shape=(input.type.numel,)) if whole else input
-    d = 0 if whole else dim_of(dim, x)
+    d = 0 if dim is None else dim_of(dim, x)
     if not shape_of(x)[d]:
         raise RuntimeError("quantile() input tensor must be non-empty")
     values = sort(x, d).values
@@ -192,9 +192,9 @@ def quantile(
         parts = [m.reshape(p, shape=(1,) * input.ndim) for p in parts]
     elif not keepdim:
         parts = [m.squeeze(p, dims=(d,)) for p in parts]
-    if not is_tensor(q) or not q.ndim:
-        return parts[0]
-    return m.cat(*(m.unsqueeze(p, dims=(0,)) for p in parts), dim=0)
+    if is_tensor(q) and q.ndim:
+        return m.cat(*(m.unsqueeze(p, dims=(0,)) for p in parts), dim=0)
+    return parts[0]
 
 
 def _at_share(values: Tensor, share: float, d: int, interpolation: str) -> Tensor:

@@ -1,0 +1,95 @@
+"""Groups of values that become one kernel each, library calls between them, and the schedule of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir.graph import Graph, Value
+from ..ops.table import Movement, Source
+
+Dims = tuple[int | None, ...]  # for each dimension of a value: an axis of the domain, or None for an extent of one
+
+#: A group with more members is cut: registers and compile time grow with the body, not the benefit.
+MAX_GROUP = 400
+MAX_POINTERS = 48
+
+FULL, ROW, FINAL = "full", "row", "final"
+
+
+@dataclass(eq=False)
+class Group:
+    """Values that one kernel computes."""
+
+    domain: list[int]
+    reduced: frozenset[int] | None = None
+    values: list[Value] = field(default_factory=list)
+    dims: dict[Value, Dims] = field(default_factory=dict)
+    level: dict[Value, str] = field(default_factory=dict)
+    externals: dict[Value, Dims] = field(default_factory=dict)
+    order: int = 0
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Axes that are not reduced."""
+        return tuple(a for a in range(len(self.domain)) if a not in (self.reduced or ()))
+
+    @property
+    def ends_in_final(self) -> bool:
+        """True when some value is reduced over every axis."""
+        return any(level == FINAL for level in self.level.values())
+
+    @property
+    def is_column(self) -> bool:
+        """True when the last axis is kept while others are reduced: accumulators are vectors along it."""
+        return bool(self.reduced) and len(self.domain) - 1 not in (self.reduced or ())
+
+
+@dataclass(eq=False)
+class Call:
+    """A value computed by a library call."""
+
+    value: Value
+
+
+Step = Group | Call
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps in order of execution, and the group of every fused value."""
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    outputs: dict[Group, tuple[Value, ...]]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The steps that are kernels."""
+        return tuple(s for s in self.steps if isinstance(s, Group))
+
+
+def is_view(value: Value) -> bool:
+    """True for values that alias their operand."""
+    return isinstance(value.op, Movement) and value.op.is_view
+
+
+def is_free(value: Value) -> bool:
+    """True for sources that are recomputed at every use."""
+    return isinstance(value.op, Source) and value.op.scalar is not None and not value.operands
+
+
+def picks_from_row(value: Value) -> bool:
+    """A gather of one element along a dimension."""
+    if value.op is None or value.op.name != "gather":
+        return False
+    x, index = value.value_operands
+    dim = value.attributes["dim"]
+    rest = tuple(1 if d == dim else e for d, e in enumerate(x.type.shape))
+    return index.type.shape == rest
+
+
+def root(value: Value) -> Value:
+    """The value a chain of views shows."""
+    while value.op is not None and is_view(value):
+        value = value.value_operands[0]
+    return value
