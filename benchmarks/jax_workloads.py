@@ -122,7 +122,7 @@ def digits_step(size: int) -> Call:
 
     x, labels, *weights = [jnp.asarray(a) for a in _classifier_arrays(DIGITS, size)]
 
-    @jax.jit
+    @jax.jit  # type: ignore[untyped-decorator]
     def step(weights: Any, first: Any, second: Any, t: Any, x: Any, labels: Any) -> Any:
         value, gradients = jax.value_and_grad(lambda w: loss(x, labels, *w))(weights)
         t = t + 1.0

@@ -52,7 +52,7 @@ class Worker:
 
     def time(self, seconds: float) -> dict[str, Any]:
         """Seconds per call: median and minimum over batches."""
-        times = []
+        times: list[float] = []
         gc.collect()
         end = time.perf_counter() + seconds
         while not times or time.perf_counter() < end:

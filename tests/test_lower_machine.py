@@ -42,7 +42,19 @@ def test_loops_become_vector_code(source: str, thorough: bool) -> None:
     wide = "zmm" if codegen.vector_bits() == 512 else "ymm"
     arithmetic = [line for line in text.splitlines() if re.search(r"v(add|max|mul)ps", line)]
     assert any(wide in line for line in arithmetic)
-    assert "vfmadd" not in text
+
+
+@x86
+@pytest.mark.parametrize("thorough", [False, True])
+def test_products_and_sums_are_fused_only_where_the_text_says_so(thorough: bool) -> None:
+    heads = 'x: "f32*", y: "f32*", out: "f32*"'
+    loop = "for i in range(lo, hi):\n    out[i] = {}\nreturn 0"
+    separate = kernel(heads, loop.format("x[i] * y[i] + out[i]"))
+    for source in (separate, DOT):
+        assert "vfm" not in codegen.assembly(source, "k", thorough=thorough)
+    fused = kernel(heads, loop.format("fma_f32(x[i], y[i], out[i])"))
+    host_fuses = "+fma" in codegen.target_description()
+    assert ("vfmadd" in codegen.assembly(fused, "k", thorough=thorough)) is host_fuses
 
 
 @x86

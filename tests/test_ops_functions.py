@@ -203,3 +203,20 @@ def test_half_precision_accumulates_wide(dtype: tj.dtype) -> None:
 def test_bad_input(call: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         call(tj.tensor(X))
+
+
+def test_scalar_expressions_call_known_functions() -> None:
+    """Every scalar expression has its helpers in float32 or, for bit operations, in int64."""
+    import ast
+
+    from tracejit import scalar_math
+    from tracejit.ops.table import Elementwise
+
+    known = set(scalar_math.namespace())
+    for op in all_ops():
+        if not isinstance(op, Elementwise) or op.scalar is None:
+            continue
+        tree = ast.parse(op.scalar, mode="eval")
+        calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call)}  # type: ignore[attr-defined]
+        for name in calls - {"convert", "select"}:
+            assert {f"{name}_f32", f"{name}_i64", f"f{name}_f32"} & known, (op.name, name)

@@ -35,7 +35,9 @@ def intern_layout(type: TensorType, strides: Shape, aligned: bool = True) -> Mem
     key = (type.shape, type.dtype.short, strides, aligned)
     found = _interned.get(key)
     if found is None:
-        found = _interned.setdefault(key, MemoryLayout(type, strides, aligned, strides == type.contiguous_strides()))
+        found = _interned.setdefault(
+            key, MemoryLayout(type, strides, aligned, strides == type.contiguous_strides())
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..testing.workloads import WORKLOADS, Workload, runner
 from . import output
-from .timing import median_time, timed
+from .timing import busy, median_time, timed
 
 if TYPE_CHECKING:
     import click
@@ -69,8 +69,11 @@ def command() -> click.Command:
 def _run(
     quick: bool, names: tuple[str, ...], json_path: Path | None, plot_path: Path | None
 ) -> None:
+    import click
+
     from .info import describe
 
+    warning = busy()
     if plot_path is not None:
         output.require("matplotlib", "matplotlib", "bench --plot")
     chosen = [w for w in WORKLOADS if not names or w.name in names]
@@ -80,8 +83,11 @@ def _run(
         for size in ((workload.quick,) if quick else workload.sizes)
     ]
     output.table("eager against compiled (median time per call)", _COLUMNS, map(_cells, rows))
+    if warning:
+        click.echo(f"note: {warning}")
     if json_path is not None:
-        output.write_json(json_path, {"machine": describe(), "rows": [asdict(r) for r in rows]})
+        figures = [asdict(row) for row in rows]
+        output.write_json(json_path, {"machine": describe(), "warning": warning, "rows": figures})
     if plot_path is not None:
         from .plots import bar_chart
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -29,3 +30,21 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = call()
     return result, time.perf_counter() - start
+
+
+def busy() -> str | None:
+    """A warning when other programs use the processors, else None.
+
+    Eager code suffers far more than compiled code then (the threads of its BLAS wait for one another at every small
+    product), so a ratio of the two would flatter the compiler.
+    """
+    try:
+        load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    except (AttributeError, OSError):  # not a POSIX system, or not to be had
+        return None
+    if load <= 0.5 * processors:
+        return None
+    return (
+        f"other programs were using the processors (load {load:.1f} on {processors} CPUs): "
+        "these times and ratios are not reliable"
+    )

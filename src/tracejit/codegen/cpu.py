@@ -9,93 +9,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from .. import config
 from ..dtypes import DType, float64, int64
 from ..errors import describe_line
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.fusion import FINAL, FULL, ROW, Group, picks_from_row, root
+from ..passes.groups import FULL, Group, picks_from_row, root
 from . import scalar
+from .kernel import Function, KernelCode, Number, Pointer, Text
 from .nest import Access, Layout, Nest, build_nest, index_source
 
 #: Columns per tile of a column reduction, elements per block of a full reduction.
 TILE = 256
 BLOCK = 8192
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A parameter that is the address of a value's storage plus an offset in bytes."""
-
-    value: Value
-    offset: int
-    written: bool
-
-
-@dataclass(frozen=True)
-class Number:
-    """A parameter that is a 64-bit pattern: an extent, a stride, or a scalar literal."""
-
-    bits: int
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """A parameter that is the address of temporary memory: ``count`` elements, for each worker or once."""
-
-    key: str
-    dtype: DType
-    count: int
-    per_worker: bool
-
-
-Parameter = Pointer | Number | Scratch
-
-
-@dataclass(frozen=True)
-class Function:
-    """One printed function and what its parameters stand for at this use."""
-
-    name: str
-    source: str
-    parameters: tuple[Parameter, ...]
-    extent: int
-    grain: int
-
-
-@dataclass(frozen=True)
-class KernelCode:
-    """A printed kernel: the parallel function, and for full reductions the one that combines its blocks."""
-
-    name: str
-    functions: tuple[Function, ...]
-    group: Group
-    outputs: tuple[Value, ...]
-
-
-@dataclass
-class _Text:
-    """Lines and parameters of one function."""
-
-    lines: list[str] = field(default_factory=list)
-    types: dict[str, str] = field(default_factory=dict)
-    parameters: dict[str, Parameter] = field(default_factory=dict)
-
-    def add(self, indent: int, text: str, comment: str = "") -> None:
-        self.lines.append("    " * indent + text + (f"  # {comment}" if comment else ""))
-
-    def parameter(self, name: str, type: str, parameter: Parameter) -> str:
-        self.types.setdefault(name, type)
-        self.parameters.setdefault(name, parameter)
-        return name
-
-    def source(self, name: str, doc: str) -> str:
-        parameters = [*((n, t) for n, t in self.types.items()), *((n, "i64") for n in ("lo", "hi", "worker"))]
-        listing = ",\n    ".join(f'{n}: "{t}"' for n, t in parameters)
-        body = "\n".join(self.lines)
-        return f'def {name}(\n    {listing},\n) -> "i32":\n    # {doc}\n{body}\n    return 0\n'
 
 
 Scope = dict[Value, str]
@@ -116,7 +43,7 @@ class Writer:
         self.outputs = tuple(outputs)
         self.nest: Nest = build_nest(group, outputs, layout_of)
         self.name = name
-        self.text = _Text()
+        self.text = Text()
         self.counter = 0
         self.names: dict[Value, str] = {}
         for i, value in enumerate(self.nest.reads):
@@ -129,18 +56,25 @@ class Writer:
     # --- small parts -------------------------------------------------------------------------------------------
 
     def fresh(self) -> str:
+        """A new variable name."""
         self.counter += 1
         return f"v{self.counter - 1}"
 
     def extent(self, axis: int) -> str:
+        """The parameter holding an axis's extent."""
         return self.text.parameter(f"n{axis}", "i64", Number(self.nest.axes[axis].extent))
 
     def number(self, name: str, value: int) -> str:
+        """A parameter holding an integer."""
         return self.text.parameter(name, "i64", Number(value))
 
     def literal(self, value: bool | int | float, dtype: DType) -> str:
         """A Python number as a runtime scalar in the compute type of ``dtype``."""
-        key = (type(value).__name__, value.hex() if isinstance(value, float) else value, dtype.short)
+        key = (
+            type(value).__name__,
+            value.hex() if isinstance(value, float) else value,
+            dtype.short,
+        )
         if key not in self.literals:
             kind = scalar.compute_type(dtype)
             wide = "f64" if kind in ("f32", "f64") else "i64"
@@ -171,6 +105,7 @@ class Writer:
         return " + ".join(terms) or "0"
 
     def pointer(self, value: Value, access: Access, written: bool) -> str:
+        """The parameter holding the address of an operand's or output's storage."""
         assert access.layout is not None
         dtype = value.type.dtype
         parameter = Pointer(access.layout.root, access.layout.offset * dtype.itemsize, written)
@@ -197,14 +132,21 @@ class Writer:
             wide = f"({self.literal(float(start), float64)} + float64({index}) * {self.literal(float(step), float64)})"
             return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
         wide = f"({self.number_literal(start)} + ({index}) * {self.number_literal(step)})"
-        return wide if dtype.short == "i64" else scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
+        return (
+            wide
+            if dtype.short == "i64"
+            else scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
+        )
 
     def number_literal(self, value: int) -> str:
+        """An integer as a 64-bit runtime scalar."""
         return self.literal(int(value), int64)
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def operand(self, x: object, scopes: Sequence[Scope], indent: int, compute: DType) -> tuple[str, DType]:
+    def operand(
+        self, x: object, scopes: Sequence[Scope], indent: int, compute: DType
+    ) -> tuple[str, DType]:
         """Text and dtype of one operand of an elementwise value."""
         if not isinstance(x, Value):
             return self.literal(x, compute), compute  # type: ignore[arg-type]
@@ -220,7 +162,10 @@ class Writer:
             return self.define(origin, self.read(origin), scopes[0], indent)
         return self.compute(origin, scopes, indent)
 
-    def define(self, value: Value, expression: str, scope: Scope, indent: int, comment: str = "") -> str:
+    def define(
+        self, value: Value, expression: str, scope: Scope, indent: int, comment: str = ""
+    ) -> str:
+        """Assign ``expression`` to a new variable that stands for ``value`` in ``scope``."""
         name = self.fresh()
         self.text.add(indent, f"{name} = {expression}", comment)
         scope[value] = name
@@ -244,19 +189,23 @@ class Writer:
         return next(scope[value] for scope in scopes if value in scope)
 
     def origin(self, x: Value) -> Value:
+        """The value whose element an operand is: views inside a group are renamings."""
         return x if x in self.group.externals else root(x)
 
     def must_compute(self, value: Value, scopes: Sequence[Scope]) -> bool:
+        """Is a value neither read from outside nor in a variable yet?"""
         return value not in self.group.externals and not any(value in scope for scope in scopes)
 
     def emit(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
+        """Print one elementwise value whose operands are in variables."""
         assert not isinstance(value.op, Reduction), f"{value} is not available here"
         if picks_from_row(value):
             self.pick(value, scopes, indent)
             return
         compute = _compute_dtypes(value)
         operands = [
-            self.operand(x, scopes, indent, dtype) for x, dtype in zip(value.operands, compute, strict=True)
+            self.operand(x, scopes, indent, dtype)
+            for x, dtype in zip(value.operands, compute, strict=True)
         ]
         expression = scalar.elementwise_expression(value, operands)
         self.define(value, expression, scopes[0], indent, describe(value))
@@ -279,7 +228,9 @@ class Writer:
         """Store an output at the current point."""
         access = self.nest.writes[value]
         name = self.pointer(value, access, written=True)
-        self.text.add(indent, f"{name}[{self.address(access, name)}] = {scalar.store(text, value.type.dtype)}")
+        self.text.add(
+            indent, f"{name}[{self.address(access, name)}] = {scalar.store(text, value.type.dtype)}"
+        )
 
     # --- loops --------------------------------------------------------------------------------------------------
 
@@ -294,7 +245,7 @@ class Writer:
             rest = following
             self.variables[axis] = f"i{axis}"
         if axes:
-            self.variables[axes[0]] = rest if len(axes) == 1 else rest
+            self.variables[axes[0]] = rest
 
     def open_loops(self, axes: Iterable[int], indent: int) -> int:
         """Nested loops over ``axes``; the indent inside them."""
@@ -305,22 +256,26 @@ class Writer:
         return indent
 
     def extents_product(self, axes: Iterable[int]) -> int:
+        """Number of points of some axes."""
         count = 1
         for axis in axes:
             count *= self.nest.axes[axis].extent
         return count
 
     def finish(self, extent: int, grain: int, name: str, doc: str) -> Function:
+        """Close the function being written and make room for the next."""
         function = Function(
             name, self.text.source(name, doc), tuple(self.text.parameters.values()), extent, grain
         )
-        self.text, self.literals, self.variables = _Text(), {}, {}
+        self.text, self.literals, self.variables = Text(), {}, {}
         return function
 
     # --- kinds of kernel ----------------------------------------------------------------------------------------
 
     def run(self) -> KernelCode:
-        from .cpu_reduce import write_blocks, write_columns, write_rows
+        """Print the group in the form its reductions ask for."""
+        from .cpu_reduce import write_blocks, write_columns
+        from .cpu_rows import write_rows
 
         if not self.group.reduced:
             functions: tuple[Function, ...] = (self.write_points(),)
@@ -403,4 +358,4 @@ def write_kernel(
     return Writer(group, outputs, layout_of, name, overwrites).run()
 
 
-__all__ = ["FINAL", "ROW", "KernelCode", "write_kernel"]
+__all__ = ["Writer", "write_kernel"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..ir.graph import Value
 from ..ops.table import Source
-from ..passes.fusion import Dims, Group, root
+from ..passes.groups import Dims, Group, root
 from ..types import Shape
 
 
@@ -60,7 +60,7 @@ class Nest:
 
 
 def index_source(value: Value) -> Value | None:
-    """The source an operand shows when it can be recomputed from the index: constants, and iota through axis renaming."""
+    """The source an operand shows, if the index gives it: constants, and iota through axis renaming."""
     origin = root(value)
     if isinstance(origin.op, Source) and origin.op.scalar is not None and not origin.operands:
         return origin
@@ -114,7 +114,10 @@ def build_nest(
             reads[value] = (_index_strides(group, value, dims), None)
         else:
             layout = layout_of(value)
-            reads[value] = (_settled(_raw_strides(group, value, dims, layout.strides), group.domain), layout)
+            reads[value] = (
+                _settled(_raw_strides(group, value, dims, layout.strides), group.domain),
+                layout,
+            )
     writes: dict[Value, tuple[list[int], Layout | None]] = {}
     for value in outputs:
         layout = layout_of(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from .. import dtypes, scalar_math
@@ -92,12 +92,12 @@ class Argument:
     compute: DType
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parsed(expression: str) -> ast.expr:
     return ast.parse(expression, mode="eval").body
 
 
-@lru_cache(maxsize=None)
+@cache
 def _known_functions() -> frozenset[str]:
     return frozenset(scalar_math.namespace())
 
@@ -105,7 +105,9 @@ def _known_functions() -> frozenset[str]:
 class Printer:
     """Prints one op's expression for given arguments."""
 
-    def __init__(self, arguments: Mapping[str, Argument], compute: DType, attributes: Mapping[str, Any]) -> None:
+    def __init__(
+        self, arguments: Mapping[str, Argument], compute: DType, attributes: Mapping[str, Any]
+    ) -> None:
         self.arguments = arguments
         self.compute = compute
         self.attributes = attributes
@@ -123,6 +125,7 @@ class Printer:
 
     def _constant(self, node: ast.Constant) -> str:
         value = node.value
+        assert isinstance(value, (bool, int, float))
         if self.compute.is_floating_point:
             value = float(value)
         return f"{cast_name(self.compute)}({value!r})"
@@ -151,7 +154,8 @@ class Printer:
         assert isinstance(node.func, ast.Name)
         name = node.func.id
         if name == "convert":
-            assert isinstance(node.args[0], ast.Name) and isinstance(node.args[1], ast.Name)
+            assert isinstance(node.args[0], ast.Name)
+            assert isinstance(node.args[1], ast.Name)
             argument = self.arguments[node.args[0].id]
             return convert(argument.text, argument.dtype, self.attributes[node.args[1].id])
         arguments = ", ".join(self.text(a) for a in node.args)
@@ -192,7 +196,8 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 def elementwise_expression(value: Value, texts: Sequence[tuple[str, DType]]) -> str:
     """``value``'s expression over operand texts of the given dtypes, in the dtype of the result."""
     op = value.op
-    assert isinstance(op, Elementwise) and op.scalar is not None
+    assert isinstance(op, Elementwise)
+    assert op.scalar is not None
     infos = tuple(operand_info(x.type if isinstance(x, Value) else x) for x in value.operands)
     compute, result = op.types(infos, value.attributes)
     arguments = {
@@ -201,7 +206,9 @@ def elementwise_expression(value: Value, texts: Sequence[tuple[str, DType]]) -> 
     }
     printer = Printer(arguments, compute[-1], value.attributes)
     text = printer.text(_parsed(op.scalar))
-    return text if _is_plain(op.scalar) or op.scalar.startswith("convert(") else rounded(text, result)
+    return (
+        text if _is_plain(op.scalar) or op.scalar.startswith("convert(") else rounded(text, result)
+    )
 
 
 def _is_plain(scalar: str) -> bool:
@@ -212,14 +219,19 @@ def _is_plain(scalar: str) -> bool:
 def is_expensive(value: Value) -> bool:
     """True when recomputing the value costs more than reading it back."""
     return isinstance(value.op, Elementwise) and bool(
-        set(_called(value.op.scalar or "")) - {"select", "convert", "maximum", "minimum", "abs", "isnan", "sign"}
+        set(_called(value.op.scalar or ""))
+        - {"select", "convert", "maximum", "minimum", "abs", "isnan", "sign"}
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _called(expression: str) -> tuple[str, ...]:
     tree = ast.parse(expression, mode="eval")
-    return tuple(n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+    return tuple(
+        n.func.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    )
 
 
 def printable(value: Value) -> bool:
@@ -253,7 +265,8 @@ class Combine:
 
 def combine_of(value: Value) -> Combine:
     """The accumulation of a reduction value."""
-    assert isinstance(value.op, Reduction) and value.op.combine is not None
+    assert isinstance(value.op, Reduction)
+    assert value.op.combine is not None
     source = value.value_operands[0].type.dtype
     kind = value.op.combine
     if kind in ("any", "all"):
@@ -282,5 +295,7 @@ def _extreme(dtype: DType, kind: str) -> str:
     if dtype.is_floating_point:
         return f"{cast}(-inf)" if kind == "max" else f"{cast}(inf)"
     bits = dtype.itemsize * 8
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+    low, high = (
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+    )
     return f"{cast}({low if kind == 'max' else high})"

@@ -63,7 +63,11 @@ class Builder:
             return known
         types = [x.type if isinstance(x, Value) else x for x in operands]
         value = Value(
-            op.infer(types, attributes), op, tuple(operands), dict(attributes), line=line or self.line
+            op.infer(types, attributes),
+            op,
+            tuple(operands),
+            dict(attributes),
+            line=line or self.line,
         )
         self._known[key] = value
         self.body.append(value)
@@ -96,7 +100,9 @@ class Builder:
         for value in graph.values:
             assert value.op is not None
             self.body.append(value)
-            self._known.setdefault(_statement_key(value.op, value.operands, value.attributes), value)
+            self._known.setdefault(
+                _statement_key(value.op, value.operands, value.attributes), value
+            )
 
     @contextmanager
     def writing(self) -> Iterator[Builder]:
@@ -120,7 +126,9 @@ def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
     return Value(value.type, value.op, operands, value.attributes, line=value.line)
 
 
-def _statement_key(op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]) -> Any:
+def _statement_key(
+    op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]
+) -> Any:
     numbers = map(_attribute_key, sorted(attributes.items())) if attributes else ()
     return (op.name, *map(_operand_key, operands), *numbers)
 

@@ -49,7 +49,9 @@ class Value(OperatorMixin):
         return tuple(x for x in self.operands if isinstance(x, Value))
 
     def __bool__(self) -> bool:
-        raise TypeError("an IR value has no truth: branch on tensors while recording, not inside a rule or a pass")
+        raise TypeError(
+            "an IR value has no truth: branch on tensors while recording, not inside a rule or a pass"
+        )
 
     def __repr__(self) -> str:
         return f"<{self.name or (self.op.name if self.op else 'value')}: {self.type}>"

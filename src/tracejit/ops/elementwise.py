@@ -84,7 +84,7 @@ def clone(x: Array) -> Array:
 @elementwise("x", promotion=p.same)
 def detach_copy(x: Array) -> Array:
     """x without its history; in the IR this marks where gradients stop."""
-    return x
+    return x.copy()
 
 
 @elementwise("convert(x, dtype)", promotion=p.cast, grad=lambda g, x_type: g.to(x_type.dtype))
@@ -306,7 +306,7 @@ def abs(x: Array) -> Array:
 def sign(x: Array) -> Array:
     """-1, 0 or 1 by the sign of x; NaN gives 0."""
     if x.dtype.kind == "b":
-        return x
+        return x.copy()
     if x.dtype.kind in "iu":
         return xp(x).sign(x)
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
@@ -351,22 +351,22 @@ def where(condition: Array, x: Array, y: Array) -> Array:
 @elementwise("floor(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def floor(x: Array) -> Array:
     """The largest integer not above x."""
-    return x if x.dtype.kind in "iu" else xp(x).floor(x)
+    return x.copy() if x.dtype.kind in "iu" else xp(x).floor(x)
 
 
 @elementwise("ceil(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def ceil(x: Array) -> Array:
     """The smallest integer not below x."""
-    return x if x.dtype.kind in "iu" else xp(x).ceil(x)
+    return x.copy() if x.dtype.kind in "iu" else xp(x).ceil(x)
 
 
 @elementwise("round(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def round_half_even(x: Array) -> Array:
     """x rounded to the nearest integer, halves to even."""
-    return x if x.dtype.kind in "iu" else xp(x).rint(x)
+    return x.copy() if x.dtype.kind in "iu" else xp(x).rint(x)
 
 
 @elementwise("trunc(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def trunc(x: Array) -> Array:
     """x without its fractional part."""
-    return x if x.dtype.kind in "iu" else xp(x).trunc(x)
+    return x.copy() if x.dtype.kind in "iu" else xp(x).trunc(x)

@@ -31,7 +31,7 @@ def operand_info(operand: Any) -> OperandInfo:
     return dtypes.from_numpy(operand.dtype), 2 if operand.ndim else 1
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Elementwise(Op):
     """Applies ``scalar`` at every position of the broadcast operands.
 
@@ -66,11 +66,31 @@ class Elementwise(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
-        compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
-        arrays = [_converted(x, d) for x, d in zip(operands, compute, strict=True)]
+        # The key is a cheap stand-in for the promotion infos: this line runs for every eager op.
+        key: list[Any] = [
+            (x.dtype, x.ndim == 0) if type(x) is np.ndarray else type(x) for x in operands
+        ]
+        key += attributes.values()
+        key.append(dtypes.get_default_dtype())
+        found = self._promoted.get(tuple(key))
+        if found is None:
+            infos = tuple(map(operand_info, operands))
+            found = self._promoted[tuple(key)] = self.types(infos, attributes)
+        compute, dtype = found
+        arrays = [
+            x if type(x) is np.ndarray and x.dtype == d.np else _converted(x, d)
+            for x, d in zip(operands, compute, strict=True)
+        ]
         try:
             with np.errstate(all="ignore"):
-                return np.asarray(self.body(*arrays, **attributes), dtype.np, order="C")
+                result = self.body(*arrays, **attributes)
+                if (
+                    type(result) is np.ndarray
+                    and result.dtype == dtype.np
+                    and result.flags.c_contiguous
+                ):
+                    return result
+                return np.asarray(result, dtype.np, order="C")
         except ValueError:
             # Shapes that do not broadcast: the type rule raises the error that says so.
             self.infer([_type_of(x) for x in operands], attributes)
@@ -110,7 +130,7 @@ def convert_scalar(value: Scalar, dtype: DType) -> Array:
     return np.asarray(wrapped, dtype.np)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Reduction(Op):
     """Combines the elements along ``dims`` (attributes ``dims``: sorted, non-negative; ``keepdim``).
 
@@ -139,7 +159,8 @@ class Reduction(Op):
             self.check(_tensor_operand(self, _type_of(x)), attributes)
         with np.errstate(all="ignore"):
             result = self.body(x, **attributes)
-        return np.asarray(result, self.result_dtype(dtypes.from_numpy(x.dtype)).np, order="C")
+        wanted = self.result_dtype(dtypes.from_numpy(x.dtype)).np  # type: ignore[union-attr]
+        return np.asarray(result, wanted, order="C")
 
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
@@ -150,7 +171,7 @@ def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
     return operand
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Movement(Op):
     """Rearranges elements without computing; ``is_view`` when the result aliases the operand's storage.
 
@@ -176,7 +197,7 @@ class Movement(Op):
         return result if self.is_view else np.asarray(result, order="C")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Contraction(Op):
     """A library call that bounds fusion, such as a matrix product."""
 
@@ -195,12 +216,12 @@ class Contraction(Op):
             return np.asarray(self.body(*operands, **attributes), order="C")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Indexing(Contraction):
     """Reads or writes at positions given by integer tensors (gather, scatter, index_put, sort order, ...)."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Source(Contraction):
     """Makes a tensor out of attributes (full, arange) or of a random key.
 

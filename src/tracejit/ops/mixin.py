@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType
@@ -169,6 +170,9 @@ def as_method(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
     >>> as_method("double", lambda x: x * 2)(21)
     42
     """
+
+    if isinstance(target, FunctionType):
+        return target
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return target(self, *args, **kwargs)

@@ -54,7 +54,7 @@ class GradRule:
         return cls(function, tuple(inspect.signature(function).parameters))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Op:
     """A table entry. Calling it runs it on tensors, or writes it down when given IR values."""
 

@@ -31,7 +31,7 @@ _WEYL = 0x9E3779B9, 0xBB67AE85
 _CHUNK = 1 << 14  # blocks at a time: the ten rounds stay in cache
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RandomSource(Source):
     """A source of random numbers: operand ``key``, attribute ``index``, and an expression per dtype."""
 

@@ -20,7 +20,7 @@ def broadcast(name: str, shapes: Sequence[Shape], operands: Sequence[Any] = ()) 
             if known == 1:
                 result[-position] = extent
             elif extent not in (1, known):
-                listing = " and ".join(str(o) for o in operands) or " and ".join(map(str, shapes))
+                listing = " and ".join(map(str, operands or shapes))
                 raise ShapeError(
                     f"The size of tensor a ({known}) must match the size of tensor b ({extent}) at "
                     f"non-singleton dimension {ndim - position} ({name}: {listing})",
@@ -29,11 +29,11 @@ def broadcast(name: str, shapes: Sequence[Shape], operands: Sequence[Any] = ()) 
     return tuple(result)
 
 
-def normalize_dim(dim: int, ndim: int, *, extra: int = 0) -> int:
+def normalize_dim(dim: Any, ndim: int, *, extra: int = 0) -> int:
     """A non-negative dimension; ``extra=1`` also allows the position after the last (unsqueeze)."""
-    if not isinstance(dim, int) or isinstance(dim, bool):
+    if type(dim) is not int:
         if hasattr(dim, "__index__"):
-            dim = dim.__index__()
+            dim = int(dim.__index__())
         else:
             raise ArgumentError(f"dimension must be an int, not {type(dim).__name__}")
     count = max(ndim + extra, 1)
@@ -41,7 +41,7 @@ def normalize_dim(dim: int, ndim: int, *, extra: int = 0) -> int:
         raise DimensionError(
             f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
         )
-    return dim % count
+    return int(dim % count)
 
 
 def normalize_dims(dims: int | Sequence[int] | None, ndim: int) -> Shape:

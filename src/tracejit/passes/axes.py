@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..ir.graph import Value
 from ..types import Shape
 from .groups import Dims, is_view
@@ -55,9 +53,31 @@ def _reshaped_dims(value: Value, dims: Dims) -> Dims:
     return tuple(next(axes) if extent != 1 else None for extent in value.type.shape)
 
 
-def fill(
-    result: list[int | None], shape: Shape, domain: list[int], partial: bool
-) -> Dims | None:
+def reduced_dims(value: Value, dims: Dims) -> Dims:
+    """Axes of a reduction's result from those of its operand."""
+    gone = value.attributes["dims"]
+    if value.attributes["keepdim"]:
+        return tuple(None if d in gone else a for d, a in enumerate(dims))
+    return tuple(a for d, a in enumerate(dims) if d not in gone)
+
+
+def aligned(domain: list[int], shape: Shape, known: list[Dims]) -> Dims | None:
+    """Axes for the dimensions of a result of ``shape``, given those of its operands inside the group."""
+    result: list[int | None] = [None] * len(shape)
+    for dims in known:
+        for back in range(1, len(dims) + 1):
+            axis = dims[-back]
+            if axis is None:
+                continue
+            if back > len(shape) or result[-back] not in (None, axis):
+                return None
+            if shape[-back] != domain[axis]:
+                return None
+            result[-back] = axis
+    return _fill(result, shape, domain, bool(known))
+
+
+def _fill(result: list[int | None], shape: Shape, domain: list[int], partial: bool) -> Dims | None:
     """Give the dimensions that no operand placed the free axis of the same extent, in order."""
     if not partial and len(shape) == len(domain) and list(shape) == domain:
         return tuple(range(len(domain)))
@@ -88,5 +108,6 @@ def trailing(shape: Shape, target: Shape, dims: Dims) -> Dims:
     """Axes of an operand broadcast to a result with axes ``dims``."""
     ahead = len(target) - len(shape)
     return tuple(
-        None if (extent == 1 and target[ahead + d] != 1) else dims[ahead + d] for d, extent in enumerate(shape)
+        None if (extent == 1 and target[ahead + d] != 1) else dims[ahead + d]
+        for d, extent in enumerate(shape)
     )

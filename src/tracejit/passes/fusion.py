@@ -14,53 +14,36 @@ Sources (constants, iota) are recomputed wherever they are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from ..ir.graph import Graph, Value
-from ..ops.table import Elementwise, Movement, Reduction, Source
-from ..types import Shape
+from ..ops.table import Reduction
+from .axes import aligned, reduced_dims, renames_axes, through_view, trailing
+from .groups import (
+    FINAL,
+    FULL,
+    MAX_GROUP,
+    MAX_POINTERS,
+    ROW,
+    Call,
+    Dims,
+    Group,
+    Schedule,
+    is_free,
+    is_view,
+    picks_from_row,
+    root,
+)
+from .steps import Steps
 
-class Fuser:
+
+class Fuser(Steps):
     """Greedy fusion in order of execution: each value joins a group of its operands when that stays legal."""
 
     def __init__(self, graph: Graph, fusible: Callable[[Value], bool]) -> None:
+        super().__init__()
         self.graph = graph
         self.fusible = fusible
-        self.steps: list[Step | None] = []
-        self.after: list[int] = []  # bit mask of the steps each step depends on, transitively
-        self.where: dict[Value, int] = {}
-
-    # --- dependencies ------------------------------------------------------------------------------------------
-
-    def new_step(self, step: Step, needs: int) -> int:
-        self.steps.append(step)
-        self.after.append(needs)
-        return len(self.steps) - 1
-
-    def needs_of(self, operands: Iterable[Value]) -> int:
-        """The steps that must run before a value with these operands."""
-        mask = 0
-        for operand in operands:
-            step = self.where.get(root(operand))
-            if step is not None:
-                mask |= (1 << step) | self.after[step]
-        return mask
-
-    def add_needs(self, step: int, mask: int) -> None:
-        mask &= ~(1 << step)
-        self.after[step] |= mask
-        for other in range(len(self.steps)):
-            if self.after[other] >> step & 1:
-                self.after[other] |= mask
-
-    def may_join(self, step: int, operands: Sequence[Value]) -> bool:
-        """No operand from outside may itself wait for the group."""
-        for operand in operands:
-            other = self.where.get(root(operand))
-            if other is not None and other != step and self.after[other] >> step & 1:
-                return False
-        return True
 
     # --- the walk ------------------------------------------------------------------------------------------------
 
@@ -70,7 +53,9 @@ class Fuser:
                 continue
             if picks_from_row(value):
                 if not self.join(value):
-                    self.where[value] = self.new_step(Call(value), self.needs_of(value.value_operands))
+                    self.where[value] = self.new_step(
+                        Call(value), self.needs_of(value.value_operands)
+                    )
             elif not self.fusible(value):
                 self.where[value] = self.new_step(Call(value), self.needs_of(value.value_operands))
             elif not self.join(value):
@@ -88,7 +73,9 @@ class Fuser:
         joined: int | None = None
         for step in sorted(candidates, key=lambda s: -len(self.group(s).domain)):
             if joined is None:
-                if self.may_join(step, value.value_operands) and self.admit(self.group(step), value):
+                if self.may_join(step, value.value_operands) and self.admit(
+                    self.group(step), value
+                ):
                     joined = step
                     self.where[value] = step
                     self.add_needs(step, self.needs_of(value.value_operands))
@@ -96,18 +83,10 @@ class Fuser:
                 joined = self.merge(joined, step, value)
         return joined is not None
 
-    def group(self, step: int) -> Group:
-        found = self.steps[step]
-        assert isinstance(found, Group)
-        return found
-
     def start(self, value: Value) -> None:
         """A new group whose domain is the value's (a reduction's operand's) shape."""
-        if isinstance(value.op, Reduction):
-            shape = value.value_operands[0].type.shape
-        else:
-            shape = value.type.shape
-        group = Group(list(shape))
+        shown = value.value_operands[0] if isinstance(value.op, Reduction) else value
+        group = Group(list(shown.type.shape))
         admitted = self.admit(group, value)
         assert admitted, f"a group cannot start with {value}"
         self.where[value] = self.new_step(group, self.needs_of(value.value_operands))
@@ -148,14 +127,14 @@ class Fuser:
     def admit_elementwise(
         self, group: Group, value: Value, operands: list[tuple[Value, Dims | None]]
     ) -> bool:
-        dims = self.aligned(group, value.type.shape, [d for _, d in operands if d is not None])
+        dims = aligned(group.domain, value.type.shape, [d for _, d in operands if d is not None])
         if dims is None:
             return False
         levels = {self.operand_level(group, x) for x, _ in operands}
         used = {a for a in dims if a is not None}
         everything = set(range(len(group.domain)))
         if FINAL in levels:
-            if used or any(l == ROW for l in levels) or value.type.numel != 1:
+            if used or ROW in levels or value.type.numel != 1:
                 return False
             level = FINAL
         elif used == everything and not (group.reduced and used <= set(group.kept)):
@@ -181,14 +160,16 @@ class Fuser:
     ) -> bool:
         x, dims = operand
         if dims is None:
-            found = self.aligned(group, x.type.shape, [])
+            found = aligned(group.domain, x.type.shape, [])
             if found is None:
                 return False
             dims = found
+        if any(dims[d] is None and x.type.shape[d] != 1 for d in value.attributes["dims"]):
+            return False  # repeats of a broadcast element count, and no loop here repeats them
         axes = frozenset(a for d in value.attributes["dims"] if (a := dims[d]) is not None)
         everything = frozenset(range(len(group.domain)))
         level = self.operand_level(group, x) or FULL
-        kept_dims = self.reduced_dims(value, dims)
+        kept_dims = reduced_dims(value, dims)
         if level == FULL and frozenset(a for a in dims if a is not None) == everything:
             if group.reduced is None and self.only_full(group) and (axes or not everything):
                 group.reduced = axes
@@ -210,7 +191,10 @@ class Fuser:
         if dims is None or group.level.get(root(x)) != FULL or group.is_column:
             return False
         dim = value.attributes["dim"]
-        if group.reduced != frozenset({dims[dim]}) or self.operand_level(group, index) not in (None, ROW):
+        if group.reduced != frozenset({dims[dim]}) or self.operand_level(group, index) not in (
+            None,
+            ROW,
+        ):
             return False
         picked = tuple(None if d == dim else a for d, a in enumerate(dims))
         return self.accept(group, value, picked, ROW, [operands[1]])
@@ -221,12 +205,6 @@ class Fuser:
 
     def only_full(self, group: Group) -> bool:
         return all(level == FULL for level in group.level.values())
-
-    def reduced_dims(self, value: Value, dims: Dims) -> Dims:
-        gone = value.attributes["dims"]
-        if value.attributes["keepdim"]:
-            return tuple(None if d in gone else a for d, a in enumerate(dims))
-        return tuple(a for d, a in enumerate(dims) if d not in gone)
 
     def accept(
         self,
@@ -242,7 +220,7 @@ class Fuser:
             if inner is not None:
                 continue
             if isinstance(value.op, Reduction):
-                found: Dims | None = self.aligned(group, x.type.shape, [])
+                found: Dims | None = aligned(group.domain, x.type.shape, [])
             else:
                 found = trailing(x.type.shape, value.type.shape, dims)
             if found is None or group.externals.get(x, found) != found:
@@ -253,21 +231,6 @@ class Fuser:
         group.dims[value] = dims
         group.level[value] = level
         return True
-
-    def aligned(self, group: Group, shape: Shape, known: list[Dims]) -> Dims | None:
-        """Axes for the dimensions of a result of ``shape``, given those of its operands inside the group."""
-        result: list[int | None] = [None] * len(shape)
-        for dims in known:
-            for back in range(1, len(dims) + 1):
-                axis = dims[-back]
-                if axis is None:
-                    continue
-                if back > len(shape) or result[-back] not in (None, axis):
-                    return None
-                if shape[-back] != group.domain[axis]:
-                    return None
-                result[-back] = axis
-        return fill(result, shape, group.domain, bool(known))
 
     # --- merging -------------------------------------------------------------------------------------------------
 
@@ -289,14 +252,7 @@ class Fuser:
         order = {v: i for i, v in enumerate(self.graph.values)}
         a.values.sort(key=order.__getitem__)
         a.reduced = a.reduced or b.reduced
-        self.steps[second] = None
-        mask = (self.after[second] | self.after[first]) & ~(1 << first) & ~(1 << second)
-        self.after[second] = 0
-        for other in range(len(self.steps)):
-            if self.after[other] >> second & 1:
-                self.after[other] = (self.after[other] & ~(1 << second)) | (1 << first)
-        self.after[first] &= ~((1 << first) | (1 << second))
-        self.add_needs(first, mask)
+        self.absorb(first, second)
         return first
 
     def mergeable(self, first: int, second: int) -> bool:
@@ -311,7 +267,9 @@ class Fuser:
             inside = self.operand_dims(a, x)
             if inside is not None and inside != dims:
                 return False
-            if inside is None and (self.where.get(root(x)) == first or a.externals.get(x, dims) != dims):
+            if inside is None and (
+                self.where.get(root(x)) == first or a.externals.get(x, dims) != dims
+            ):
                 return False
         for x, dims in a.externals.items():
             inside = self.operand_dims(b, x)
@@ -334,15 +292,6 @@ class Fuser:
             for x in b.externals
         )
 
-    def leads(self, mask: int, step: int) -> bool:
-        """Does some step in ``mask`` depend on ``step``?"""
-        while mask:
-            low = mask & -mask
-            if self.after[low.bit_length() - 1] >> step & 1:
-                return True
-            mask ^= low
-        return False
-
     def merge_siblings(self) -> None:
         """Merge independent groups over the same domain that read a common operand (several gradients of one chain)."""
         by_domain: dict[tuple[int, ...], list[int]] = {}
@@ -352,9 +301,12 @@ class Fuser:
         for steps in by_domain.values():
             for i, first in enumerate(steps):
                 for second in steps[i + 1 :]:
-                    if isinstance(self.steps[first], Group) and isinstance(self.steps[second], Group):
-                        if self.share_reads(self.group(first), self.group(second)):
-                            self.merge(first, second)
+                    both = (
+                        isinstance(self.steps[first], Group),
+                        isinstance(self.steps[second], Group),
+                    )
+                    if all(both) and self.share_reads(self.group(first), self.group(second)):
+                        self.merge(first, second)
 
     def share_reads(self, a: Group, b: Group) -> bool:
         reads = {root(x) for x in a.externals} | set(a.values)
@@ -364,16 +316,7 @@ class Fuser:
 
     def finish(self) -> Schedule:
         """Order the steps, and find which values each group must store."""
-        order: list[int] = []
-        placed = 0
-        waiting = [s for s, step in enumerate(self.steps) if step is not None]
-        while waiting:
-            ready = [s for s in waiting if not self.after[s] & ~placed]
-            assert ready, "fusion made a cycle"
-            for s in ready:
-                order.append(s)
-                placed |= 1 << s
-            waiting = [s for s in waiting if s not in set(ready)]
+        order = self.in_order()
         used: dict[Value, None] = {}
         for step in (self.steps[s] for s in order):
             reads = step.externals if isinstance(step, Group) else step.value.value_operands  # type: ignore[union-attr]
@@ -392,4 +335,4 @@ def fuse(graph: Graph, fusible: Callable[[Value], bool]) -> Schedule:
     return Fuser(graph, fusible).run()
 
 
-__all__ = ["Call", "Elementwise", "Group", "Schedule", "fuse"]
+__all__ = ["Call", "Group", "Schedule", "fuse"]

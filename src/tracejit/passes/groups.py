@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from ..ir.graph import Graph, Value
 from ..ops.table import Movement, Source
 
-Dims = tuple[int | None, ...]  # for each dimension of a value: an axis of the domain, or None for an extent of one
+Dims = tuple[
+    int | None, ...
+]  # for each dimension of a value: an axis of the domain, or None for an extent of one
 
 #: A group with more members is cut: registers and compile time grow with the body, not the benefit.
 MAX_GROUP = 400

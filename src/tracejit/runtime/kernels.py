@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..codegen.cpu import Function, KernelCode
+from ..codegen.kernel import Function, KernelCode
 from .loader import load_object
 from .store import kernel_store
 

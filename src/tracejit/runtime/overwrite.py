@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..ir.graph import Value
-from ..passes.fusion import Call, Group, Schedule, root
+from ..passes.groups import Call, Group, Schedule, root
 from .views import Layouts
 
 
@@ -25,7 +25,9 @@ def overwrites(
         maker = next((g for g in schedule.groups if value in g.dims), None)
         if maker is None or value in found or target in set(found.values()):
             continue
-        if _same_points(maker, value, target, layouts) and all(r is maker for r in readers.get(target, ())):
+        if _same_points(maker, value, target, layouts) and all(
+            r is maker for r in readers.get(target, ())
+        ):
             found[value] = target
             layouts.found[value] = layouts(target)
     return found

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ..codegen.cpu import KernelCode, Number, Pointer, Scratch, write_kernel
+from ..codegen.cpu import write_kernel
+from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
 from ..codegen.nest import index_source
 from ..codegen.scalar import printable
 from ..ir.graph import Graph, Value
 from ..ops.table import Contraction, Op
-from ..passes.fusion import Call, Group, Schedule, fuse, root
+from ..passes.fusion import fuse
+from ..passes.groups import Call, Group, Schedule, root
 from ..types import Shape, TensorType
 from . import kernels
 from .arena import Arena, aligned
@@ -163,8 +166,8 @@ class Planner:
             for value in [v for v in self.arena.owners if self.last_use.get(v, -1) <= number]:
                 self.arena.give(value)
         for value in self.output_roots:
-            if value not in self.slots:  # a constant or a view that nothing computed
-                self.plan_host(value)
+            if value not in self.slots or self.slots[value].kind == "constant":
+                self.plan_host(value)  # a source: every call returns memory of its own
         unshared = sum(v.type.nbytes for v, s in self.slots.items() if s.kind == "arena")
         return Plan(
             self.graph,
@@ -195,7 +198,9 @@ class Planner:
         temporary: dict[str, int] = {}
         for function, address in zip(code.functions, kernel.addresses, strict=True):
             arguments = [self.parameter(group, p, temporary) for p in function.parameters]
-            self.items.append(Step(address, arguments, (-1, function.extent), max(1, function.grain)))
+            self.items.append(
+                Step(address, arguments, (-1, function.extent), max(1, function.grain))
+            )
         for key in temporary:
             self.arena.give((group, key))
 
@@ -216,7 +221,8 @@ class Planner:
         """Materialise a source that a call or an odd view reads."""
         if value in self.slots:
             return
-        assert value.op is not None and not value.operands, f"{value} was not computed"
+        assert value.op is not None, f"{value} was not computed"
+        assert not value.operands, f"{value} was not computed"
         self.constants.append(np.ascontiguousarray(value.op.evaluate((), value.attributes)))
         self.slots[value] = Slot("constant", len(self.constants) - 1)
 
@@ -224,7 +230,11 @@ class Planner:
         value = call.value
         for operand in value.value_operands:
             self.require(root(operand))
-        step = self.plan_gemm(value) if isinstance(value.op, Contraction) and value.op.name == "matmul" else None
+        step = (
+            self.plan_gemm(value)
+            if isinstance(value.op, Contraction) and value.op.name == "matmul"
+            else None
+        )
         if step is not None:
             self.items.append(step)
         else:
@@ -259,8 +269,22 @@ class Planner:
         slot = self.place(value)
         step = gemm_step(
             Gemm(
-                dtype.short, a, b, self.argument(slot, 0), m, n, x.type.shape[-1], lda, ldb, max(n, 1),
-                trans_a, trans_b, count, stride_a, stride_b, m * n,
+                dtype.short,
+                a,
+                b,
+                self.argument(slot, 0),
+                m,
+                n,
+                x.type.shape[-1],
+                lda,
+                ldb,
+                max(n, 1),
+                trans_a,
+                trans_b,
+                count,
+                stride_a,
+                stride_b,
+                m * n,
             )
         )
         if step is None:
@@ -287,11 +311,13 @@ class Planner:
 
 def _batch_stride(own: Shape, strides: Shape, batch: Shape) -> int | None:
     """One stride that walks all batch dimensions in order, None when there is none."""
-    full = [0] * (len(batch) - len(own)) + [0 if e == 1 else s for e, s in zip(own, strides, strict=True)]
+    full = [0] * (len(batch) - len(own)) + [
+        0 if e == 1 else s for e, s in zip(own, strides, strict=True)
+    ]
     relevant = [(e, s) for e, s in zip(batch, full, strict=True) if e != 1]
     if not relevant:
         return 0
-    for (_, outer), (extent, inner) in zip(relevant, relevant[1:], strict=False):
+    for (_, outer), (extent, inner) in pairwise(relevant):
         if outer != inner * extent:
             return None
     return relevant[-1][1]

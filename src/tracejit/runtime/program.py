@@ -53,7 +53,7 @@ class Program:
         writer = _RunWriter(self.plan)
         self.source = writer.text()
         filename = f"<tracejit program {self.plan.graph.name} {id(self.plan):#x}>"
-        names = {
+        names: dict[str, Any] = {
             "run_slots": self.table.run_slots,
             "allocate": allocate,
             "pointer_of": pointer_of,
@@ -63,7 +63,8 @@ class Program:
         }
         exec(compile(self.source, filename, "exec"), names)
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(True), filename)
-        return names["run"]  # type: ignore[return-value]
+        run: Callable[..., Any] = names["run"]
+        return run
 
 
 class _RunWriter:
@@ -102,7 +103,7 @@ class _RunWriter:
 
     def used_inputs(self) -> set[int]:
         """Inputs whose address some native step needs."""
-        used = set()
+        used: set[int] = set()
         for item in self.plan.items:
             if isinstance(item, Step):
                 used.update(slot for slot, _ in item.args if 0 <= slot < len(self.plan.inputs))
@@ -149,13 +150,17 @@ class _RunWriter:
         arguments = []
         for i, operand in enumerate(call.operands):
             if not isinstance(operand, HostOperand):
-                arguments.append(repr(operand) if isinstance(operand, (bool, int)) else f"float('{operand!r}')")
+                arguments.append(
+                    repr(operand) if isinstance(operand, (bool, int)) else f"float('{operand!r}')"
+                )
                 continue
             name = f"view{call.index}_{i}"
             self.names[name] = _viewer(self.plan, operand)
             arguments.append(f"{name}({self.storage(operand.slot)})")
         self.names[f"call{call.index}"] = _caller(call.op, call.attributes)
-        self.add(f"h{call.index} = call{call.index}(({', '.join(arguments)}{',' if arguments else ''}))")
+        self.add(
+            f"h{call.index} = call{call.index}(({', '.join(arguments)}{',' if arguments else ''}))"
+        )
         self.add(f"q{call.index} = address_of(h{call.index})")
 
     def storage(self, slot: Slot) -> str:
@@ -168,7 +173,13 @@ class _RunWriter:
         return f"{slot.kind}.array" if slot.kind in ("arena", "pack") else "None"
 
     def result(self, slot: Slot) -> str:
-        return f"b{slot.index}" if slot.kind == "output" else f"h{slot.index}" if slot.kind == "host" else f"t{slot.index}"
+        return (
+            f"b{slot.index}"
+            if slot.kind == "output"
+            else f"h{slot.index}"
+            if slot.kind == "host"
+            else f"t{slot.index}"
+        )
 
 
 def _caller(op: Op, attributes: dict[str, Any]) -> Callable[[Any], Any]:

@@ -13,14 +13,18 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph, Guard, Value
 from ..ops import elementwise
 from ..ops.table import Op
-from ..passes.fusion import is_view
+from ..passes.groups import is_view
 from ..types import Shape, TensorType
 
 
-def strided_view(op: Op, attributes: dict[str, Any], operand: Layout, type: TensorType) -> Layout | None:
+def strided_view(
+    op: Op, attributes: dict[str, Any], operand: Layout, type: TensorType
+) -> Layout | None:
     """What a view op does to a layout: its body applied to an array of that layout; None when it would copy."""
     span = 1 + sum(abs(s) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True))
-    lowest = -sum(min(s, 0) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True))
+    lowest = -sum(
+        min(s, 0) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True)
+    )
     memory = np.empty(span, np.uint8)
     base = as_strided(memory[lowest:] if lowest else memory, type.shape, operand.strides)
     result = op.body(base, **attributes)
@@ -52,11 +56,14 @@ class Layouts:
         for view in reversed(chain):
             assert view.op is not None
             if layout is not None:
-                layout = strided_view(view.op, dict(view.attributes), layout, view.value_operands[0].type)
+                layout = strided_view(
+                    view.op, dict(view.attributes), layout, view.value_operands[0].type
+                )
             self.found[view] = layout
         return layout
 
     def __call__(self, value: Value) -> Layout:
+        """The layout of a value that has one."""
         layout = self.find(value)
         assert layout is not None, f"no layout for {value}"
         return layout
@@ -82,7 +89,9 @@ def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layou
         mapping[statement] = new
     legal = builder.finish([_own_memory(builder, mapping[v]) for v in graph.outputs])
     live = _live(legal)
-    return Graph(legal.name, legal.inputs, tuple(v for v in legal.values if v in live), legal.outputs), layouts
+    return Graph(
+        legal.name, legal.inputs, tuple(v for v in legal.values if v in live), legal.outputs
+    ), layouts
 
 
 def _own_memory(builder: Builder, value: Value) -> Value:

@@ -128,11 +128,12 @@ def exp2_f64(x: f64) -> f64:
 
 def expm1_reduced_f32(r: f32) -> f32:
     """exp(r) - 1 for |r| <= 0.35."""
-    q = float32(0.0013870657)
-    q = fma_f32(r, q, float32(0.008366262))
-    q = fma_f32(r, q, float32(0.041667435))
-    q = fma_f32(r, q, float32(0.16666546))
-    q = fma_f32(r, q, float32(0.49999997))
+    q = float32(0.00019964391)
+    q = fma_f32(r, q, float32(0.0013944306))
+    q = fma_f32(r, q, float32(0.0083332155))
+    q = fma_f32(r, q, float32(0.041666314))
+    q = fma_f32(r, q, float32(0.16666667))
+    q = fma_f32(r, q, float32(0.5))
     return fma_f32(r * r, q, r)
 
 

@@ -34,11 +34,12 @@ def tanh_f32(x: f32) -> f32:
     bounded = select(a > float32(10.0), float32(10.0), a)
     t = expm1_bounded_f32(bounded + bounded)
     d = t + float32(2.0)
-    y = t / d
+    small = t < float32(2.0)
+    y = select(small, t, float32(-2.0)) / d
     # Undo the rounding of the sum, to first order: 1 / d is (1 - y) / 2.
     lost = t - (d - float32(2.0))
-    y = fma_f32(-y * lost, fma_f32(y, float32(-0.5), float32(0.5)), y)
-    return copysign_f32(y, x)
+    near = fma_f32(-y * lost, fma_f32(y, float32(-0.5), float32(0.5)), y)
+    return copysign_f32(select(small, near, float32(1.0) + y), x)
 
 
 def tanh_f64(x: f64) -> f64:

@@ -218,8 +218,11 @@ def write(g: Grower) -> Statement:
     other = g.any(lambda t: broadcasts(tuple(t.shape), shape) and t.ndim <= len(shape))
     target = g.name()
     first = f"{target} = {name}.clone()"
-    form = g.pick(["{t}.add_({o})", "{t}.mul_({o})", "{t} += {o}", "{t}.copy_({o})", "{t}.relu_()", "{t}[0] = 1", "{t}[..., 1:] = 0.5",
-                   "{t}[..., ::2] *= 2", "{t}[0].add_({o})", "{t}.transpose(0, -1)[0] = 0.25", "{t}.fill_(2)", "{t}[..., :1] = {t}[..., -1:]"])
+    forms = ["{t}.add_({o})", "{t}.mul_({o})", "{t} += {o}", "{t}.relu_()", "{t}[0] = 1", "{t}[..., 1:] = 0.5", "{t}[..., ::2] *= 2",
+             "{t}[0].add_({o})", "{t}.transpose(0, -1)[0] = 0.25", "{t}[..., :1] = {t}[..., -1:]"]
+    if not g.values[name].requires_grad:
+        forms += ["{t}.fill_(2)", "{t}.copy_({o})"]
+    form = g.pick(forms)
     return Statement((first, form.format(t=target, o=other)), target, True)
 
 

@@ -8,7 +8,8 @@ outside become inputs. ``bool(t)`` and ``t.item()`` become guards.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..tensor import Tensor
 from ..types import Scalar
 
 MAX_STATEMENTS = 200_000
+Step = tuple[Op, dict[str, Any]]
 
 
 @dataclass(eq=False)
@@ -76,6 +78,14 @@ class Signature:
         self.sources.append(Source("random", value, generator=generator))
         return value
 
+    def rollback(self, count: int) -> None:
+        """Forget the inputs after the first ``count``: the run that added them did not finish."""
+        for source in self.sources[count:]:
+            self.builder.inputs.remove(source.value)
+            if source.tensor is not None:
+                self.captured.pop(id(source.tensor), None)
+        del self.sources[count:]
+
 
 def _names(tensor: Tensor) -> Any:
     given = getattr(tensor, "name", None)
@@ -93,8 +103,9 @@ class OutputRecipe:
 
     kind: str  # "computed" or "input"
     value: Value
-    steps: tuple[tuple[Op, dict[str, Any]], ...]
+    steps: tuple[Step, ...]
     requires_grad: bool
+    number: int = 0  # outputs of equal number are one tensor
 
 
 @dataclass(eq=False)
@@ -117,10 +128,11 @@ class Recorder:
         self.path: dict[Statement, None] = {}
         self.guards: dict[tuple[Value, Any], None] = {}
         self.roots: dict[int, Value] = {}
-        self.parents: dict[int, tuple[Tensor, Op, dict[str, Any]]] = {}
+        self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
         self.external: dict[int, tuple[Tensor, Value]] = {}
         self.alive: list[Any] = []
-        self.keys: dict[int, tuple[Any, Tensor, Value]] = {}
+        self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
+        self.grad = MODES.grad
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
         self.occurrences: dict[Any, int] = {}
@@ -140,18 +152,23 @@ class Recorder:
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
-        steps: list[tuple[Op, dict[str, Any]]] = []
-        while id(tensor) not in self.roots and id(tensor) in self.parents:
-            tensor, op, attributes = self.parents[id(tensor)]
-            steps.append((op, attributes))
+        tensor, steps = self.origin(tensor)
         value = self.roots.get(id(tensor))
         if value is None:
             value = self.adopt(tensor, self.signature.capture(tensor))
-            if id(tensor) in self.signature.captured and self.overlaps_written(tensor):
+            if self.overlaps_written(tensor):
                 self.unsupported("a captured tensor shares memory with one that was changed in place")
-        for op, attributes in reversed(steps):
+        for op, attributes in steps:
             value = self.emit(op, (value,), attributes)
         return value
+
+    def origin(self, tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
+        """The tensor whose value is known, and the view steps from it to ``tensor``."""
+        steps: tuple[Step, ...] = ()
+        while id(tensor) not in self.roots and id(tensor) in self.parents:
+            tensor, more = self.parents[id(tensor)]
+            steps = more + steps
+        return tensor, steps
 
     def emit(
         self, op: Op, operands: Sequence[Value | Scalar], attributes: dict[str, Any], tracked: bool = False
@@ -183,7 +200,10 @@ class Recorder:
             return
         self.alive.append(out)
         if isinstance(op, Movement) and op.is_view and out._base is not None:
-            self.parents[id(out)] = (operands[0], op, dict(attributes))
+            steps: tuple[Step, ...] = ((op, dict(attributes)),)
+            if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
+                steps += ((elementwise.detach_copy, {}),)
+            self.parents[id(out)] = (operands[0], steps)
             self.value_of(out)
             return
         values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
@@ -197,23 +217,26 @@ class Recorder:
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
-        if self.failure is not None:
-            return
+        if self.failure is None:
+            with self.careful("an in-place change"):
+                self._assign(tensor, new)
+
+    def _assign(self, tensor: Tensor, new: Tensor) -> None:
         value = self.value_of(new)
-        steps = []
-        while id(tensor) not in self.roots and id(tensor) in self.parents:
-            tensor, op, attributes = self.parents[id(tensor)]
-            steps.append((op, attributes))
+        if self.grad and not MODES.grad and tensor.requires_grad:
+            self.unsupported("an in-place change, under no_grad, of a tensor that requires grad")
+            return
+        tensor, steps = self.origin(tensor)
         self.value_of(tensor)
         if any(op is elementwise.detach_copy for op, _ in steps):
             self.unsupported("an in-place change through detach()")
             return
         self.alive.append(new)
         if id(tensor) in self.external:
-            self.write_outside(tensor, value)
-        self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], tuple(reversed(steps)), value)
+            self.write_outside(tensor, new)
+        self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
 
-    def write_through(self, base: Value, steps: Sequence[tuple[Op, dict[str, Any]]], value: Value) -> Value:
+    def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
         """The new value of a storage after one of its views was overwritten."""
         if not steps:
             return value
@@ -228,9 +251,9 @@ class Recorder:
         self.path.setdefault(result)
         return result
 
-    def write_outside(self, tensor: Tensor, value: Value) -> None:
+    def write_outside(self, tensor: Tensor, new: Tensor) -> None:
         """A tensor from outside changes: the compiled call must write it back."""
-        if tensor._requires_grad or tensor.requires_grad:
+        if new._requires_grad or (self.grad and tensor.requires_grad):
             self.unsupported("an in-place change of a tensor from outside that takes part in autograd")
         for other, _ in self.external.values():
             if other is not tensor and np.may_share_memory(other.array, tensor.array):
@@ -247,24 +270,26 @@ class Recorder:
         """``result`` shows ``source`` without its history."""
         if self.failure is None:
             self.alive.append(result)
-            self.parents[id(result)] = (source, elementwise.detach_copy, {})
+            self.parents[id(result)] = (source, ((elementwise.detach_copy, {}),))
 
     def guard(self, tensor: Tensor, value: Scalar) -> None:
         """Python asked for the value of a one-element tensor."""
-        if self.failure is not None:
-            return
+        if self.failure is None:
+            with self.careful("a branch"):
+                self._guard(tensor, value)
+
+    def _guard(self, tensor: Tensor, value: Scalar) -> None:
         condition = self.value_of(tensor)
         if isinstance(value, bool) and condition.type.dtype.category != "bool":
             condition = self.emit(elementwise.ne, (condition, 0), {})
-        if isinstance(value, float) and value != value:
-            condition, value = self.emit(elementwise.isnan, (condition,), {}), True
         key = (condition, (type(value).__name__, value.hex() if isinstance(value, float) else value))
         if key not in self.guards:
             self.guards[key] = None
             self.path[Guard(condition, value, _user_line())] = None
 
     def escape(self, tensor: Tensor, how: str) -> None:
-        """The values left for Python code that cannot be followed."""
+        """The values left for Python code that cannot be followed (``how``: by which call)."""
+        del tensor
         self.unsupported(f"{how} of a tensor inside a compiled function")
 
     def backward_inside(self) -> None:
@@ -274,12 +299,18 @@ class Recorder:
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
         found = self.keys.get(id(generator))
+        state = generator.rebase().tolist()
         if found is None:
             key = generator.rebase()
             value = self.adopt(key, self.signature.random_key(generator, key))
-            found = self.keys[id(generator)] = (generator, key, value)
-        _, key, value = found
+            found = self.keys[id(generator)] = (generator, key, value, state)
+        _, key, value, (seed, count) = found
         index = self.random_calls.get(value, 0)
+        if state != [seed, count + index]:
+            self.unsupported("the random generator is given a state inside a compiled function")
+            del self.keys[id(generator)]
+            generator.skip(1)
+            return generator.key, generator.count - 1
         self.random_calls[value] = index + 1
         generator.skip(1)
         return key, index
@@ -290,11 +321,20 @@ class Recorder:
             line = _user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
 
+    @contextmanager
+    def careful(self, what: str) -> Iterator[None]:
+        """Recording must never break the eager run it listens to."""
+        try:
+            yield
+        except Exception as error:
+            self.unsupported(f"{what} could not be recorded ({type(error).__name__}: {error})")
+
     # --- the result ----------------------------------------------------------------------------------------------
 
     def finish(self, outputs: Sequence[Tensor]) -> Recording:
         """The recording of a run that returned ``outputs``."""
-        recipes = tuple(self.recipe(tensor) for tensor in outputs)
+        shown: dict[Value, Tensor] = {}
+        recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
         writes = tuple(
             (self.external[key][1], self.roots[key])
             for key in self.written
@@ -304,17 +344,25 @@ class Recorder:
             tuple(self.path), recipes, writes, dict(self.random_calls), tuple(v for v, _ in writes)
         )
 
-    def recipe(self, tensor: Tensor) -> OutputRecipe:
-        """How to make an output: what it shows, through which views."""
-        steps: list[tuple[Op, dict[str, Any]]] = []
-        requires_grad = tensor.requires_grad
-        while id(tensor) not in self.roots and id(tensor) in self.parents:
-            tensor, op, attributes = self.parents[id(tensor)]
-            steps.append((op, attributes))
-        value = self.value_of(tensor)
+    def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
+        """How to make an output: what it shows, through which views.
+
+        ``shown`` are the computed values that outputs show already: two tensors stay two, even when value numbering
+        made one value of them.
+        """
+        self.value_of(tensor)
+        number, requires_grad = id(tensor), tensor.requires_grad
+        tensor, steps = self.origin(tensor)
         if id(tensor) in self.external:
-            return OutputRecipe("input", self.external[id(tensor)][1], tuple(reversed(steps)), requires_grad)
-        return OutputRecipe("computed", value, tuple(reversed(steps)), tensor.requires_grad)
+            value = self.external[id(tensor)][1]
+            return OutputRecipe("input", value, steps, requires_grad, number)
+        value = self.roots[id(tensor)]
+        copies = 0
+        while shown.setdefault(value, tensor) is not tensor:
+            copies += 1
+            value = self.builder.emit(elementwise.clone, (self.roots[id(tensor)],), {}, None, copies)
+            self.path.setdefault(value)
+        return OutputRecipe("computed", value, steps, tensor.requires_grad, number)
 
 
 def _user_line() -> tuple[str, int] | None:

@@ -9,7 +9,7 @@ from ...dtypes import DType
 from .. import elementwise as e
 from .. import transcendental as t
 from ..table import function
-from .common import Number, Tensor, as_type, is_tensor, shape_of
+from .common import Tensor, as_type, is_tensor, shape_of
 from .sampling import check_std, coin, draw_integers, draw_normal, draw_uniform, exponential
 
 

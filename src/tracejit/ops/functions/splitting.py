@@ -60,9 +60,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     extent = shape_of(input)[dim_of(dim, input)]
-    if not extent:
-        return split(input, [0] * chunks, dim)
-    return split(input, -(-extent // chunks), dim)
+    pieces: tuple[Tensor, ...] = split(input, -(-extent // chunks) if extent else [0] * chunks, dim)
+    return pieces
 
 
 @function()
@@ -80,7 +79,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if n <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {n}")
         sizes = [extent // n + (i < extent % n) for i in range(n)]
-        return split(input, sizes, d)
+        sections: tuple[Tensor, ...] = split(input, sizes, d)
+        return sections
     cuts = [builtin_slice(c, extent) for c in indices_or_sections]
     bounds = zip([0, *cuts], [*cuts, extent], strict=True)
     return tuple(slice_along(input, d, a, max(b - a, 0)) for a, b in bounds)

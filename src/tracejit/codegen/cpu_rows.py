@@ -1,0 +1,252 @@
+"""Printing row reductions: the innermost axes reduced, one row of kept axes at a time.
+
+Rows run in *stages*: one loop over the reduced axes for every reduction that waits for an earlier one. Values that are
+dear and needed by several stages are kept in a row of scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import config
+from ..dtypes import DType, float32
+from ..ir.graph import Value
+from ..ops.table import Reduction
+from ..passes.groups import FINAL, FULL, ROW
+from . import scalar
+from .cpu import Scope, Writer, describe, describe_domain, expensive_in_several
+from .kernel import Function, Scratch
+
+
+def write_rows(writer: Writer) -> Function:
+    """One row of kept axes at a time; stages over the reduced axes."""
+    nest = writer.nest
+    writer.text.add(1, "for row in range(lo, hi):")
+    writer.decompose(nest.kept, "row", 2)
+    row_body(writer, 2, {})
+    rows, inner = writer.extents_product(nest.kept), max(writer.extents_product(nest.reduced), 1)
+    grain = max(1, config.grain_elements // inner)
+    return writer.finish(
+        rows, grain, writer.name, f"{describe_domain(writer.group)}: reduces the inner axes"
+    )
+
+
+def row_body(writer: Writer, indent: int, finals: Scope) -> Scope:
+    """Everything that happens for one row; ``finals`` maps final reductions to their accumulators."""
+    group = writer.group
+    stages = _stages(writer)
+    last = max([stages[v] for v in group.values if _needs_loop(writer, v)], default=0)
+    targets = [_loop_targets(writer, stages, stage) for stage in range(last + 1)]
+    loops = [_needed(writer, found) for found in targets]
+    kept = expensive_in_several(writer, loops) if len(loops) > 1 else []
+    scratch = {v: f"row{i}" for i, v in enumerate(kept)}
+    row: Scope = {}
+    stored: set[Value] = set()
+    for stage in range(last + 1):
+        _row_level(writer, row, stages, stage, indent)
+        _stage_loop(
+            writer,
+            row,
+            stages,
+            stage,
+            targets[stage],
+            loops[stage],
+            scratch,
+            stored,
+            indent,
+            finals,
+        )
+    _row_level(writer, row, stages, last + 1, indent)
+    for value in group.values:
+        if group.level[value] == ROW and value in writer.nest.writes:
+            writer.write(value, row[value], indent)
+        if group.level[value] == FINAL and isinstance(value.op, Reduction):
+            source = writer.origin(value.value_operands[0])
+            if group.level.get(source, ROW) == ROW and value in finals:
+                text = writer.value(value.value_operands[0], [row], indent)
+                update(writer, value, finals[value], text, indent)
+    return row
+
+
+def _stages(writer: Writer) -> dict[Value, int]:
+    """For every value the loop (full level) or the gap before a loop (row level) that computes it."""
+    group = writer.group
+    stages: dict[Value, int] = {}
+    for value in group.values:
+        stage = max([stages.get(writer.origin(x), 0) for x in value.value_operands], default=0)
+        source = value.value_operands[0] if isinstance(value.op, Reduction) else None
+        if source is not None and _is_full(writer, source):
+            stages[value] = stage + 1
+        else:
+            stages[value] = stage
+    return stages
+
+
+def _is_full(writer: Writer, value: Value) -> bool:
+    """Does an operand change along the reduced axes?"""
+    origin = writer.origin(value)
+    if origin in writer.group.level:
+        return writer.group.level[origin] == FULL
+    dims = writer.group.externals[value]
+    reduced = writer.group.reduced or frozenset()
+    everything = {a for a in dims if a is not None}
+    return bool(everything & reduced) or not everything
+
+
+def _needs_loop(writer: Writer, value: Value) -> bool:
+    return (writer.group.level[value] == FULL and value in writer.nest.writes) or (
+        isinstance(value.op, Reduction) and _is_full(writer, value.value_operands[0])
+    )
+
+
+def _loop_targets(writer: Writer, stages: dict[Value, int], stage: int) -> list[Value]:
+    """Reductions and stored values that the loop of ``stage`` computes."""
+    found = []
+    for value in writer.group.values:
+        if isinstance(value.op, Reduction):
+            if _is_full(writer, value.value_operands[0]) and stages[value] == stage + 1:
+                found.append(value)
+        elif (
+            writer.group.level[value] == FULL
+            and value in writer.nest.writes
+            and stages[value] == stage
+        ):
+            found.append(value)
+    return found
+
+
+def _needed(writer: Writer, targets: Sequence[Value]) -> set[Value]:
+    """Full-level values a loop evaluates for its targets."""
+    group = writer.group
+    stack = []
+    for target in targets:
+        if isinstance(target.op, Reduction):
+            stack.append(writer.origin(target.value_operands[0]))
+        else:
+            stack.append(target)
+    seen: set[Value] = set()
+    while stack:
+        value = stack.pop()
+        if value in seen or group.level.get(value) != FULL:
+            continue
+        seen.add(value)
+        stack.extend(writer.origin(x) for x in value.value_operands)
+    return seen
+
+
+def _row_level(
+    writer: Writer, row: Scope, stages: dict[Value, int], stage: int, indent: int
+) -> None:
+    """Row-level elementwise values that became available before the loop of ``stage``."""
+    for value in writer.group.values:
+        if writer.group.level[value] == ROW and value not in row and stages[value] <= stage:
+            if isinstance(value.op, Reduction):
+                continue
+            writer.compute(value, [row], indent)
+
+
+def _stage_loop(
+    writer: Writer,
+    row: Scope,
+    stages: dict[Value, int],
+    stage: int,
+    targets: Sequence[Value],
+    needed: set[Value],
+    scratch: dict[Value, str],
+    stored: set[Value],
+    indent: int,
+    finals: Scope,
+) -> None:
+    """One pass over the reduced axes."""
+    if not targets:
+        return
+    accumulators = {
+        value: finals[value] if value in finals else _start(writer, value, indent)
+        for value in targets
+        if isinstance(value.op, Reduction)
+    }
+    inner = writer.open_loops(writer.nest.reduced, indent)
+    scope: Scope = {}
+    _exchange(writer, scope, row, scratch, needed, stored, inner)
+    for value in targets:
+        if isinstance(value.op, Reduction):
+            text = writer.value(value.value_operands[0], [scope, row], inner)
+            update(writer, value, accumulators[value], text, inner)
+        else:
+            writer.write(value, writer.value(value, [scope, row], inner), inner)
+    for axis in writer.nest.reduced:
+        writer.variables.pop(axis, None)
+    for value, name in accumulators.items():
+        if value not in finals:
+            row[value] = finished(writer, value, name, indent)
+
+
+def _start(writer: Writer, value: Value, indent: int) -> str:
+    """A new accumulator holding the identity."""
+    name = f"acc{writer.counter}"
+    writer.counter += 1
+    writer.text.add(indent, f"{name} = {scalar.combine_of(value).identity}", describe(value))
+    return name
+
+
+def _exchange(
+    writer: Writer,
+    scope: Scope,
+    row: Scope,
+    scratch: dict[Value, str],
+    needed: set[Value],
+    stored: set[Value],
+    inner: int,
+) -> None:
+    """Take dear values from scratch memory where an earlier loop left them, else compute and leave them there."""
+    for value in scratch:
+        if value in stored and value in needed:
+            scope[value] = writer.fresh()
+            writer.text.add(
+                inner, f"{scope[value]} = {_scratch_element(writer, value, scratch[value])}"
+            )
+    for value in scratch:
+        if value in needed and value not in stored:
+            text = writer.value(value, [scope, row], inner)
+            writer.text.add(inner, f"{_scratch_element(writer, value, scratch[value])} = {text}")
+            stored.add(value)
+
+
+def _scratch_element(writer: Writer, value: Value, key: str) -> str:
+    """Where a row's value is kept: each worker has a row of its own."""
+    count = max(writer.extents_product(writer.nest.reduced), 1)
+    kind = scalar.compute_type(value.type.dtype)
+    name = writer.text.parameter(
+        key, kind + "*", Scratch(key, _scratch_dtype(value), count, per_worker=True)
+    )
+    size = writer.number("row_size", count)
+    index = ""
+    for axis in writer.nest.reduced:
+        variable = writer.variables[axis]
+        index = variable if not index else f"({index}) * {writer.extent(axis)} + {variable}"
+    return f"{name}[worker * {size} + {index}]"
+
+
+def _scratch_dtype(value: Value) -> DType:
+    """Half precision is kept as computed."""
+    dtype = value.type.dtype
+    return float32 if dtype.is_floating_point and dtype.itemsize == 2 else dtype
+
+
+def update(writer: Writer, value: Value, accumulator: str, text: str, indent: int) -> None:
+    """Fold one element into an accumulator."""
+    source = value.value_operands[0].type.dtype
+    combine = scalar.combine_of(value)
+    element = scalar.convert(text, source, combine.dtype)
+    writer.text.add(indent, combine.update.format(acc=accumulator, x=element))
+
+
+def finished(writer: Writer, value: Value, accumulator: str, indent: int) -> str:
+    """An accumulator in the dtype of the result."""
+    combine = scalar.combine_of(value)
+    text = scalar.convert(accumulator, combine.dtype, value.type.dtype)
+    if text == accumulator:
+        return accumulator
+    name = writer.fresh()
+    writer.text.add(indent, f"{name} = {text}")
+    return name
