@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from workloads import Call, Case
+from workloads import Call, Case, eager
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Backend:
 def _tracejit_eager(case: Case, size: int) -> Call:
     import tracejit as tj
 
-    return case.make(tj, lambda f: f, size)
+    return case.make(tj, eager, size)
 
 
 def _tracejit_compiled(case: Case, size: int) -> Call:
@@ -49,7 +49,7 @@ def _tracejit_compiled(case: Case, size: int) -> Call:
 def _torch_eager(case: Case, size: int) -> Call:
     import torch
 
-    return case.make(torch, lambda f: f, size)
+    return case.make(torch, eager, size)
 
 
 def _torch_compiled(case: Case, size: int) -> Call:

@@ -41,6 +41,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--seconds", type=float, default=0.3, help="of measurement per round and backend"
     )
+    found.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        help="seconds to wait for an idle machine before a turn",
+    )
     found.add_argument("--threads", type=int, default=usable_cpus())
     found.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
     found.add_argument("--plot", type=Path, metavar="FILE", help="write a bar chart")
@@ -57,10 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; 1 when something was asked for and could not be measured."""
     options = parser().parse_args(arguments)
     chosen = known_backends(options.backend)
+    threads, patience = options.threads, options.patience
     if options.quick:
-        settings = Settings(2, 0.02, 0.02, options.threads)
+        settings = Settings(2, 0.02, 0.02, threads, patience)
     else:
-        settings = Settings(options.rounds, options.seconds, 1.0, options.threads)
+        settings = Settings(options.rounds, options.seconds, 1.0, threads, patience)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="tracejit-compare-") as scratch:
         for case, size in programme(options.only, options.quick):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from backends import BACKENDS, Backend, difference
-from processes import Process, WorkerError, busy_share, environment
+from processes import Process, WorkerError, busy_share, environment, wait_for_quiet
 from workloads import Case
 
 #: Results may differ by this much relative to their largest element: a few hundred float32 roundings.
@@ -31,6 +31,7 @@ class Settings:
     seconds: float
     warm_up: float
     threads: int
+    patience: float
 
 
 @dataclass
@@ -115,6 +116,7 @@ def _rounds(running: list[tuple[Figures, Process]], settings: Settings) -> None:
         for figures, process in [*running[turn:], *running[:turn]]:
             if figures.reason is not None:
                 continue
+            wait_for_quiet(settings.patience)
             try:
                 answer = process.ask("time", PREPARE_TIMEOUT, seconds=settings.seconds)
             except WorkerError as failure:

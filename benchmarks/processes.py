@@ -103,6 +103,15 @@ def busy_share(seconds: float) -> float | None:
     return max(0.0, 1.0 - (after[0] - before[0]) / (after[1] - before[1]))
 
 
+def wait_for_quiet(patience: float, enough: float = 0.05) -> None:
+    """Return when others leave the machine alone, or after ``patience`` seconds."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        share = busy_share(0.1)
+        if share is None or share <= enough:
+            return
+
+
 def _cpu_times() -> tuple[int, int] | None:
     """Idle and total time of all CPUs, from /proc/stat."""
     try:

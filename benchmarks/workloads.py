@@ -33,6 +33,11 @@ class Case:
     small: int
 
 
+def eager(function: Any) -> Any:
+    """The ``wrap`` of code that is not compiled."""
+    return function
+
+
 # --- data: NumPy draws it, so that every namespace gets the same ---------------------------------
 
 
@@ -177,10 +182,14 @@ def tiny_mlp_grad(tj: Any, wrap: Wrap, size: int) -> Call:
 
 
 def digits_step(tj: Any, wrap: Wrap, size: int) -> Call:
-    """Forward, backward and Adam, as a training loop has them."""
+    """Forward, backward and Adam, as a training loop has them; compiled code takes the fused optimizer with it."""
     model = classifier(tj, DIGITS)
     optimizer = tj.optim.Adam(
-        model.parameters(), lr=LEARNING_RATE, betas=(BETA1, BETA2), eps=EPSILON
+        model.parameters(),
+        lr=LEARNING_RATE,
+        betas=(BETA1, BETA2),
+        eps=EPSILON,
+        fused=wrap is not eager,
     )
     function, args = wrap(loss_of(tj, model)), batch(tj, DIGITS, size)
     weights = list(model.parameters())

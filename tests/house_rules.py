@@ -14,16 +14,22 @@ MAX_FUNCTION_LINES = 60
 
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
-    **dict.fromkeys(("dtypes", "config", "errors", "types", "modes"), 0),
+    **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
+    **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),
+    **dict.fromkeys(("tensor_protocols", "tensor_make", "interop", "printing", "random"), 2),
+    **dict.fromkeys(("serialization",), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime"), 4),
-    **dict.fromkeys(("jit", "explain", "cli", "nn", "optim", "testing"), 5),
-    **dict.fromkeys(("", "__main__"), 6),
+    **dict.fromkeys(("jit", "compiled_module", "explain", "verification", "nn", "optim"), 5),
+    "": 6,
+    # These use the package as its users do, by its public names.
+    **dict.fromkeys(("cli", "testing", "__main__"), 7),
 }
+EAGER = frozenset(name for name, layer in LAYERS.items() if layer == 2) - {"ir"}
 #: The program as data and eager values share a layer and do not know each other.
-SIBLINGS = (frozenset({"ir"}), frozenset({"tensor", "autograd", "dispatch"}))
+SIBLINGS = (frozenset({"ir"}), EAGER)
 #: All that ``import tracejit`` may load besides the standard library.
 LIGHT_IMPORTS = frozenset({"numpy", "ml_dtypes"})
 

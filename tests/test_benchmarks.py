@@ -85,7 +85,7 @@ def test_missing_packages_are_a_reason(bench: dict[str, ModuleType]):
         "x", "X", "no_such_package_anywhere", lambda case, size: list
     )
     assert backend.missing() == "no_such_package_anywhere is not installed"
-    settings = bench["measure"].Settings(1, 0.01, 0.0, 1)
+    settings = bench["measure"].Settings(1, 0.01, 0.0, 1, 0.0)
     case = bench["workloads"].find("branch")
     row = bench["measure"].measure(case, 8, [backend], settings, Path("unused"))
     assert [f.median for f in row.figures] == [None]

@@ -47,7 +47,9 @@ def test_transposes_of_transposes_disappear() -> None:
     "text",
     [
         BEFORE.replace("return %2", "return %2, %0"),  # the product itself is wanted
-        BEFORE.replace("dims=(1, 0)", "dims=(0, 1)").replace("f32[4, 2]", "f32[2, 4]"),  # not a transposition
+        BEFORE.replace("dims=(1, 0)", "dims=(0, 1)").replace(
+            "f32[4, 2]", "f32[2, 4]"
+        ),  # not a transposition
     ],
 )
 def test_other_graphs_stay_as_they_are(text: str) -> None:
@@ -69,4 +71,8 @@ def test_batches_and_values() -> None:
     inputs = [rng.standard_normal((5, 2, 3)), rng.standard_normal((5, 3, 4))]
     before, after = ir.run(graph, inputs), ir.run(transposed_products(graph), inputs)
     np.testing.assert_allclose(before[0], after[0], rtol=1e-14, atol=1e-14)
-    assert [v.op.name for v in transposed_products(graph).values if v.op] == ["permute", "permute", "matmul"]
+    assert [v.op.name for v in transposed_products(graph).values if v.op] == [
+        "permute",
+        "permute",
+        "matmul",
+    ]

@@ -1,44 +1,71 @@
-"""A compiled ``nn.Module``: calls run compiled, everything else is the module's own."""
+"""A compiled ``nn.Module``: calls run compiled, everything else is the module's own.
+
+The compiled module *shares the attributes* of the module it was made from (one ``__dict__``) and is an instance of its
+class, so parameters, modes, hooks and state dicts are the same whichever of the two is used.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from .jit import CompiledFunction
 from .nn.module import Module
 
 
-class CompiledModule:
-    """What ``compile(module)`` returns; shares parameters, state and training mode with the module.
+class CompiledModule(Module):
+    """What ``compile(module)`` returns.
 
     >>> import tracejit as tj
     >>> model = tj.compile(tj.nn.Linear(2, 1))
     >>> model.weight is model._orig_mod.weight
     True
+    >>> isinstance(model, tj.nn.Linear)
+    True
     """
 
-    def __init__(self, module: Module, *, strict: bool = False, verify: bool = False) -> None:
-        call = _Call(module)
-        self.__dict__["_orig_mod"] = module
-        self.__dict__["compiled"] = CompiledFunction(call, strict=strict, verify=verify)
+    __slots__ = ("_orig_mod", "compiled")
+
+    _orig_mod: Module
+    compiled: CompiledFunction
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["compiled"](*args, **kwargs)
+        """Run the module compiled."""
+        return self.compiled(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        compiled = self.__dict__["compiled"]
-        if name in ("explain", "graphs", "kernels", "source", "code_for", "stats", "reasons"):
-            return getattr(compiled, name)
-        return getattr(self.__dict__["_orig_mod"], name)
+        if name in _INSPECTION:
+            return getattr(self.compiled, name)
+        return super().__getattr__(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.__dict__["_orig_mod"], name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self.__dict__["_orig_mod"], name)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return compile_module, (self._orig_mod, self.compiled.strict, self.compiled.verify)
 
     def __repr__(self) -> str:
-        return f"Compiled({self.__dict__['_orig_mod']!r})"
+        return f"Compiled({self._orig_mod!r})"
+
+
+_INSPECTION = ("explain", "graphs", "kernels", "source", "code_for", "stats", "reasons")
+
+
+def compile_module(module: Module, strict: bool = False, verify: bool = False) -> CompiledModule:
+    """A compiled twin of ``module``."""
+    twin: CompiledModule = object.__new__(_class_for(type(module)))
+    object.__setattr__(twin, "__dict__", module.__dict__)
+    object.__setattr__(twin, "_orig_mod", module)
+    call = CompiledFunction(_Call(module), strict=strict, verify=verify)
+    object.__setattr__(twin, "compiled", call)
+    return twin
+
+
+@lru_cache(maxsize=256)
+def _class_for(cls: type[Module]) -> type[CompiledModule]:
+    """The class of compiled instances of ``cls``."""
+    return type(
+        f"Compiled{cls.__name__}",
+        (CompiledModule, cls),
+        {"__module__": cls.__module__, "__slots__": ()},
+    )
 
 
 class _Call:

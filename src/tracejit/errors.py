@@ -12,14 +12,20 @@ from pathlib import Path
 from types import FrameType
 
 _PACKAGE = str(Path(__file__).parent)
+#: Parts of the package that use it as a user would: their lines are user lines.
+_USERS = tuple(str(Path(__file__).parent / part) for part in ("cli", "testing"))
 
 
 def user_frame() -> FrameType | None:
     """The innermost frame that does not belong to this package."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and _is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def _is_internal(filename: str) -> bool:
+    return filename.startswith(_PACKAGE) and not filename.startswith(_USERS)
 
 
 def user_line() -> str:

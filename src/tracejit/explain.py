@@ -66,7 +66,11 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "kernels": len({k.keys for p in programs for k in p.plan.kernels}),
         "launches": sum(s.runner.program.plan.launches for s in segments),
         "replays": entry.replays,
-        "captured": [f"{s.value.name}: {s.value.type}" for s in entry.signature.sources if s.kind != "argument"],
+        "captured": [
+            f"{s.value.name}: {s.value.type}"
+            for s in entry.signature.sources
+            if s.kind != "argument"
+        ],
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
         "eager": entry.failure,

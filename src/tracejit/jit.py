@@ -1,6 +1,6 @@
 """``tracejit.compile``: look up, replay or record.
 
-A compiled function keeps an entry per signature. An entry holds the trace tree of the paths seen so far, the tensors it
+A compiled function keeps entries per signature. An entry holds the trace tree of the paths seen so far, the tensors it
 captured, and a guard on the Python state it was recorded under. A call looks up its entry, checks the guard, and runs
 the tree's programs; whatever is new is run eagerly, recorded, and added.
 """
@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from . import config
-from .errors import CaptureError, CompileWarning
+from . import config, dtypes
+from .backoff import Backoff
+from .errors import ArgumentError, CaptureError, CompileWarning
 from .modes import MODES
 from .tensor import Tensor
-from .trace.entry import Entry, NotReplayable
-from .trace.signature import flatten, leaf_names, tensor_key
+from .trace.entry import Entry, NotReplayable, Refused, Unseen
+from .trace.retrace import why_new
+from .trace.signature import flatten, tensor_key
 
 log = logging.getLogger("tracejit")
 
@@ -43,22 +46,23 @@ class Stats:
 class CompiledFunction:
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
-    def __init__(self, function: Callable[..., Any], *, strict: bool = False, verify: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, strict: bool = False, verify: bool = False
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.strict = strict
         self.verify = verify
-        self.name = getattr(function, "__name__", type(function).__name__)
+        self.name = getattr(function, "__name__", None) or _name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
         self.reasons: list[str] = []
+        self._backoffs: dict[Any, Backoff] = {}
         self._lock = threading.RLock()
         self._warned: set[str] = set()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        return functools.partial(self, instance)
+        return self if instance is None else BoundFunction(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         modes = MODES
@@ -76,30 +80,40 @@ class CompiledFunction:
                 structure = flatten((args, kwargs), tensors)
             else:
                 tensors = list(args)
-        key = (modes.grad, modes.inference, structure, *map(tensor_key, tensors))
+        key = (modes.grad, modes.inference, dtypes._default, structure, *map(tensor_key, tensors))
         count = len(tensors)
         if count > 1 and len(set(map(id, tensors))) != count:
             key = (*key, tuple([_first(tensors, t) for t in tensors]))
         found = self.entries.get(key)
         if found is not None:
             for entry in found:
-                if entry.holds():
-                    try:
-                        result = entry.replay(tensors)
-                    except NotReplayable as reason:
-                        return self._beside(entry, str(reason), tensors, args, kwargs)
-                    self.stats.compiled_calls += 1
-                    return result if not self.verify else self._verified(result, args, kwargs)
+                if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
+                    return self._replay(entry, tensors, args, kwargs)
         return self._record(key, tensors, args, kwargs)
 
-    # --- everything that is not the fast path --------------------------------------------------------------------
+    def _replay(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        """Serve a call from an entry, or say why not."""
+        try:
+            if self.verify:
+                from .testing.verify import replay_beside_eager
 
-    def _beside(self, entry: Entry, reason: str, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        """The entry cannot serve this call: extend it, or run eagerly and say why."""
-        if entry.open:
-            return self._extend(entry, tensors, args, kwargs)
-        self._explain(reason)
+                result = replay_beside_eager(self, entry, tensors, args, kwargs)
+            else:
+                result = entry.replay(tensors)
+        except Refused as failure:
+            log.debug("%s: compiled code refused its input (%s)", self.name, failure)
+        except Unseen as branch:
+            if entry.open:
+                return self._extend(entry, tensors, args, kwargs, entry.unseen(branch))
+            self._explain(f"more than {config.max_paths} recorded paths ({entry.unseen(branch)})")
+        except NotReplayable as reason:
+            self._explain(str(reason))
+        else:
+            self.stats.compiled_calls += 1
+            return result
         return self._eager(args, kwargs)
+
+    # --- everything that is not the fast path --------------------------------------------------------------------
 
     def _eager(self, args: Any, kwargs: Any) -> Any:
         self.stats.eager_calls += 1
@@ -107,36 +121,64 @@ class CompiledFunction:
 
     def _explain(self, reason: str) -> None:
         if self.strict:
-            raise CaptureError(f"{self.name}: {reason}", "Without strict=True the function would run eagerly here.")
-        if reason not in self.reasons:
+            raise CaptureError(
+                f"{self.name}: {reason}", "Without strict=True the function would run eagerly here."
+            )
+        if reason not in self.reasons and len(self.reasons) < config.max_signatures:
             self.reasons.append(reason)
             log.info("%s runs eagerly: %s", self.name, reason)
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state."""
-        names = leaf_names(self.function, args, kwargs)
-        with self._lock:
-            variants = self.entries.setdefault(key, [])
-            if len(variants) >= config.max_variants:
-                variants.pop(0)
-            if len(self.entries) > config.max_signatures:
-                self.entries.pop(next(iter(self.entries)))
-            entry = Entry(self, key, names, tensors)
-        return self._extend(entry, tensors, args, kwargs, variants)
+        backoff = self._backoffs.get(key)
+        if backoff is not None and backoff.wait():
+            self._explain(backoff.reason)
+            return self._eager(args, kwargs)
+        why = why_new(self.entries, key, tensors)
+        entry = Entry(self, key, tensors, args, kwargs)
+        result = self._extend(entry, tensors, args, kwargs, why)
+        return result
 
-    def _extend(
-        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, variants: list[Entry] | None = None
-    ) -> Any:
-        """Run eagerly, recording a new path into ``entry``."""
-        with self._lock:
+    def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
+        """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
+        if not self._lock.acquire(blocking=False):
+            return self._eager(args, kwargs)
+        try:
             self.stats.recordings += 1
             self.stats.eager_calls += 1
-            result = entry.record(tensors, args, kwargs)
-            if variants is not None and entry.usable:
-                variants.append(entry)
-            if entry.failure is not None:
-                self._explain(entry.failure)
+            log.info("%s is recorded: %s", self.name, why)
+            result = entry.record(tensors, args, kwargs, why)
+            self._keep(entry)
+        finally:
+            self._lock.release()
+        if entry.failure is not None and (
+            entry.unstable is None or self._backoffs[entry.key].hopeless
+        ):
+            self._explain(entry.failure)
         return result
+
+    def _keep(self, entry: Entry) -> None:
+        """Remember an entry; forget the oldest where there are too many."""
+        if not entry.usable:
+            self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
+            return
+        variants = self.entries.setdefault(entry.key, [])
+        if entry in variants:
+            return
+        if len(variants) >= config.max_variants:
+            reason = f"more than {config.max_variants} Python states: {variants[-1].difference([])}"
+            self._back_off(entry.key, reason, patience=0)
+            variants = self.entries[entry.key] = variants[1:]
+        variants.append(entry)
+        if len(self.entries) > config.max_signatures:
+            oldest = next(iter(self.entries))
+            self.entries.pop(oldest)
+            self._backoffs.pop(oldest, None)
+
+    def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
+        if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:
+            self._backoffs.pop(next(iter(self._backoffs)))
+        self._backoffs.setdefault(key, Backoff(patience)).note(reason)
 
     def compile_failed(self, reason: str) -> None:
         """A path could not be turned into kernels: say so once."""
@@ -144,42 +186,45 @@ class CompiledFunction:
             raise CaptureError(f"{self.name} could not be compiled: {reason}")
         if reason not in self._warned:
             self._warned.add(reason)
-            warnings.warn(f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=4)
+            warnings.warn(
+                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=_user_depth()
+            )
         self._explain(reason)
 
-    def _verified(self, result: Any, args: Any, kwargs: Any) -> Any:
-        from .testing.verify import check_against_eager
-
-        check_against_eager(self, result, args, kwargs)
-        return result
-
     # --- inspection ------------------------------------------------------------------------------------------------
+
+    def _all(self) -> list[Entry]:
+        return [entry for entries in list(self.entries.values()) for entry in entries]
 
     @property
     def graphs(self) -> list[Any]:
         """The recorded graphs: forward and backward of every path, in order of recording."""
-        return [g for entries in self.entries.values() for e in entries for g in e.graphs()]
+        return [g for e in self._all() for g in e.graphs()]
 
     @property
     def kernels(self) -> list[Any]:
         """Every kernel in use, each once, with ``name`` and ``source``."""
-        found = {k.keys: k for entries in self.entries.values() for e in entries for k in e.kernels()}
-        return list(found.values())
+        return list({k.keys: k for e in self._all() for k in e.kernels()}.values())
 
     def source(self) -> str:
-        """The source of every kernel and program."""
+        """The source of every kernel, then the Python of every program and of every generated replay."""
         parts = [k.source for k in self.kernels]
-        parts += [p.source for entries in self.entries.values() for e in entries for p in e.programs()]
-        return "\n\n".join(parts)
+        parts += [p.source for e in self._all() for p in e.programs()]
+        parts += [e.source for e in self._all() if e.source]
+        return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
 
-    def code_for(self, line: int) -> list[str]:
-        """The kernel lines that compute what the user's source line ``line`` says."""
-        found = []
-        for kernel in self.kernels:
-            for text in kernel.source.splitlines():
-                if f":{line}   " in text or text.rstrip().endswith(f":{line}"):
-                    found.append(text.strip())
-        return found
+    def code_for(self, line: int, file: str | None = None) -> list[str]:
+        """The kernel lines that compute what line ``line`` says; of the function's own file unless ``file`` is given.
+
+        >>> import tracejit as tj
+        >>> f = tj.compile(lambda x: x.exp() * 2)
+        >>> _ = f(tj.ones(2)), f(tj.ones(2))
+        >>> f.code_for(999)
+        []
+        """
+        from .explain import lines_for
+
+        return lines_for(self, line, file)
 
     def explain(self) -> Any:
         """What was recorded, compiled and run eagerly, and why; ``str()`` of it is a report."""
@@ -196,8 +241,59 @@ def _first(tensors: list[Tensor], tensor: Tensor) -> int:
     return next(i for i, t in enumerate(tensors) if t is tensor)
 
 
-def compile(  # noqa: A001
-    model: Any = None, *, strict: bool = False, verify: bool = False, **ignored: Any
+def _name_of(function: Any) -> str:
+    inner = getattr(function, "func", None)
+    return getattr(inner, "__name__", None) or type(function).__name__
+
+
+def _user_depth() -> int:
+    """How far up the user's frame is, as ``warnings`` counts from the caller."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__package__", "").startswith(
+        __package__
+    ):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+class BoundFunction:
+    """A compiled function as a method of an instance; everything else is the function's."""
+
+    __slots__ = ("__func__", "__self__", "__weakref__")
+
+    def __init__(self, function: CompiledFunction, instance: Any) -> None:
+        self.__func__ = function
+        self.__self__ = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__func__(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BoundFunction):
+            return NotImplemented
+        return self.__func__ is other.__func__ and self.__self__ is other.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__func__), id(self.__self__)))
+
+    def __repr__(self) -> str:
+        return f"<compiled method {self.__func__.name} of {type(self.__self__).__name__} object>"
+
+
+def compile(
+    model: Any = None,
+    *,
+    strict: bool = False,
+    verify: bool = False,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
 ) -> Any:
     """Make a function, method or module record itself and replay as fused kernels.
 
@@ -207,8 +303,12 @@ def compile(  # noqa: A001
 
     Args:
         model: a callable or an ``nn.Module``; None to make a decorator.
-        strict: raise :class:`~tracejit.errors.CaptureError` instead of running eagerly.
-        verify: run eagerly too at every call, compare, and raise on the first difference.
+        strict: raise :class:`~tracejit.errors.CaptureError` instead of running eagerly (``fullgraph`` means the same).
+        verify: run eagerly too at every call, compare values and gradients, and raise
+            :class:`~tracejit.errors.VerificationError` on the first difference.
+        disable: return ``model`` as it is.
+
+    ``dynamic``, ``backend``, ``mode`` and ``options`` are PyTorch's; they are accepted and change nothing.
 
     Raises:
         TypeError: ``model`` is not callable.
@@ -220,20 +320,30 @@ def compile(  # noqa: A001
     >>> f(tj.ones(3)), f(tj.ones(3))
     (tensor(6.), tensor(6.))
     """
-    del ignored  # PyTorch's backend=, mode=, fullgraph=, dynamic=: accepted, without meaning here
+    del dynamic, backend, mode, options
+    chosen = {"strict": strict or fullgraph, "verify": verify}
     if model is None:
-        return functools.partial(compile, strict=strict, verify=verify)
-    if isinstance(model, CompiledFunction):
+        return functools.partial(compile, **chosen, disable=disable)
+    if disable:
         return model
-    if not callable(model):
-        raise TypeError(
-            f"compile() takes a function, a method or a module, not {type(model).__name__}. "
-            "Write @tj.compile above a def, or tj.compile(model)."
-        )
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(compile(model.__func__, **chosen))
+    return _compiled(model, chosen)
+
+
+def _compiled(model: Any, chosen: dict[str, bool]) -> Any:
+    from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
+    if isinstance(model, CompiledModule):
+        return compile_module(model._orig_mod, **chosen) if any(chosen.values()) else model
+    if isinstance(model, CompiledFunction):
+        return CompiledFunction(model.function, **chosen) if any(chosen.values()) else model
+    if not callable(model):
+        raise ArgumentError(
+            f"compile() takes a function, a method or a module, not {type(model).__name__}",
+            "Write @tj.compile above a def, or tj.compile(model).",
+        )
     if isinstance(model, Module):
-        from .compiled_module import CompiledModule
-
-        return CompiledModule(model, strict=strict, verify=verify)
-    return CompiledFunction(model, strict=strict, verify=verify)
+        return compile_module(model, **chosen)
+    return CompiledFunction(model, **chosen)

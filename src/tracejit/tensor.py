@@ -66,6 +66,10 @@ def install_methods() -> None:
     """Publish every function of the registry as a method, once the table is complete.
 
     Methods written out in the tensor classes win on tensors; IR values get the published ones.
+
+    >>> import tracejit as tj
+    >>> tj.tensor(-1.0).abs()
+    tensor(1.)
     """
     for name, target in METHODS.items():
         if name not in ops.OperatorMixin.__dict__:

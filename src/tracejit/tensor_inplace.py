@@ -198,7 +198,15 @@ def _expands(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def write_through(base: Any, chain: Sequence[ViewStep], value: Any) -> Any:
-    """``base`` with ``value`` written where the chain of view ops would read; works on tensors and IR values."""
+    """``base`` with ``value`` written where the chain of view ops would read; works on tensors and IR values.
+
+    >>> import tracejit as tj
+    >>> base = tj.zeros(2, 2)
+    >>> chain = [(tj.ops.table.lookup("permute"), {"dims": (1, 0)})]
+    >>> write_through(base, chain, tj.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
     if not chain:
         return value
     (op, attributes), rest = chain[0], chain[1:]

@@ -82,7 +82,15 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``obj`` as a tensor; ``copy=True`` always copies, ``copy=False`` raises ``ValueError`` where it would have to."""
+    """``obj`` as a tensor; ``copy=True`` always copies, ``copy=False`` raises ``ValueError`` where it would have to.
+
+    >>> import numpy as np
+    >>> numbers = np.array([1.0, 2.0])
+    >>> shared = asarray(numbers)
+    >>> numbers[0] = 5.0
+    >>> shared
+    tensor([5., 2.], dtype=...float64)
+    """
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     result = as_tensor(obj, dtype, device)

@@ -249,7 +249,21 @@ def _save(node: FunctionNode, outputs: Sequence[Any], made: Sequence[Any]) -> No
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for a ``backward`` that must not be differentiated: doing so is a ``RuntimeError``."""
+    """Decorator for a ``backward`` that must not be differentiated: doing so is a ``RuntimeError``.
+
+    >>> import tracejit as tj
+    >>> class Double(tj.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @once_differentiable
+    ...     def backward(ctx, g):
+    ...         return g * 2
+    >>> x = tj.tensor(3.0, requires_grad=True)
+    >>> tj.autograd.grad(Double.apply(x), x)
+    (tensor(2.),)
+    """
 
     @functools.wraps(function)
     def wrapper(ctx: FunctionNode, *grads: Any) -> Any:

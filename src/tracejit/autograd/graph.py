@@ -30,7 +30,13 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge gradients for ``tensor`` arrive at; ``RuntimeError`` when it does not require grad."""
+    """The edge gradients for ``tensor`` arrive at; ``RuntimeError`` when it does not require grad.
+
+    >>> import tracejit as tj
+    >>> x = tj.tensor(3.0, requires_grad=True)
+    >>> get_gradient_edge(x * 2).node
+    <MulBackward0 ...>
+    """
     edge = tensor._edge()
     if edge is None:
         raise AutogradError(

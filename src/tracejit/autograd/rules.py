@@ -21,6 +21,11 @@ def differentiate_operands(
     """Run the gradient rules of ``op``: the one function behind the tape and IR differentiation.
 
     ``known`` maps ``g``, ``out``, operand names, ``out_type`` and ``types`` to tensors or IR values.
+
+    >>> from tracejit.ops.table import lookup
+    >>> x, g = tj.tensor(2.0), tj.tensor(1.0)
+    >>> differentiate_operands(lookup("neg"), [x.type], {}, {"g": g, "x": x}, [True])
+    [tensor(-1.)]
     """
     for name, kind in zip(op.operands, operand_types, strict=False):
         known[name + "_type"] = kind
@@ -38,7 +43,11 @@ def differentiate_operands(
 
 
 def fit(gradient: Any, operand: TensorType, broadcast: bool) -> Any:
-    """A gradient in its operand's own shape and dtype."""
+    """A gradient in its operand's own shape and dtype.
+
+    >>> fit(tj.ones(2, 3), TensorType((3,), tj.float32), broadcast=True)
+    tensor([2., 2., 2.])
+    """
     kind = gradient.type
     if broadcast and kind.shape != operand.shape:
         gradient = sum_to(gradient, operand.shape)

@@ -7,6 +7,7 @@ depends on structure only; comments name the IR values and the user's lines and 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -14,8 +15,9 @@ from .. import config
 from ..dtypes import DType, float64, int64
 from ..errors import describe_line
 from ..ir.graph import Value
+from ..ops.random import RandomSource
 from ..ops.table import Reduction
-from ..passes.groups import FULL, Group, picks_from_row, root
+from ..passes.groups import FULL, Group, is_random, picks_from_row, root
 from . import scalar
 from .kernel import Function, KernelCode, Number, Pointer, Text
 from .nest import Access, Layout, Nest, build_nest, index_source
@@ -41,6 +43,7 @@ class Writer:
     ) -> None:
         self.group = group
         self.outputs = tuple(outputs)
+        self.layout_of = layout_of
         self.nest: Nest = build_nest(group, outputs, layout_of)
         self.name = name
         self.text = Text()
@@ -179,7 +182,7 @@ class Writer:
             if any(top in scope for scope in scopes):
                 stack.pop()
                 continue
-            operands = top.value_operands[1:] if picks_from_row(top) else top.value_operands
+            operands = _computed_operands(top)
             missing = [o for o in map(self.origin, operands) if self.must_compute(o, scopes)]
             if missing:
                 stack.extend(reversed(missing))
@@ -202,6 +205,9 @@ class Writer:
         if picks_from_row(value):
             self.pick(value, scopes, indent)
             return
+        if is_random(value):
+            self.draw(value, scopes[0], indent)
+            return
         compute = _compute_dtypes(value)
         operands = [
             self.operand(x, scopes, indent, dtype)
@@ -209,6 +215,26 @@ class Writer:
         ]
         expression = scalar.elementwise_expression(value, operands)
         self.define(value, expression, scopes[0], indent, describe(value))
+
+    def draw(self, value: Value, scope: Scope, indent: int) -> None:
+        """One random element: a function of seed, call and position."""
+        assert isinstance(value.op, RandomSource)
+        layout = self.layout_of(value.value_operands[0])
+        pointer = Pointer(layout.root, layout.offset * 8, written=False)
+        key = self.text.parameter(f"{self.names[value]}_key", "i64*", pointer)
+        call = self.number_literal(value.attributes["index"])
+        names = {
+            "seed": f"uint64({key}[0])",
+            "offset": f"uint64({key}[1] + int64({call}))",
+            "i": f"uint64({self.address(self.nest.reads[value], self.names[value])})",
+        }
+        local = {}
+        for name, text in names.items():
+            local[name] = f"random{self.counter}_{name}"
+            self.text.add(indent, f"{local[name]} = {text}")
+        expression = value.op.scalars[value.type.dtype.short]
+        text = _NAMES.sub(lambda m: local.get(m.group(), m.group()), expression)
+        self.define(value, scalar.rounded(text, value.type.dtype), scope, indent, describe(value))
 
     def pick(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """Evaluate a row's expression at one computed position; a position outside the row ends the program."""
@@ -310,6 +336,16 @@ class Writer:
         return indent, self.extents_product(axes[:-1]), max(1, config.grain_elements // inner)
 
 
+_NAMES = re.compile(r"[A-Za-z_]\w*")
+
+
+def _computed_operands(value: Value) -> tuple[Value, ...]:
+    """The operands whose elements a value needs at its own point."""
+    if is_random(value):
+        return ()
+    return value.value_operands[1:] if picks_from_row(value) else value.value_operands
+
+
 def _wrapped(value: int) -> int:
     """A Python int as a signed 64-bit pattern."""
     value &= (1 << 64) - 1
@@ -354,7 +390,27 @@ def write_kernel(
     name: str,
     overwrites: Mapping[Value, Value],
 ) -> KernelCode:
-    """Print ``group`` as a kernel called ``name``; ``overwrites`` maps outputs to operands whose memory they take."""
+    """Print ``group`` as a kernel called ``name``; ``overwrites`` maps outputs to operands whose memory they take.
+
+    >>> from tracejit.ir import parse
+    >>> from tracejit.runtime.plan import make_plan
+    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }")
+    >>> print(make_plan(graph, [(1,)]).kernels[0].source)
+    def k_exp(
+        in0: "f32*",
+        out0: "f32*",
+        lo: "i64",
+        hi: "i64",
+        worker: "i64",
+    ) -> "i32":
+        # [8]: pointwise
+        for i0 in range(lo, hi):
+            v0 = in0[i0]
+            v1 = exp_f32(v0)  # exp: f32[8]
+            out0[i0] = v1
+        return 0
+    <BLANKLINE>
+    """
     return Writer(group, outputs, layout_of, name, overwrites).run()
 
 

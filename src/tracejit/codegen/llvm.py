@@ -112,7 +112,11 @@ def code_version() -> str:
 
 
 def vector_bits() -> int:
-    """The preferred vector width: 512 where AVX-512 exists (LLVM would choose 256), else LLVM's choice (0)."""
+    """The preferred vector width: 512 where AVX-512 exists (LLVM would choose 256), else LLVM's choice (0).
+
+    >>> vector_bits() in (0, 512)
+    True
+    """
     return 512 if "+avx512f" in _host()[1].split(",") else 0
 
 
@@ -164,7 +168,11 @@ def _hasten(module: binding.ModuleRef) -> None:
 
 
 def object_code(module_text: str) -> bytes:
-    """Optimised object code of any LLVM module given as text."""
+    """Optimised object code of any LLVM module given as text.
+
+    >>> len(object_code("define i32 @one() { ret i32 1 }")) > 0
+    True
+    """
     with _lock:
         module = _parse(module_text)
         _optimize(module)
@@ -197,7 +205,17 @@ def compile_source(
 
 
 def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = False) -> str:
-    """Assembly of the machine code that `compile_source` makes."""
+    """Assembly of the machine code that `compile_source` makes.
+
+    >>> text = '''
+    ... def double(x: "f32*", out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(lo, hi):
+    ...         out[i] = x[i] + x[i]
+    ...     return 0
+    ... '''
+    >>> "double" in assembly(text, "double")
+    True
+    """
     with _lock:
         module = _module(source, entry, noalias)
         if not thorough:
@@ -206,7 +224,17 @@ def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = 
 
 
 def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = True) -> str:
-    """LLVM IR of a kernel, after (or before) optimisation."""
+    """LLVM IR of a kernel, after (or before) optimisation.
+
+    >>> text = '''
+    ... def double(x: "f32*", out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(lo, hi):
+    ...         out[i] = x[i] + x[i]
+    ...     return 0
+    ... '''
+    >>> "fadd float" in llvm_ir(text, "double", optimized=False)
+    True
+    """
     if not optimized:
         return _lower(source, entry, noalias)
     with _lock:

@@ -16,7 +16,13 @@ __all__ = ["as_python", "compile_with_numba", "register_source"]
 
 
 def register_source(source: str, entry: str) -> str:
-    """Give the text a file name in `linecache`, so tracebacks and debuggers show its lines; returns the name."""
+    """Give the text a file name in `linecache`, so tracebacks and debuggers show its lines; returns the name.
+
+    >>> import linecache
+    >>> name = register_source("def f():\\n    return 1\\n", "f")
+    >>> linecache.getline(name, 2).strip()
+    'return 1'
+    """
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     filename = f"<tracejit {entry} {digest}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
@@ -63,7 +69,19 @@ def _numba_names() -> dict[str, Any]:
 
 
 def compile_with_numba(source: str, entry: str) -> Callable[..., Any]:
-    """The kernel compiled by Numba on first call, over 1-D NumPy arrays in place of pointers."""
+    """The kernel compiled by Numba on first call, over 1-D NumPy arrays in place of pointers.
+
+    >>> text = '''
+    ... def double(x: "f32*", out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(lo, hi):
+    ...         out[i] = x[i] + x[i]
+    ...     return 0
+    ... '''
+    >>> import numpy as np
+    >>> out = np.zeros(2, np.float32)
+    >>> compile_with_numba(text, "double")(np.float32([1, 2]), out, 0, 2, 0), out.tolist()
+    (0, [2.0, 4.0])
+    """
     import numba
 
     function = _define(source, entry, _numba_names())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..ir.graph import Value
 from ..ops.table import Source
-from ..passes.groups import Dims, Group, root
+from ..passes.groups import Dims, Group, is_random, root
 from ..types import Shape
 
 
@@ -118,6 +118,11 @@ def build_nest(
                 _settled(_raw_strides(group, value, dims, layout.strides), group.domain),
                 layout,
             )
+    for value in group.values:
+        if is_random(value):  # its "access" is the running number of the element
+            strides = value.type.contiguous_strides()
+            raw = _raw_strides(group, value, group.dims[value], strides)
+            reads[value] = (_settled(raw, group.domain), None)
     writes: dict[Value, tuple[list[int], Layout | None]] = {}
     for value in outputs:
         layout = layout_of(value)

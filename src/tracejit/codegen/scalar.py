@@ -15,7 +15,9 @@ from typing import Any
 from .. import dtypes, scalar_math
 from ..dtypes import DType
 from ..ir.graph import Value
+from ..ops.random import RandomSource
 from ..ops.table import Elementwise, Reduction, operand_info
+from ..passes.groups import is_random
 
 #: dtype -> (type name in the kernel language, cast spelling)
 _COMPUTE = {
@@ -165,6 +167,10 @@ class Printer:
             return f"({arguments.replace(',', ' |' if name == 'maximum' else ' &')})"
         if name in _MAY_FAIL and not self.compute.is_floating_point:
             raise NotImplementedError(f"{name} of integers can fail, so its eager body runs")
+        if self.compute.is_floating_point:
+            name = _FLOAT_NAMES.get(name, name)
+        elif name in _WHOLE:
+            return _WHOLE[name].format(arguments)
         typed = f"{name}_{compute_type(self.compute)}"
         if typed not in _known_functions():
             raise NotImplementedError(f"scalar_math has no {typed}")
@@ -173,6 +179,14 @@ class Printer:
 
 #: Integer division by zero and negative integer powers are errors.
 _MAY_FAIL = frozenset({"floor_divide", "remainder", "fmod", "pow"})
+
+_FLOAT_NAMES = {"abs": "fabs"}
+#: What these mean for integers and bools.
+_WHOLE = {
+    **dict.fromkeys(("floor", "ceil", "round", "trunc"), "{}"),
+    **dict.fromkeys(("isnan", "isinf"), "bool_(0)"),
+    "isfinite": "bool_(1)",
+}
 
 _SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -239,6 +253,8 @@ def printable(value: Value) -> bool:
     op = value.op
     if isinstance(op, Reduction):
         return op.combine is not None and bool(value.attributes["dims"]) and _reduces(value)
+    if is_random(value):
+        return isinstance(op, RandomSource) and value.type.dtype.short in op.scalars
     if not isinstance(op, Elementwise) or op.scalar is None:
         return False
     texts = [("x", operand_info(x.type if isinstance(x, Value) else x)[0]) for x in value.operands]

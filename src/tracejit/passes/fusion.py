@@ -30,6 +30,7 @@ from .groups import (
     Group,
     Schedule,
     is_free,
+    is_random,
     is_view,
     picks_from_row,
     root,
@@ -97,7 +98,8 @@ class Fuser(Steps):
         """Add ``value`` to ``group`` if the group's loops can compute it."""
         if len(group.values) >= MAX_GROUP or len(group.externals) > MAX_POINTERS:
             return False
-        operands = [(x, self.operand_dims(group, x)) for x in value.value_operands]
+        read = () if is_random(value) else value.value_operands
+        operands = [(x, self.operand_dims(group, x)) for x in read]
         if any(dims is None and self.inside(group, x) for x, dims in operands):
             return False
         if isinstance(value.op, Reduction):
@@ -331,7 +333,14 @@ class Fuser(Steps):
 
 
 def fuse(graph: Graph, fusible: Callable[[Value], bool]) -> Schedule:
-    """Cut ``graph`` into kernels and calls; ``fusible`` says which values code generation can print."""
+    """Cut ``graph`` into kernels and calls; ``fusible`` says which values code generation can print.
+
+    >>> from tracejit.ir import parse
+    >>> from tracejit.ops.table import Elementwise
+    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) %1: f32[8] = add(%0, x) return %1 }")
+    >>> [len(group.values) for group in fuse(graph, lambda v: isinstance(v.op, Elementwise)).groups]
+    [2]
+    """
     return Fuser(graph, fusible).run()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir.graph import Graph, Value
+from ..ops.random import RandomSource
 from ..ops.table import Movement, Source
 
 Dims = tuple[
@@ -73,6 +74,11 @@ class Schedule:
 def is_view(value: Value) -> bool:
     """True for values that alias their operand."""
     return isinstance(value.op, Movement) and value.op.is_view
+
+
+def is_random(value: Value) -> bool:
+    """True for random sources: an element depends on the key, a graph input, and on its position."""
+    return isinstance(value.op, RandomSource) and value.value_operands[0].op is None
 
 
 def is_free(value: Value) -> bool:

@@ -253,7 +253,12 @@ def _trim(limit: int) -> None:
 
 
 def empty_cache() -> None:
-    """Give all memory that is kept for reuse back to the system."""
+    """Give all memory that is kept for reuse back to the system.
+
+    >>> empty_cache()
+    >>> memory_stats().cached
+    0
+    """
     for bucket in list(_buckets.values()):
         if bucket.size <= _SMALL:
             bucket.free.clear()
@@ -262,7 +267,13 @@ def empty_cache() -> None:
 
 def set_cache_limit(nbytes: int) -> None:
     """Keep at most `nbytes` bytes for reuse (classes above 64 KiB; each small class keeps up to
-    2 MiB). Raises ValueError for a negative bound."""
+    2 MiB). Raises ValueError for a negative bound.
+
+    >>> set_cache_limit(-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: the bound of the cache cannot be negative: -1
+    """
     if nbytes < 0:
         raise ValueError(f"the bound of the cache cannot be negative: {nbytes}")
     _state.limit = nbytes

@@ -85,6 +85,11 @@ def gemm_step(gemm: Gemm) -> Step | None:
     matters. A row stride shorter than a row makes the step fail with code 22.
 
     Raises ValueError for a negative size.
+
+    >>> gemm_step(Gemm("f64", 0, 0, 0, m=2, n=3, k=-1, lda=1, ldb=3, ldc=3))
+    Traceback (most recent call last):
+    ...
+    ValueError: negative size in a matrix product: ...
     """
     if min(gemm.m, gemm.n, gemm.k, gemm.batch) < 0:
         raise ValueError(f"negative size in a matrix product: {gemm}")

@@ -21,7 +21,11 @@ BAD_STRIDE = 22
 
 
 def gemm_module_text(triple: str) -> str:
-    """The module with `tracejit_gemm_f32` and `tracejit_gemm_f64`."""
+    """The module with `tracejit_gemm_f32` and `tracejit_gemm_f64`.
+
+    >>> gemm_module_text("x86_64-unknown-linux-gnu").splitlines()[0]
+    'target triple = "x86_64-unknown-linux-gnu"'
+    """
     template = _GEMM.replace("LOADS", _loads())
     single = template.replace("NAME", "f32").replace("T_T", "float").replace("T_BYTES", "4")
     double = template.replace("NAME", "f64").replace("T_T", "double").replace("T_BYTES", "8")

@@ -37,6 +37,11 @@ def symbols(data: bytes) -> tuple[set[str], set[str]]:
     """Names a relocatable object defines for others, and names it expects others to define.
 
     Raises `MalformedObjectError` when a table or section reaches outside the file.
+
+    >>> symbols(bytes(64))
+    Traceback (most recent call last):
+    ...
+    tracejit.runtime.elf.MalformedObjectError: not a relocatable object
     """
     sections = _sections(data)
     defined: set[str] = set()

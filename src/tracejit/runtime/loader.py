@@ -77,7 +77,11 @@ def load_object(object_code: bytes, symbol: str, imports: Mapping[str, int] | No
 
 
 def loaded_count() -> int:
-    """How many distinct objects this process has linked."""
+    """How many distinct objects this process has linked.
+
+    >>> loaded_count() >= 0
+    True
+    """
     return len(_libraries)
 
 

@@ -61,7 +61,13 @@ _METH_FASTCALL = 0x80
 
 
 def set_context(word: str, value: int) -> None:
-    """Set one word of the context that native code reads."""
+    """Set one word of the context that native code reads.
+
+    >>> threads = context[CONTEXT["threads"]]
+    >>> set_context("threads", threads)
+    >>> context[CONTEXT["threads"]] == threads
+    True
+    """
     context[CONTEXT[word]] = value
 
 
@@ -102,7 +108,11 @@ _native: Native | None = None
 
 
 def native() -> Native:
-    """The loaded module; the first call loads it. Raises `LoadError` where it cannot run."""
+    """The loaded module; the first call loads it. Raises `LoadError` where it cannot run.
+
+    >>> native() is native()
+    True
+    """
     global _native
     if _native is None:
         with _lock:
@@ -137,7 +147,12 @@ def _load() -> Native:
 
 
 def native_object(text: str, triple: str) -> bytes:
-    """Object code of a module given as LLVM assembly: from the kernel store, else from LLVM."""
+    """Object code of a module given as LLVM assembly: from the kernel store, else from LLVM.
+
+    >>> triple = process_triple()
+    >>> len(native_object(f'target triple = "{triple}"\\ndefine i32 @one() {{ ret i32 1 }}', triple)) > 0
+    True
+    """
     import llvmlite.binding as llvm
 
     version = ".".join(map(str, llvm.llvm_version_info))
@@ -150,7 +165,11 @@ def native_object(text: str, triple: str) -> bytes:
 
 
 def process_triple() -> str:
-    """LLVM's name of the machine this process runs on."""
+    """LLVM's name of the machine this process runs on.
+
+    >>> len(process_triple().split("-")) >= 3
+    True
+    """
     import llvmlite.binding as llvm
 
     return str(llvm.get_process_triple())

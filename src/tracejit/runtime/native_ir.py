@@ -78,7 +78,11 @@ def _architecture(triple: str) -> str:
 
 
 def module_text(triple: str) -> str:
-    """The whole module for a target triple."""
+    """The whole module for a target triple.
+
+    >>> module_text("x86_64-unknown-linux-gnu").splitlines()[0]
+    'target triple = "x86_64-unknown-linux-gnu"'
+    """
     declaration, pause = _PAUSE[_architecture(triple)]
     text = _EXTERNAL + POOL_IR + RUN_IR + BLAS_IR + PYTHON_IR
     return f'target triple = "{triple}"\n{declaration}\n' + text.replace("PAUSE", pause)

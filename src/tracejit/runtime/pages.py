@@ -20,7 +20,11 @@ _HUGE_PAGE = 2 << 20
 
 
 def aligned_array(nbytes: int) -> np.ndarray:
-    """A uint8 array of `nbytes` bytes whose address is a multiple of 64."""
+    """A uint8 array of `nbytes` bytes whose address is a multiple of 64.
+
+    >>> aligned_array(100).ctypes.data % ALIGNMENT
+    0
+    """
     raw = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return np.frombuffer(memoryview(raw.data)[start : start + nbytes], dtype=np.uint8)
@@ -31,6 +35,9 @@ def map_pages(nbytes: int) -> np.ndarray:
 
     A first touch then costs one page fault for 2 MiB in place of 512. Raises MemoryError when the
     system has no more.
+
+    >>> len(map_pages(5000))
+    5000
     """
     if not hasattr(mmap, "MAP_PRIVATE") or not hasattr(mmap, "MAP_ANONYMOUS"):
         return aligned_array(nbytes)

@@ -335,6 +335,11 @@ def make_plan(
     ``overwrite`` maps output positions to input positions whose memory may take the result; ``Plan.output_slots`` tells
     where that was legal (the slot is then the input's). Outputs at positions ``pack`` share one block, the *pack*;
     ``packed_inputs`` are inputs that lie in such a block, at these offsets in bytes.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) %1: f32[8] = add(%0, x) return %1 }")
+    >>> [code.name for code in make_plan(graph, [(1,)]).kernels]
+    ['k_exp_add']
     """
     return Planner(graph, input_strides, overwrite or {}, pack, packed_inputs or {}).run()
 

@@ -49,7 +49,12 @@ class StoreInfo:
 
 
 def default_directory() -> Path | None:
-    """Where kernels are kept by default; None means in memory only."""
+    """Where kernels are kept by default; None means in memory only.
+
+    >>> import os
+    >>> default_directory() is None or isinstance(default_directory(), os.PathLike)
+    True
+    """
     chosen = os.environ.get("TRACEJIT_CACHE_DIR")
     if chosen is not None:
         return None if chosen.strip().lower() in ("", "off") else Path(chosen).expanduser()

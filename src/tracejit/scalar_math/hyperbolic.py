@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tracejit.scalar_math.exponential import (
+    exp2_reduced_f32,
     exp_f32,
     exp_f64,
-    expm1_bounded_f32,
     expm1_f32,
     expm1_f64,
 )
@@ -21,25 +21,32 @@ from tracejit.scalar_math.primitives import (
     float64,
     fma_f32,
     fma_f64,
+    int32,
     nan,
+    round_f32,
     select,
     sqrt_f32,
     sqrt_f64,
 )
+from tracejit.scalar_math.unfused import power_of_two_f32
 
 
 def tanh_f32(x: f32) -> f32:
     """The hyperbolic tangent of x."""
     a = fabs_f32(x)
-    bounded = select(a > float32(10.0), float32(10.0), a)
-    t = expm1_bounded_f32(bounded + bounded)
-    d = t + float32(2.0)
-    small = t < float32(2.0)
-    y = select(small, t, float32(-2.0)) / d
-    # Undo the rounding of the sum, to first order: 1 / d is (1 - y) / 2.
-    lost = t - (d - float32(2.0))
-    near = fma_f32(-y * lost, fma_f32(y, float32(-0.5), float32(0.5)), y)
-    return copysign_f32(select(small, near, float32(1.0) + y), x)
+    z = a * a
+    p = float32(0.016437879)
+    p = fma_f32(z, p, float32(-0.05267201))
+    p = fma_f32(z, p, float32(0.13320729))
+    p = fma_f32(z, p, float32(-0.33332947))
+    near = fma_f32(a * z, p, a)
+    # Farther out 1 - 2 / (exp(2 a) + 1), where an error of the exponential counts for little.
+    h = a * float32(2.88539)
+    h = select(h > float32(29.0), float32(29.0), h)
+    n = round_f32(h)
+    e = fma_f32(exp2_reduced_f32(h - n), power_of_two_f32(int32(n)), float32(1.0))
+    far = float32(1.0) - float32(2.0) / e
+    return copysign_f32(select(a < float32(0.55), near, far), x)
 
 
 def tanh_f64(x: f64) -> f64:

@@ -35,7 +35,9 @@ def shrink(program: Program) -> Program:
     """Drop outputs and statements while some mismatch stays."""
     best = program
     for output in list(best.outputs):
-        smaller = Program(best.seed, best.inputs, best.statements, [o for o in best.outputs if o != output])
+        smaller = Program(
+            best.seed, best.inputs, best.statements, [o for o in best.outputs if o != output]
+        )
         if smaller.outputs and fails(smaller):
             best = smaller
     for statement in reversed(list(best.statements)):
@@ -75,9 +77,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--size", type=int, default=None, help="statements per program")
-    parser.add_argument("--show", type=int, default=None, help="print the program of a seed and stop")
-    parser.add_argument("--shrink", action="store_true", help="print failures with what does not matter left out")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument(
+        "--show", type=int, default=None, help="print the program of a seed and stop"
+    )
+    parser.add_argument(
+        "--shrink", action="store_true", help="print failures with what does not matter left out"
+    )
+    parser.add_argument(
+        "--keep-going", action="store_true", help="do not stop at the first failure"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.show is not None:
         print(report(generate(chosen.show, chosen.size), "as generated"))
@@ -99,7 +107,9 @@ def _many(chosen: argparse.Namespace) -> int:
             if not chosen.keep_going:
                 break
     listing = ", ".join(f"{n} {k}" for k, n in sorted(outcomes.items()))
-    print(f"seeds {chosen.seed}..: {sum(outcomes.values())} programs, {listing}; {time.perf_counter() - start:.1f} s")
+    print(
+        f"seeds {chosen.seed}..: {sum(outcomes.values())} programs, {listing}; {time.perf_counter() - start:.1f} s"
+    )
     return 1 if outcomes["failed"] else 0
 
 

@@ -1,4 +1,4 @@
-"""Compare one program run eagerly with the same program compiled: values, types, layouts, gradients, written arguments."""
+"""Compare a program run eagerly with the same program compiled: values, types, layouts, gradients, written inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from .fuzz_programs import Program, _functional, _package, tensor_of
 
-#: Relative to the largest value of a tensor: what other roundings of transcendentals and other orders of sums may change.
+#: Relative to the largest value of a tensor: what other roundings and other orders of sums may change.
 TOLERANCE = {"f64": 1e-9, "f32": 3e-4, "f16": 2e-2, "bf16": 1e-1}
 NOISE = {"f64": 3e-15, "f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}
 
@@ -63,8 +63,8 @@ def run(function: Callable[..., Any], program: Program, values: int) -> Run:
             warnings.simplefilter("ignore", RuntimeWarning)
             outputs = function(*arguments)
             found.outputs = [t.detach().numpy().copy() for t in outputs]
-            found.facts = [_facts(t, arguments) for t in outputs]
-            _backward(outputs, rng)
+            found.facts = [_facts(t, [*arguments, *outputs[:i]]) for i, t in enumerate(outputs)]
+            _backward(outputs, arguments, rng, program.seed % 6 == 5)
     except Exception as error:
         found.error = f"{type(error).__name__}: {error}"
     found.gradients = [None if t.grad is None else t.grad.numpy().copy() for t in arguments]
@@ -72,14 +72,18 @@ def run(function: Callable[..., Any], program: Program, values: int) -> Run:
     return found
 
 
-def _facts(tensor: Any, arguments: list[Any]) -> tuple[Any, ...]:
-    """Everything but values."""
-    shown = tuple(np.shares_memory(tensor.detach().numpy(), a.detach().numpy()) for a in arguments)
-    strides = tuple(tensor.stride()) if tensor.numel() else ()  # an empty tensor lies nowhere
+def _facts(tensor: Any, others: list[Any]) -> tuple[Any, ...]:
+    """Everything but values; last, which arguments and earlier outputs it shares memory with."""
+    shown = tuple(np.shares_memory(tensor.detach().numpy(), a.detach().numpy()) for a in others)
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    strides = tuple(
+        s for extent, s in pairs if extent > 1 and tensor.numel()
+    )  # where there is somewhere to go
     return str(tensor.type), strides, tensor.requires_grad, tensor.is_leaf, shown
 
 
-def _backward(outputs: Any, rng: np.random.Generator) -> None:
+def _backward(outputs: Any, arguments: list[Any], rng: np.random.Generator, twice: bool) -> None:
+    """Gradients with random weights; ``twice`` differentiates the sum of their squares."""
     tj = _package()
     total = None
     for tensor in outputs:
@@ -88,8 +92,16 @@ def _backward(outputs: Any, rng: np.random.Generator) -> None:
         weight = tj.from_numpy(rng.standard_normal(tuple(tensor.shape))).to(tensor.dtype)
         part = (tensor * weight).sum().to(tj.float64)
         total = part if total is None else total + part
-    if total is not None:
+    if total is None:
+        return
+    if not twice:
         total.backward()
+        return
+    leaves = [a for a in arguments if a.requires_grad]
+    first = tj.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+    squares = [(g.to(tj.float64) * 0.1).square().sum() for g in first if g is not None and g.requires_grad]
+    if squares:
+        tj.stack(squares).sum().backward()
 
 
 def compare(expected: Run, found: Run, tolerance: float) -> str:
@@ -98,7 +110,9 @@ def compare(expected: Run, found: Run, tolerance: float) -> str:
         return f"eager: {expected.error or 'no error'}; compiled: {found.error or 'no error'}"
     if expected.facts != found.facts:
         pairs = zip(expected.facts, found.facts, strict=True)
-        return "; ".join(f"output {i}: eager {a}, compiled {b}" for i, (a, b) in enumerate(pairs) if a != b)
+        return "; ".join(
+            f"output {i}: eager {a}, compiled {b}" for i, (a, b) in enumerate(pairs) if a != b
+        )
     for (label, a), (_, b) in zip(expected.arrays(), found.arrays(), strict=True):
         text = difference(a, b, tolerance)
         if text:
@@ -109,7 +123,11 @@ def compare(expected: Run, found: Run, tolerance: float) -> str:
 def difference(a: np.ndarray | None, b: np.ndarray | None, tolerance: float) -> str:
     """How two arrays differ."""
     if a is None or b is None:
-        return "" if a is b else f"eager {'has none' if a is None else 'has one'}, compiled {'has none' if b is None else 'has one'}"
+        return (
+            ""
+            if a is b
+            else f"eager {'has none' if a is None else 'has one'}, compiled {'has none' if b is None else 'has one'}"
+        )
     if a.dtype != b.dtype or a.shape != b.shape:
         return f"eager {a.dtype}{a.shape}, compiled {b.dtype}{b.shape}"
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
@@ -119,7 +137,9 @@ def difference(a: np.ndarray | None, b: np.ndarray | None, tolerance: float) -> 
         finite = np.abs(wide_a[np.isfinite(wide_a)])
         scale = float(finite.max()) if finite.size else 0.0
         with np.errstate(all="ignore"):
-            same = np.isclose(wide_b, wide_a, rtol=tolerance, atol=tolerance * min(scale, 1e6), equal_nan=True)
+            same = np.isclose(
+                wide_b, wide_a, rtol=tolerance, atol=tolerance * min(scale, 1e6), equal_nan=True
+            )
     if np.all(same):
         return ""
     at = tuple(int(i) for i in np.argwhere(~same)[0])
@@ -156,7 +176,16 @@ def sensitive(program: Program, expected: Run, values: int, tolerance: float) ->
 def tolerance_of(program: Program) -> float:
     """By the coarsest dtype that takes part."""
     text = program.source() + "".join(i.dtype for i in program.inputs)
-    coarse = [s for s, n in (("bf16", "bfloat16"), ("f16", "float16"), ("f32", "float32"), ("f32", ".float()")) if n in text]
+    coarse = [
+        s
+        for s, n in (
+            ("bf16", "bfloat16"),
+            ("f16", "float16"),
+            ("f32", "float32"),
+            ("f32", ".float()"),
+        )
+        if n in text
+    ]
     plain = {i.dtype for i in program.inputs} - {"float64"}
     if coarse:
         return TOLERANCE[coarse[0]]

@@ -16,7 +16,7 @@ import numpy as np
 
 #: Values beyond this size make tolerances meaningless.
 LARGEST = 1e4
-MOST_ELEMENTS = 60_000
+MOST_ELEMENTS = 100_000
 FLOATS = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int64", "int32", "int16", "int8", "uint8", "bool")
 
@@ -39,10 +39,13 @@ class Input:
         from .. import dtypes
 
         kind = getattr(dtypes, self.dtype if self.dtype != "bool" else "bool_").np
+        values: np.ndarray
         if self.dtype == "bool":
             values = rng.random(self.shape) < 0.5
         elif self.dtype in INTEGERS:
-            values = rng.integers(max(self.low, 0) if self.dtype == "uint8" else self.low, self.high, self.shape)
+            values = rng.integers(
+                max(self.low, 0) if self.dtype == "uint8" else self.low, self.high, self.shape
+            )
         else:
             values = rng.standard_normal(self.shape)
             values = np.round(values) if self.rounded else values
@@ -61,7 +64,11 @@ def _laid_out(values: np.ndarray, layout: str) -> np.ndarray:
         return np.ascontiguousarray(values[..., ::-1])[..., ::-1]
     if layout == "expanded" and values.ndim:
         first = values[:1].copy()
-        return np.lib.stride_tricks.as_strided(first, values.shape, (0, *first.strides[1:])) if values.size else values
+        return (
+            np.lib.stride_tricks.as_strided(first, values.shape, (0, *first.strides[1:]))
+            if values.size
+            else values
+        )
     return values
 
 
@@ -112,12 +119,15 @@ class Grower:
     # --- choices ---------------------------------------------------------------------------------------------------
 
     def chance(self, probability: float) -> bool:
+        """True this often."""
         return bool(self.rng.random() < probability)
 
     def pick(self, options: Sequence[Any]) -> Any:
+        """One of the options."""
         return options[int(self.rng.integers(len(options)))]
 
     def whole(self, low: int, high: int) -> int:
+        """An integer from ``low`` up to but not including ``high``."""
         return int(self.rng.integers(low, high))
 
     def _extents(self) -> list[int]:
@@ -127,18 +137,21 @@ class Grower:
             found.append(0)
         if self.chance(0.3):
             found.append(1)
-        if self.chance(0.08):
-            found.append(self.pick([17, 33, 257, 300]))
+        if self.chance(0.15):
+            found.append(self.pick([17, 33, 64, 257, 300, 1030]))
         return found
 
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
+        """A shape of the program's extents."""
         rank = self.pick([0, 1, 1, 2, 2, 2, 3, 3, 4]) if rank is None else rank
         return tuple(self.pick(self.extents) for _ in range(rank))
 
     def name(self) -> str:
+        """A new variable name."""
         return f"v{next(self.counter)}"
 
     def names(self, test: Callable[[Any], bool] = lambda t: True) -> list[str]:
+        """The values that pass ``test``."""
         return [n for n, t in self.values.items() if test(t)]
 
     def any(self, test: Callable[[Any], bool] = lambda t: True) -> str:
@@ -149,9 +162,11 @@ class Grower:
         return found[-1 - min(int(self.rng.exponential(3.0)), len(found) - 1)]
 
     def real(self) -> str:
+        """A floating-point value."""
         return self.any(lambda t: t.dtype.is_floating_point)
 
     def ranked(self, least: int = 1) -> str:
+        """A value of at least this rank."""
         return self.any(lambda t: t.ndim >= least)
 
     # --- growing -----------------------------------------------------------------------------------------------------
@@ -162,7 +177,8 @@ class Grower:
 
         for _ in range(self.whole(1, 4)):
             self.add_input()
-        weights = np.array([w for _, w in KINDS], float)
+        # Each program favours some kinds and leaves others out: unusual mixtures meet more often that way.
+        weights = np.array([w * self.pick([0.0, 1.0, 1.0, 4.0]) for _, w in KINDS]) + 1e-3
         weights /= weights.sum()
         for _ in range(self.size * 4):
             if len(self.program.statements) >= self.size:
@@ -175,7 +191,10 @@ class Grower:
         self.choose_outputs()
         return self.program
 
-    def add_input(self, shape: tuple[int, ...] | None = None, dtype: str | None = None, high: int = 5) -> str:
+    def add_input(
+        self, shape: tuple[int, ...] | None = None, dtype: str | None = None, high: int = 5
+    ) -> str:
+        """A new argument; its name."""
         if dtype is None:
             dtype = self.pick(FLOATS if self.chance(0.8) or not self.program.inputs else INTEGERS)
         real = dtype not in INTEGERS
@@ -183,11 +202,13 @@ class Grower:
             f"x{len(self.program.inputs)}",
             self.shape() if shape is None else shape,
             dtype,
-            self.pick(["contiguous"] * 6 + ["transposed", "transposed", "strided", "reversed", "expanded"]),
+            self.pick(
+                ["contiguous"] * 6 + ["transposed", "transposed", "strided", "reversed", "expanded"]
+            ),
             real and self.grads and self.chance(0.75),
             real and self.chance(0.1),
             0 if shape is not None else -4,
-            high,
+            max(high, 1),
         )
         self.program.inputs.append(given)
         self.values[given.name] = tensor_of(given, self.rng)
@@ -208,6 +229,7 @@ class Grower:
         self.program.statements.append(statement)
 
     def let(self, expression: str, fresh: bool = True) -> Statement:
+        """A statement that names an expression's value."""
         name = self.name()
         return Statement((f"{name} = {expression}",), name, fresh)
 
@@ -215,8 +237,7 @@ class Grower:
         """The last value and some others."""
         made = [s.target for s in self.program.statements] or [self.program.inputs[0].name]
         found = [made[-1]]
-        for _ in range(self.whole(0, 3)):
-            found.append(self.pick(list(self.values)))
+        found += [self.pick(list(self.values)) for _ in range(self.whole(0, 3))]
         self.program.outputs = list(dict.fromkeys(found)) if self.chance(0.95) else found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..autograd.node import FREED, Edge, Node
+from ..errors import AutogradError
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, contiguous_layout, layout_of
@@ -49,17 +50,24 @@ class Backward:
     extra: tuple[Value, ...]  # forward statements that exist only to be saved
     checked_inputs: tuple[Value, ...]
     checked_outputs: tuple[Value, ...]
+    reread: tuple[Value, ...]  # inputs that only differentiating again reads
     programs: dict[tuple[int, ...], dict[tuple[MemoryLayout, ...], BackwardProgram]]
 
-    def programs_for(self, pack: dict[Value, int]) -> dict[tuple[MemoryLayout, ...], BackwardProgram]:
+    def programs_for(
+        self, pack: dict[Value, int]
+    ) -> dict[tuple[MemoryLayout, ...], BackwardProgram]:
         """The programs made so far for saved values packed like ``pack``, by layouts of the gradients."""
         return self.programs.setdefault(tuple(pack.values()), {})
 
     def compile(self, layouts: tuple[MemoryLayout, ...], pack: dict[Value, int]) -> BackwardProgram:
         """The program for gradients that lie like ``layouts`` and saved values packed like ``pack``."""
         inputs = self.graph.inputs
-        strides = dict(zip(inputs, (*self.saved_strides, *(l.strides for l in layouts)), strict=True))
-        packed = {new: pack[old] for old, new in zip(self.saved, inputs, strict=False) if old in pack}
+        strides = dict(
+            zip(inputs, (*self.saved_strides, *(given.strides for given in layouts)), strict=True)
+        )
+        packed = {
+            new: pack[old] for old, new in zip(self.saved, inputs, strict=False) if old in pack
+        }
         _, program, kept = compile_graph(
             self.graph.name,
             inputs,
@@ -93,6 +101,7 @@ def make_backward(
         *(parts.forward.outputs[i] for i in parts.saved_outputs),
     )
     known = {*graph.inputs, *graph.values}
+    checked = [parts.forward.inputs[i] for i in parts.checked_inputs]
     return Backward(
         gradient,
         parts.backward,
@@ -101,13 +110,24 @@ def make_backward(
         tuple(v for v in parts.forward.values if v not in known),
         tuple(parts.forward.inputs[i] for i in parts.checked_inputs),
         tuple(parts.forward.outputs[i] for i in parts.checked_outputs),
+        tuple(v for v in _reread(graph, gradient) if v not in checked),
         {},
     )
 
 
+def _reread(graph: Graph, gradient: Gradient) -> list[Value]:
+    """The inputs whose values the gradient graph reads."""
+    used = {x for v in gradient.graph.values for x in v.value_operands}
+    inputs = zip(graph.inputs, gradient.graph.inputs, strict=False)
+    return [mine for mine, theirs in inputs if theirs in used]
+
+
 @dataclass(frozen=True, eq=False)
 class Site:
-    """What all backward nodes of one compiled path share."""
+    """What all backward nodes of one compiled path share.
+
+    ``checked`` are the types of the tensors whose versions are checked.
+    """
 
     function: str
     backward: Backward
@@ -115,13 +135,15 @@ class Site:
     programs: dict[tuple[MemoryLayout, ...], BackwardProgram]
     types: tuple[TensorType, ...]
     seeds: tuple[int, ...]
+    checked: tuple[TensorType, ...]
 
 
 class CompiledBackward(Node):
     """The node behind the outputs of a compiled call.
 
     ``inputs`` are all inputs of the graph (for differentiating again), ``saved`` and ``pack`` what the backward program
-    reads, ``versions`` the version counters that must not have moved, with the values they had.
+    reads, ``versions`` the version counters that must not have moved, with the values they had: first those that eager
+    execution checks, then those of inputs that are read again only to differentiate once more.
     """
 
     def __init__(
@@ -141,23 +163,22 @@ class CompiledBackward(Node):
         self.versions = versions
 
     def name(self) -> str:
+        """The name ``grad_fn`` prints."""
         return f"Compiled_{self.site.function}_Backward"
 
     def release(self) -> None:
+        """Let go of everything kept for backward."""
         self.inputs = self.pack = None
         self.saved = self.versions = ()
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
         if self.inputs is None:
-            raise RuntimeError(FREED)
-        for version, expected in self.versions:
-            if version.value != expected:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                    f"a tensor saved by {self.name()} is at version {version.value}; expected version {expected} "
-                    "instead. Hint: clone() the tensor before changing it, or use the out-of-place operation."
-                )
+            raise AutogradError(FREED)
         site = self.site
+        for i, (version, expected) in enumerate(self.versions):
+            if version.value != expected:
+                self.refuse(i, version.value, expected)
         seeds = [_seed(grads[i], site.types[i]) for i in site.seeds]
         if MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
@@ -165,6 +186,25 @@ class CompiledBackward(Node):
         layouts = tuple([g._layout or layout_of(g) for g in seeds])
         program = site.programs.get(layouts) or site.backward.compile(layouts, site.pack)
         return program.run([*self.saved, *seeds], self.pack)
+
+    def refuse(self, number: int, found: int, expected: int) -> None:
+        """A tensor that this pass reads was changed in place since."""
+        checked = self.site.checked
+        if number >= len(checked):
+            if MODES.grad:
+                raise AutogradError(
+                    "an input of compiled code was modified by an inplace operation; differentiating its gradient again "
+                    f"(create_graph=True) reads it once more (saved by {self.name()}).",
+                    "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
+                )
+            return
+        kind = checked[number]
+        raise AutogradError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: [{kind.dtype.tensor_name} {list(kind.shape)}] is at version {found}; expected version "
+            f"{expected} instead (saved by {self.name()}).",
+            "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
+        )
 
 
 def _seed(gradient: Tensor | None, kind: TensorType) -> Tensor:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .. import config
+from .. import config, dtypes
+from ..errors import describe_line
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
-from ..layout import layout_of
+from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
-from ..runtime.program import KernelFailure, Program
+from ..runtime.program import Program
 from ..tensor import Tensor
-from .backward import CompiledBackward, Site, make_backward
-from .recorder import Recorder, Recording, Signature, recording
+from .backward import Site, make_backward
+from .dump import dump_leaf
+from .outside import pinned_arguments, unrepeatable
+from .recorder import Recorder, Signature, recording
 from .replay import make_holds, make_replay, simple
 from .segments import Runner, compile_tree
-from .signature import Static, flatten, statics_of, unflatten
+from .signature import flatten, leaf_names, statics_of
 from .state import StateGuard, watch
-from .tree import Divergence, Leaf, Segment, computed_outputs, graft, outcome_key, wanted_gradients
+from .tree import Divergence, Leaf, Segment, graft, wanted_gradients
+from .walk import NotReplayable, Refused, Unseen, UnseenSegment, Walk
 
 if TYPE_CHECKING:
     from ..jit import CompiledFunction
@@ -29,37 +32,38 @@ if TYPE_CHECKING:
 log = logging.getLogger("tracejit")
 
 
-class NotReplayable(Exception):
-    """This call has to run in Python; the message says why."""
-
-
 class Entry:
-    """Everything known about one signature."""
+    """Everything known about one signature under one Python state."""
 
-    def __init__(self, owner: CompiledFunction, key: Any, names: list[str], tensors: list[Tensor]) -> None:
+    def __init__(
+        self, owner: CompiledFunction, key: Any, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> None:
         self.owner = owner
         self.key = key
-        self.names = names
+        self.names = leaf_names(owner.function, args, kwargs)
         self.signature = Signature(Builder(owner.name))
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None
+        self.unstable: str | None = None  # the Python state that recording saw change
         self.compiled = False
-        self.structures: dict[Leaf, Any] = {}
-        self.captured: list[tuple[Tensor, Any, bool]] = []
+        self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
+        self.pinned: tuple[tuple[int, Tensor], ...] = ()
         self.replays = 0
-        self.types = [str(t.type) for t in tensors]
+        self.types = [str(layout_of(t)) for t in tensors]
+        self.wants = [t.requires_grad for t in tensors]
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
         self.source = ""
-        self._serve: Callable[[list[Tensor]], Any] = self._walk
+        self._lock = threading.Lock()
+        self._serve: Callable[[list[Tensor]], Any] | None = None
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 
     @property
     def usable(self) -> bool:
         """False when nothing could be recorded and nothing is worth remembering."""
-        return self.guard is not None
+        return self.guard is not None and self.unstable is None
 
     @property
     def open(self) -> bool:
@@ -70,69 +74,117 @@ class Entry:
         """Is the Python state the one this entry was recorded under, are captured tensors as they were?"""
         return False  # replaced by a generated function once something was recorded
 
+    def accepts(self, tensors: list[Tensor]) -> bool:
+        """Are the arguments that the function also knows from outside the recorded ones?"""
+        return all(tensors[i] is t for i, t in self.pinned)
+
+    def difference(self, tensors: list[Tensor]) -> str:
+        """Why this entry does not serve a call."""
+        changed = self.guard.difference() if self.guard is not None else None
+        if changed is not None:
+            return changed
+        for source in self.signature.sources:
+            if source.tensor is not None:
+                before, now = source.value.type, source.tensor.type
+                if before != now:
+                    return f"captured tensor {source.value.name!r}: now {now}, before {before}"
+        if not self.accepts(tensors):
+            return "an argument was a tensor that the function also reads from outside"
+        return "the layout or requires_grad of a captured tensor changed"
+
     # --- recording -----------------------------------------------------------------------------------------------
 
-    def record(self, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+    def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
         function = self.owner.function
-        structure: Any = []
-        statics = statics_of(flatten((args, kwargs), structure))
+        before = flatten((args, kwargs), [])
+        statics = statics_of(before)
         guard = watch(function, statics)
+        pinned = pinned_arguments(guard, tensors)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
-        with recording(recorder):
-            result = function(*args, **kwargs)
+        modes = _modes()
+        count = len(self.signature.sources)
+        try:
+            with recording(recorder):
+                result = function(*args, **kwargs)
+        except BaseException:
+            self.signature.rollback(count)
+            raise
         leaves: list[Any] = []
-        outcome = flatten(result, leaves)
-        changed = guard.difference()
-        if changed is not None:
-            recorder.unsupported(f"it changes Python state: {changed}")
-            guard = watch(function, statics)
-        self.guard = guard
-        if recorder.failure is None:
-            self._add(recorder, leaves, outcome, tensors)
+        structure = flatten(result, leaves)
+        self.history.append(why)
+        self.unstable = guard.difference()
+        if self.unstable is not None:
+            recorder.unsupported(f"it changes Python state: {self.unstable}")
+        if modes != _modes():
+            recorder.unsupported("it changes the gradient mode or the default dtype")
+        after: list[Any] = []
+        if flatten((args, kwargs), after) != before or list(map(id, after)) != list(
+            map(id, tensors)
+        ):
+            recorder.unsupported("it changes its arguments")
+        reason = unrepeatable(result, structure, (args, kwargs), statics, guard)
+        if reason is not None:
+            recorder.unsupported(reason)
+        with self._lock:
+            self._take(recorder, leaves, structure, tensors)
         if recorder.failure is not None:
+            self.signature.rollback(count)
             self.failure = recorder.failure
+        self.guard, self.pinned = guard, pinned
         self._note_captured()
         return result
 
-    def _add(self, recorder: Recorder, leaves: list[Tensor], outcome: Any, tensors: list[Tensor]) -> None:
+    def _take(
+        self, recorder: Recorder, leaves: list[Tensor], structure: Any, tensors: list[Tensor]
+    ) -> None:
+        """Add the recorded path, unless something could not be recorded."""
+        if recorder.failure is None:
+            with recorder.careful("the result"):
+                found = recorder.finish(leaves)
+        if recorder.failure is not None:
+            return
         try:
-            found = recorder.finish(leaves)
-            if recorder.failure is None:
-                leaf = graft(self.root, found, self.signature)
-                self.structures[leaf] = outcome
-                self.compiled = False
+            graft(self.root, found, self.signature, structure)
         except Divergence as divergence:
             recorder.unsupported(str(divergence))
         for source in self.signature.sources:
             if source.kind == "argument":
                 self.strides[source.value] = layout_of(tensors[source.position]).strides
+            elif source.tensor is not None:
+                self.strides[source.value] = layout_of(source.tensor).strides
+        self.compiled = False
 
     def _note_captured(self) -> None:
-        sources = [s for s in self.signature.sources if s.kind == "captured"]
-        self.captured = [(s.tensor, layout_of(s.tensor), s.tensor.requires_grad) for s in sources if s.tensor is not None]
+        found = [
+            s.tensor
+            for s in self.signature.sources
+            if s.kind == "captured" and s.tensor is not None
+        ]
+        self.captured = [(t, layout_of(t), t.requires_grad) for t in found]
         self.holds = make_holds(self)  # type: ignore[method-assign]
-        for source in sources:
-            self.strides[source.value] = layout_of(source.tensor).strides
 
     # --- compiling -----------------------------------------------------------------------------------------------
 
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added)."""
-        grad = self.key[0]
         for segment in self.root.segments():
             leaf = segment.leaf
-            if leaf is not None and leaf.backward is None and grad:
-                leaf.backward = self._backward(leaf) or ()
-                if leaf.backward:
-                    segment.statements.extend(leaf.backward.extra)
+            if leaf is not None and leaf.backward is None:
+                found = self._backward(leaf) if self.key[0] else None
+                if found is not None:
+                    segment.statements.extend(found.extra)
+                leaf.backward = found or ()
+                dump_leaf(self.owner.name, leaf)
         needs = {leaf: self._leaf_needs(leaf) for leaf in self.root.leaves()}
         packable = {leaf: self._packable(leaf) for leaf in self.root.leaves()}
-        compile_tree(self.owner.name, self.root, self.signature, self.strides, needs, packable)
+        root = compile_tree(
+            self.owner.name, self.root, self.signature, self.strides, needs, packable
+        )
         if simple(self):
             self._serve, self.source = make_replay(self)
         else:
-            self._serve, self.source = self._walk, ""
+            self._serve, self.source = Walk(self, root), ""
         self.compiled = True
 
     def _backward(self, leaf: Leaf) -> Any:
@@ -143,13 +195,9 @@ class Entry:
 
     def _wants_gradient(self, value: Value) -> bool:
         source = next(s for s in self.signature.sources if s.value is value)
-        if source.kind == "captured":
-            assert source.tensor is not None
-            return source.tensor.requires_grad
-        if source.kind == "argument":
-            pairs = [k for k in self.key[3:] if isinstance(k, tuple) and len(k) == 2 and isinstance(k[1], bool)]
-            return bool(pairs[source.position][1])
-        return False
+        if source.tensor is not None:
+            return bool(source.tensor.requires_grad)
+        return source.kind == "argument" and self.wants[source.position]
 
     def _leaf_needs(self, leaf: Leaf) -> list[Value]:
         needs = [*leaf.graph.outputs]
@@ -168,106 +216,32 @@ class Entry:
     # --- replaying -----------------------------------------------------------------------------------------------
 
     def replay(self, tensors: list[Tensor]) -> Any:
-        """Run the compiled programs for these argument tensors."""
+        """Run the compiled programs for these argument tensors; :class:`NotReplayable` and :class:`Refused` say why not."""
         if not self.compiled or self.failure is not None:
             self._compile_or_fail()
-        try:
-            return self._serve(tensors)
-        except (KernelFailure, ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as failure:
-            # nothing has been written yet: the eager run raises the error where it belongs
-            raise NotReplayable(f"an operation refused its input ({failure})") from None
-
-    def _walk(self, tensors: list[Tensor]) -> Any:
-        """Follow the tree: run segments, read guards."""
-        environment = self._inputs(tensors)
-        segment = self.root
-        while True:
-            pack = segment.runner.run(environment)
-            if segment.guard is None:
-                break
-            segment.calls += 1
-            segment = self._next(segment, environment)
-        assert segment.leaf is not None
-        return self._finish(segment, segment.leaf, environment, pack)
+        assert self._serve is not None
+        return self._serve(tensors)
 
     def _compile_or_fail(self) -> None:
-        with self.owner._lock:
-            if self.compiled or self.failure is not None:
-                return
-            try:
-                self.compile()
-            except Exception as error:
-                log.debug("compilation failed", exc_info=True)
-                self.failure = f"a kernel could not be compiled ({type(error).__name__}: {error})"
-                self.owner.compile_failed(self.failure)
+        with self._lock:
+            if not self.compiled and self.failure is None:
+                try:
+                    self.compile()
+                except Exception as error:
+                    log.debug("compilation failed", exc_info=True)
+                    reason = getattr(error, "summary", None) or str(error)
+                    self.failure = (
+                        f"a kernel could not be compiled ({type(error).__name__}: {reason})"
+                    )
+                    self.owner.compile_failed(self.failure)
         if self.failure is not None:
             raise NotReplayable(self.failure)
 
-    def _inputs(self, tensors: list[Tensor]) -> list[Any]:
-        environment: list[Any] = []
-        for source in self.signature.sources:
-            if source.kind == "argument":
-                environment.append(tensors[source.position])
-            elif source.kind == "captured":
-                environment.append(source.tensor)
-            else:
-                environment.append(source.generator.rebase())
-        return environment
-
-    def _next(self, segment: Segment, environment: list[Any]) -> Segment:
-        value = environment[segment.runner.guard_position].array.item()
-        child = segment.children.get(outcome_key(value))
-        if child is None:
-            reason = "" if self.open else f"more than {config.max_paths} recorded paths"
-            raise NotReplayable(reason or "an unseen branch")
-        return child
-
-    def _finish(self, segment: Segment, leaf: Leaf, environment: list[Any], pack: Any) -> Any:
-        self.replays += 1
-        leaf.calls += 1
-        found = leaf.recording
-        positions = segment.runner.positions
-        for generator_value, count in found.random_calls.items():
-            source = next(s for s in self.signature.sources if s.value is generator_value)
-            source.generator.skip(count)
-        if leaf.backward and MODES.grad:
-            self._attach(leaf, segment.runner, environment, pack)
-        for target, new in found.writes:
-            destination = environment[positions[target]]
-            np.copyto(destination.array, environment[positions[new]].array)
-            destination._version.value += 1
-        outputs = [self._output(r, environment[positions[r.value]]) for r in found.outputs]
-        structure = self.structures[leaf]
-        return outputs[0] if structure is None else unflatten(structure, iter(outputs))
-
-    def _output(self, recipe: Any, tensor: Tensor) -> Tensor:
-        for op, attributes in recipe.steps:
-            tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
-        return tensor
-
-    def _attach(self, leaf: Leaf, runner: Runner, environment: list[Any], pack: Any) -> None:
-        """Make the call one node of the autograd graph."""
-        backward, positions = leaf.backward, runner.positions
-        shown = computed_outputs(leaf.recording)
-        outputs = [environment[positions[v]] for v in shown]
-        count = len(self.signature.sources)
-        saved = [
-            _saved(environment[positions[v]], positions[v] >= count)
-            for v in backward.saved
-            if v not in runner.pack
-        ]
-        checked = [environment[positions[v]] for v in (*backward.checked_inputs, *backward.checked_outputs)]
-        versions = [(t._version, t._version.value) for t in checked]
-        inputs = environment[: len(leaf.graph.inputs)]
-        edges = [inputs[i]._edge() for i in backward.gradient.wrt]
-        site = self.site(leaf, runner)
-        node = CompiledBackward(site, edges, inputs, saved, pack, versions)
-        for number in leaf.wanted:
-            tensor = outputs[number]
-            tensor._requires_grad = True
-            tensor._grad_fn = node
-            if number:
-                tensor._output_nr = number
+    def unseen(self, branch: Unseen) -> str:
+        """A branch that was not recorded, in words."""
+        guard = branch.runner.segment.guard if isinstance(branch, UnseenSegment) else None
+        where = describe_line(*guard.line) if guard is not None and guard.line else ""
+        return f"an unseen branch at {where}" if where else "an unseen branch"
 
     def site(self, leaf: Leaf, runner: Runner) -> Site:
         """What the backward nodes of a path share."""
@@ -278,8 +252,9 @@ class Entry:
                 backward,
                 runner.pack,
                 backward.programs_for(runner.pack),
-                tuple(v.type for v in computed_outputs(leaf.recording)),
+                tuple(v.type for v in leaf.shown),
                 backward.gradient.seeds,
+                tuple(v.type for v in (*backward.checked_inputs, *backward.checked_outputs)),
             )
         found: Site = leaf.site
         return found
@@ -309,9 +284,9 @@ class Entry:
                 yield leaf.backward.graph
 
 
-def _saved(tensor: Tensor, computed: bool) -> Tensor:
-    """A saved value must not hold the output whose history holds it."""
-    return tensor._alias() if computed else tensor
+def _modes() -> tuple[Any, ...]:
+    """The thread's modes that code can change."""
+    return MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()
 
 
-__all__ = ["Entry", "NotReplayable", "Recording", "Static"]
+__all__ = ["Entry", "NotReplayable", "Refused", "Unseen"]

@@ -157,7 +157,9 @@ class Recorder:
         if value is None:
             value = self.adopt(tensor, self.signature.capture(tensor))
             if self.overlaps_written(tensor):
-                self.unsupported("a captured tensor shares memory with one that was changed in place")
+                self.unsupported(
+                    "a captured tensor shares memory with one that was changed in place"
+                )
         for op, attributes in steps:
             value = self.emit(op, (value,), attributes)
         return value
@@ -171,7 +173,11 @@ class Recorder:
         return tensor, steps
 
     def emit(
-        self, op: Op, operands: Sequence[Value | Scalar], attributes: dict[str, Any], tracked: bool = False
+        self,
+        op: Op,
+        operands: Sequence[Value | Scalar],
+        attributes: dict[str, Any],
+        tracked: bool = False,
     ) -> Value:
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
         occurrence = 0
@@ -185,16 +191,20 @@ class Recorder:
 
     # --- what the dispatcher reports -----------------------------------------------------------------------------
 
-    def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor) -> None:
+    def record(
+        self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
+    ) -> None:
         """An op ran."""
         if self.failure is not None:
             return
         try:
             self._record(op, operands, attributes, out)
-        except Exception as error:  # recording must never break the eager run it listens to
+        except Exception as error:
             self.unsupported(f"{op.name} could not be recorded ({type(error).__name__}: {error})")
 
-    def _record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor) -> None:
+    def _record(
+        self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
+    ) -> None:
         if getattr(op, "dynamic", False):
             self.unsupported(f"{op.name}: the size of its result depends on values")
             return
@@ -209,7 +219,12 @@ class Recorder:
         values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
         value = self.emit(op, values, attributes, out._requires_grad)
         tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
-        if tracked and not out._requires_grad and value.type.dtype.is_floating_point and op.differentiable:
+        if (
+            tracked
+            and not out._requires_grad
+            and value.type.dtype.is_floating_point
+            and op.differentiable
+        ):
             value = self.emit(elementwise.detach_copy, (value,), {})
         if len(self.path) > MAX_STATEMENTS:
             self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
@@ -254,16 +269,21 @@ class Recorder:
     def write_outside(self, tensor: Tensor, new: Tensor) -> None:
         """A tensor from outside changes: the compiled call must write it back."""
         if new._requires_grad or (self.grad and tensor.requires_grad):
-            self.unsupported("an in-place change of a tensor from outside that takes part in autograd")
+            self.unsupported(
+                "an in-place change of a tensor from outside that takes part in autograd"
+            )
         for other, _ in self.external.values():
             if other is not tensor and np.may_share_memory(other.array, tensor.array):
-                self.unsupported("an in-place change of a tensor that shares memory with another input")
+                self.unsupported(
+                    "an in-place change of a tensor that shares memory with another input"
+                )
         self.written[id(tensor)] = tensor
 
     def overlaps_written(self, tensor: Tensor) -> bool:
         """Does a newly captured tensor share memory with one already changed?"""
         return any(
-            other is not tensor and np.may_share_memory(other.array, tensor.array) for other in self.written.values()
+            other is not tensor and np.may_share_memory(other.array, tensor.array)
+            for other in self.written.values()
         )
 
     def detach(self, source: Tensor, result: Tensor) -> None:
@@ -282,7 +302,10 @@ class Recorder:
         condition = self.value_of(tensor)
         if isinstance(value, bool) and condition.type.dtype.category != "bool":
             condition = self.emit(elementwise.ne, (condition, 0), {})
-        key = (condition, (type(value).__name__, value.hex() if isinstance(value, float) else value))
+        key = (
+            condition,
+            (type(value).__name__, value.hex() if isinstance(value, float) else value),
+        )
         if key not in self.guards:
             self.guards[key] = None
             self.path[Guard(condition, value, _user_line())] = None
@@ -299,7 +322,7 @@ class Recorder:
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
         found = self.keys.get(id(generator))
-        state = generator.rebase().tolist()
+        state = generator.rebase().array.tolist()
         if found is None:
             key = generator.rebase()
             value = self.adopt(key, self.signature.random_key(generator, key))
@@ -326,7 +349,7 @@ class Recorder:
         """Recording must never break the eager run it listens to."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             self.unsupported(f"{what} could not be recorded ({type(error).__name__}: {error})")
 
     # --- the result ----------------------------------------------------------------------------------------------
@@ -360,7 +383,9 @@ class Recorder:
         copies = 0
         while shown.setdefault(value, tensor) is not tensor:
             copies += 1
-            value = self.builder.emit(elementwise.clone, (self.roots[id(tensor)],), {}, None, copies)
+            value = self.builder.emit(
+                elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
+            )
             self.path.setdefault(value)
         return OutputRecipe("computed", value, steps, tensor.requires_grad, number)
 

@@ -7,6 +7,7 @@ outputs it makes, what the backward node keeps. The text can be read with ``f.so
 from __future__ import annotations
 
 import linecache
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,26 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
 from .backward import CompiledBackward
+from .segments import wrap_result
 from .signature import unflatten
-from .tree import Leaf, computed_outputs
+from .tree import Leaf
+from .walk import FAILURES, Refused, show
 
 if TYPE_CHECKING:
     from .entry import Entry
 
 
-def generate(name: str, lines: Sequence[str], names: dict[str, Any], entry_point: str) -> tuple[Any, str]:
+def generate(
+    name: str, lines: Sequence[str], names: dict[str, Any], entry_point: str
+) -> tuple[Any, str]:
     """Compile generated lines; returns the function and its text."""
     text = "\n".join(lines) + "\n"
     filename = f"<tracejit {entry_point} {name} {id(names):#x}>"
     exec(compile(text, filename, "exec"), names)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    return names[entry_point], text
+    function = names.pop(entry_point)  # it would be part of a cycle with its own globals
+    weakref.finalize(function, linecache.cache.pop, filename, None)
+    return function, text
 
 
 def make_holds(entry: Entry) -> Callable[[], bool]:
@@ -69,12 +76,14 @@ class _ReplayWriter:
         self.names: dict[str, Any] = {
             "run": self.runner.program.run,
             "make": Tensor._of_block,
-            "wrap": Tensor._wrap,
             "leaf": leaf,
             "entry": entry,
             "CompiledBackward": CompiledBackward,
             "unflatten": unflatten,
-            "output": entry._output,
+            "show": show,
+            "wrap_result": wrap_result,
+            "Refused": Refused,
+            "failures": FAILURES,
         }
         self.by_value: dict[Value, str] = {}
 
@@ -82,10 +91,10 @@ class _ReplayWriter:
         self.lines.append("    " + line)
 
     def write(self) -> tuple[Callable[[list[Tensor]], Any], str]:
-        self.add("entry.replays += 1")
-        self.add("leaf.calls += 1")
         self.sources()
         self.run()
+        self.add("entry.replays += 1")
+        self.add("leaf.calls += 1")
         if self.leaf.backward and self.entry.key[0]:
             self.attach()
         self.results()
@@ -106,12 +115,20 @@ class _ReplayWriter:
         blocks = [f"b{i}" for i in range(len(kinds))] + (["pack"] if self.runner.pack else [])
         arguments = ", ".join(f"t{i}" for i in self.runner.reads)
         target = f"{', '.join(blocks)}{',' if len(blocks) == 1 else ''} = " if blocks else ""
-        self.add(f"{target}run({arguments})")
+        self.add("try:")
+        self.add(f"    {target}run({arguments})")
+        self.add("except failures as failure:")
+        self.add("    raise Refused(str(failure)) from None")
         count = len(self.entry.signature.sources)
         names = {position: value for value, position in self.runner.positions.items()}
-        for i, (kind, layout, block) in enumerate(kinds):
+        for i, (kind, layout, how) in enumerate(kinds):
             self.names[f"k{i}"], self.names[f"l{i}"] = kind, layout
-            self.add(f"o{i} = make(b{i}, k{i}, l{i})" if block else f"o{i} = wrap(b{i})")
+            block = how == "block"
+            self.add(
+                f"o{i} = make(b{i}, k{i}, l{i})"
+                if block
+                else f"o{i} = wrap_result(b{i}, k{i}, {how!r})"
+            )
             self.by_value[names[count + i]] = f"o{i}"
 
     def attach(self) -> None:
@@ -119,9 +136,12 @@ class _ReplayWriter:
         backward = self.leaf.backward
         self.names["site"] = self.entry.site(self.leaf, self.runner)
         inputs = [self.by_value[v] for v in self.leaf.graph.inputs]
-        edges = [self.edge(backward.gradient.wrt[i], inputs) for i in range(len(backward.gradient.wrt))]
+        edges = [
+            self.edge(backward.gradient.wrt[i], inputs) for i in range(len(backward.gradient.wrt))
+        ]
         saved = [self.saved(v) for v in backward.saved if v not in self.runner.pack]
-        checked = [self.by_value[v] for v in (*backward.checked_inputs, *backward.checked_outputs)]
+        watched = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
+        checked = [self.by_value[v] for v in watched]
         versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
@@ -130,7 +150,7 @@ class _ReplayWriter:
             f"node = CompiledBackward(site, {_tuple(edges)}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
             f"{_tuple(versions)})"
         )
-        shown = computed_outputs(self.leaf.recording)
+        shown = self.leaf.shown
         for number in self.leaf.wanted:
             name = self.by_value[shown[number]]
             self.add(f"{name}._requires_grad = True")
@@ -156,14 +176,17 @@ class _ReplayWriter:
 
     def results(self) -> None:
         """Return the outputs in the structure the function returned."""
-        outputs = []
+        made: dict[int, str] = {}
         for i, recipe in enumerate(self.leaf.recording.outputs):
-            name = self.by_value[recipe.value]
+            if recipe.number in made:
+                continue
+            made[recipe.number] = self.by_value[recipe.value]
             if recipe.steps:
                 self.names[f"r{i}"] = recipe
-                name = f"output(r{i}, {name})"
-            outputs.append(name)
-        structure = self.entry.structures[self.leaf]
+                self.add(f"y{i} = show(r{i}, {made[recipe.number]})")
+                made[recipe.number] = f"y{i}"
+        outputs = [made[recipe.number] for recipe in self.leaf.recording.outputs]
+        structure = self.leaf.structure
         if structure is None:
             self.add(f"return {outputs[0]}")
             return

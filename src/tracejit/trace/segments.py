@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, contiguous_layout
 from ..passes.pipeline import run_passes
 from ..runtime.plan import Plan, make_plan
 from ..runtime.program import Program
 from ..tensor import Tensor
-from ..types import Shape
+from ..types import Shape, TensorType
+from .dump import dump_program
 from .recorder import Signature
 from .tree import Leaf, Segment, needed_after
 
@@ -33,6 +36,8 @@ class Runner:
     guard_position: int
     positions: dict[Value, int]
     pack: dict[Value, int]
+    segment: Segment
+    children: dict[Any, Runner]
 
     def run(self, environment: Environment) -> Any:
         """Compute the segment's values, add them to the environment, and return the pack."""
@@ -46,17 +51,30 @@ class Results:
 
     def __init__(self, plan: Plan, layouts: Sequence[MemoryLayout]) -> None:
         shown = [slot for slot in plan.output_slots if slot.kind != "pack"]
-        self.kinds = [
-            (layout.type, layout, slot.kind == "output") for layout, slot in zip(layouts, shown, strict=True)
-        ]
+        seen: set[tuple[str, int]] = set()
+        self.kinds: list[tuple[TensorType, MemoryLayout, str]] = []
+        for layout, slot in zip(layouts, shown, strict=True):
+            place = (slot.kind, slot.index)
+            kind = "copy" if place in seen else "block" if slot.kind == "output" else "array"
+            seen.add(place)
+            self.kinds.append((layout.type, layout, kind))
 
     def wrap(self, results: Sequence[Any]) -> list[Tensor]:
         """A tensor per result, the pack left out."""
         make = Tensor._of_block
         return [
-            make(result, kind, layout) if block else Tensor._wrap(result)
-            for result, (kind, layout, block) in zip(results, self.kinds, strict=False)
+            make(result, kind, layout) if how == "block" else wrap_result(result, kind, how)
+            for result, (kind, layout, how) in zip(results, self.kinds, strict=False)
         ]
+
+
+def wrap_result(result: Any, kind: TensorType, how: str) -> Tensor:
+    """A tensor on an array, or (equal outputs were computed once) on a copy of one or of a block."""
+    if how == "array":
+        return Tensor._wrap(result)
+    if isinstance(result, np.ndarray):
+        return Tensor._wrap(result.copy())
+    return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, buffer=result.array).copy())
 
 
 def compile_graph(
@@ -84,7 +102,9 @@ def compile_graph(
         [i for i, v in enumerate(outputs) if v in pack],
         {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
     )
-    return graph, Program(plan), [old for old, _ in kept if old not in offsets]
+    program = Program(plan)
+    dump_program(name, program)
+    return graph, program, [old for old, _ in kept if old not in offsets]
 
 
 def with_inputs(
@@ -130,13 +150,16 @@ def compile_tree(
     input_strides: dict[Value, Shape],
     leaf_needs: dict[Leaf, Sequence[Value]],
     packable: dict[Leaf, set[Value]],
-) -> None:
-    """Give every segment of the tree a runner; nothing is assigned unless all could be compiled."""
+) -> Runner:
+    """Give every segment of the tree a runner and return the root's; nothing is assigned unless all are made."""
     base = {source.value: i for i, source in enumerate(signature.sources)}
-    made: list[tuple[Segment, Runner | None]] = []
-    stack: list[tuple[Segment, dict[Value, int], int, int]] = [(root, base, len(base), 0)]
+    made: list[Runner] = []
+    siblings: dict[Any, Runner] = {}
+    stack: list[tuple[Segment, dict[Value, int], int, int, dict[Any, Runner], Any]] = [
+        (root, base, len(base), 0, siblings, None)
+    ]
     while stack:
-        segment, positions, count, number = stack.pop()
+        segment, positions, count, number, family, key = stack.pop()
         runner, after, total = _compile_segment(
             f"{name}_{number}" if number else name,
             segment,
@@ -146,11 +169,13 @@ def compile_tree(
             leaf_needs,
             packable.get(segment.leaf, set()) if segment.leaf else set(),
         )
-        made.append((segment, runner))
-        for i, child in enumerate(segment.children.values()):
-            stack.append((child, after, total, 2 * number + i + 1))
-    for segment, runner in made:
-        segment.runner = runner
+        made.append(runner)
+        family[key] = runner
+        for i, (outcome, child) in enumerate(segment.children.items()):
+            stack.append((child, after, total, 2 * number + i + 1, runner.children, outcome))
+    for runner in made:
+        runner.segment.runner = runner
+    return siblings[None]
 
 
 def _compile_segment(
@@ -167,11 +192,14 @@ def _compile_segment(
     inputs = _leaves_of(outputs, positions)
 
     def strides(value: Value) -> Shape:
-        return input_strides.get(value) or value.type.contiguous_strides()
+        found = input_strides.get(value)
+        return value.type.contiguous_strides() if found is None else found
 
-    graph, program, kept = compile_graph(
-        name, inputs, segment.statements, outputs, strides, packable
-    )
+    asked = (inputs, outputs, packable, len(segment.statements))
+    if segment.built is None or segment.built[0] != asked:
+        made = compile_graph(name, inputs, segment.statements, outputs, strides, packable)
+        segment.built = (asked, made)
+    graph, program, kept = segment.built[1]
     slots = program.plan.output_slots
     pack = {v: slot.offset for v, slot in zip(outputs, slots, strict=True) if slot.kind == "pack"}
     outputs = [v for v in outputs if v not in pack]
@@ -184,6 +212,8 @@ def _compile_segment(
         -1 if segment.guard is None else after[segment.guard.value],
         after,
         pack,
+        segment,
+        {},
     )
     return runner, after, count + len(outputs)
 

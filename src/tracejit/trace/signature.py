@@ -7,40 +7,51 @@ inputs, all others are part of the key.
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..device import device
 from ..layout import layout_of
 from ..tensor import Tensor
+from .state_values import describe, token
 
-_SIMPLE = (int, float, str, bool, type(None), bytes, complex)
-_TENSOR = object()
+_MAPPINGS = (dict, OrderedDict)
 
 
 class Static:
     """A non-tensor leaf in a key: compared by type and value, or by identity when it is an object."""
 
-    __slots__ = ("hash", "identity", "value")
+    __slots__ = ("hash", "identity", "token", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self.identity = not isinstance(value, _SIMPLE)
-        self.hash = id(value) if self.identity else hash((type(value), _bits(value)))
+        self.token = (device, value) if type(value) is device else token(value)
+        self.identity = self.token[0] is None
+        self.hash = hash(self.token)
 
     def __hash__(self) -> int:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Static) or self.identity != other.identity:
-            return False
-        if self.identity:
-            return self.value is other.value
-        return type(self.value) is type(other.value) and _bits(self.value) == _bits(other.value)
+        return isinstance(other, Static) and bool(self.token == other.token)
+
+    def __repr__(self) -> str:
+        return describe(self.value)
 
 
-def _bits(value: Any) -> Any:
-    """Floats by bits: nan equals nan, 0.0 differs from -0.0."""
-    return value.hex() if isinstance(value, float) else value
+def fields_of(value: Any) -> tuple[str, ...] | None:
+    """The fields of a dataclass instance that is nothing but its fields, else None."""
+    if (
+        isinstance(value, type)
+        or not dataclasses.is_dataclass(value)
+        or hasattr(value, "_parameters")
+    ):
+        return None
+    names = tuple(f.name for f in dataclasses.fields(value))
+    known = all(hasattr(value, name) for name in names)
+    return names if known and set(getattr(value, "__dict__", ())) <= set(names) else None
 
 
 def flatten(value: Any, leaves: list[Any]) -> Any:
@@ -50,15 +61,35 @@ def flatten(value: Any, leaves: list[Any]) -> Any:
         leaves.append(value)
         return None
     if kind is tuple or kind is list:
-        return (kind, tuple(flatten(v, leaves) for v in value))
+        return (kind, tuple([flatten(v, leaves) for v in value]))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return (kind, tuple(flatten(v, leaves) for v in value))
-    if kind is dict:
-        return (dict, tuple((Static(k), flatten(v, leaves)) for k, v in value.items()))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = tuple(f.name for f in dataclasses.fields(value))
-        return (kind, tuple((n, flatten(getattr(value, n), leaves)) for n in names))
+        return (kind, tuple([flatten(v, leaves) for v in value]))
+    if kind in _MAPPINGS:
+        return (kind, tuple([(Static(k), flatten(v, leaves)) for k, v in value.items()]))
+    names = fields_of(value)
+    if names is not None:
+        return (kind, tuple([(n, flatten(getattr(value, n), leaves)) for n in names]))
     return Static(value)
+
+
+def containers(value: Any, found: list[Any]) -> list[Any]:
+    """Every list, dict and dataclass instance that :func:`flatten` takes apart, each as often as it occurs."""
+    kind = type(value)
+    children: Any = ()
+    if kind in _MAPPINGS:
+        children = value.values()
+    elif isinstance(value, tuple) or kind is list:
+        children = value
+    elif not isinstance(value, Tensor):
+        names = fields_of(value)
+        if names is None:
+            return found
+        children = [getattr(value, n) for n in names]
+    if not isinstance(value, (tuple, Tensor)):
+        found.append(value)
+    for child in children:
+        containers(child, found)
+    return found
 
 
 def unflatten(structure: Any, leaves: Any) -> Any:
@@ -68,8 +99,8 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     if isinstance(structure, Static):
         return structure.value
     kind, children = structure
-    if kind is dict:
-        return {key.value: unflatten(child, leaves) for key, child in children}
+    if kind in _MAPPINGS:
+        return kind((key.value, unflatten(child, leaves)) for key, child in children)
     if kind in (tuple, list):
         return kind(unflatten(child, leaves) for child in children)
     if issubclass(kind, tuple):
@@ -81,50 +112,59 @@ def unflatten(structure: Any, leaves: Any) -> Any:
 
 
 def statics_of(structure: Any) -> list[Any]:
-    """The non-tensor leaves that are objects."""
+    """What Python state can hang on among the non-tensor parts: objects, and the classes of dataclasses and the like."""
     if structure is None:
         return []
     if isinstance(structure, Static):
         return [structure.value] if structure.identity else []
     kind, children = structure
-    if kind in (tuple, list) or (isinstance(kind, type) and issubclass(kind, tuple)):
-        return [s for child in children for s in statics_of(child)]
-    return [s for _, child in children for s in statics_of(child)]
+    pairs = kind in _MAPPINGS or not issubclass(kind, (tuple, list))
+    found = [s for child in children for s in statics_of(child[1] if pairs else child)]
+    return found if kind in (tuple, list, *_MAPPINGS) else [kind, *found]
 
 
-def tensor_key(tensor: Tensor) -> tuple[Any, bool]:
-    """Layout and whether gradients are wanted."""
-    return (tensor._layout or layout_of(tensor)), tensor.requires_grad
+def tensor_key(tensor: Tensor) -> tuple[Any, bool, bool]:
+    """Layout, whether gradients are wanted, and whether it is an inference tensor."""
+    return (tensor._layout or layout_of(tensor)), tensor.requires_grad, tensor._inference
 
 
 def leaf_names(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[str]:
-    """A readable name for every tensor leaf, after the parameters of ``function``."""
-    import inspect
-
-    try:
-        bound = inspect.signature(function).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        bound = {f"arg{i}": a for i, a in enumerate(args)} | dict(kwargs)
+    """A readable name for every tensor leaf in the order of :func:`flatten`, after the parameters of ``function``."""
+    given = _parameter_names(function, len(args))
     names: list[str] = []
-    for name, value in bound.items():
+    for name, value in (*zip(given, args, strict=True), *kwargs.items()):
         _name_leaves(value, name, names)
     return _unique(names)
+
+
+def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Names for ``count`` positional arguments."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return [f"arg{i}" for i in range(count)]
+    named = [p.name for p in parameters if p.kind in kinds][:count]
+    rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "arg")
+    return named + [f"{rest}{i}" for i in range(count - len(named))]
 
 
 def _name_leaves(value: Any, name: str, names: list[str]) -> None:
     if isinstance(value, Tensor):
         names.append(name)
-    elif isinstance(value, (tuple, list)):
+    elif type(value) in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         for i, v in enumerate(value):
             _name_leaves(v, f"{name}_{i}", names)
-    elif isinstance(value, dict):
+    elif type(value) in _MAPPINGS:
         for k, v in value.items():
-            _name_leaves(v, f"{name}_{k}" if str(k).isidentifier() else f"{name}_{len(names)}", names)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for f in dataclasses.fields(value):
-            _name_leaves(getattr(value, f.name), f"{name}_{f.name}", names)
+            _name_leaves(
+                v, f"{name}_{k}" if str(k).isidentifier() else f"{name}_{len(names)}", names
+            )
+    else:
+        for key in fields_of(value) or ():
+            _name_leaves(getattr(value, key), f"{name}_{key}", names)
 
 
 def _unique(names: list[str]) -> list[str]:

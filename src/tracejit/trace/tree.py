@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..ir.graph import Graph, Guard, Value
@@ -26,11 +27,17 @@ class Leaf:
 
     recording: Recording
     graph: Graph
+    structure: Any = None
     backward: Any = None
     site: Any = None
     calls: int = 0
 
-    @property
+    @cached_property
+    def shown(self) -> list[Value]:
+        """The distinct values that outputs show."""
+        return computed_outputs(self.recording)
+
+    @cached_property
     def wanted(self) -> list[int]:
         """Numbers of the computed outputs that take part in autograd."""
         return [i for i, w in enumerate(wanted_gradients(self.recording)) if w]
@@ -46,6 +53,7 @@ class Segment:
     leaf: Leaf | None = None
     calls: int = 0
     runner: Any = None
+    built: Any = None  # what the last compilation was made for, and its result
 
     def leaves(self) -> list[Leaf]:
         """Every leaf below, in order of recording."""
@@ -68,10 +76,20 @@ class Segment:
 
 def outcome_key(value: Scalar) -> Any:
     """A guard's outcome as a dictionary key; floats by bits."""
-    return (type(value).__name__, value.hex()) if isinstance(value, float) else (type(value).__name__, value)
+    return (
+        (type(value).__name__, value.hex())
+        if isinstance(value, float)
+        else (type(value).__name__, value)
+    )
 
 
-def graft(root: Segment, recording: Recording, signature: Signature) -> Leaf:
+def outcome_of(array: Any) -> Any:
+    """The key of the branch that a one-element array takes."""
+    value = array.item()
+    return outcome_key(value if type(value) in (bool, int, float) else float(value))
+
+
+def graft(root: Segment, recording: Recording, signature: Signature, structure: Any) -> Leaf:
     """Add a recorded path to the tree; raises :class:`Divergence` when it contradicts what is there."""
     segment = root
     fresh = not root.statements and root.guard is None and root.leaf is None
@@ -89,11 +107,24 @@ def graft(root: Segment, recording: Recording, signature: Signature) -> Leaf:
         if child is None:
             child = segment.children[outcome_key(statement.expected)] = Segment()
         segment, pending = child, []
-    if not fresh:
+    if fresh:
+        segment.statements = pending
+        segment.leaf = Leaf(recording, path_graph(recording, signature), structure)
+    elif segment.leaf is None or not _same_end(segment.leaf, recording, structure):
         raise Divergence("a run took a known path to its end and did something else")
-    segment.statements = pending
-    segment.leaf = Leaf(recording, path_graph(recording, signature))
     return segment.leaf
+
+
+def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
+    """Does a run end as the recorded one did (another thread may have recorded it first)?"""
+    known = leaf.recording
+    outputs = [(r.kind, r.value, len(r.steps), r.requires_grad) for r in recording.outputs]
+    return (
+        bool(structure == leaf.structure)
+        and outputs == [(r.kind, r.value, len(r.steps), r.requires_grad) for r in known.outputs]
+        and recording.writes == known.writes
+        and recording.random_calls == known.random_calls
+    )
 
 
 def path_graph(recording: Recording, signature: Signature) -> Graph:

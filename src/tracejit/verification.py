@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import VerificationError
-from ..tensor import Tensor
-from ..trace.signature import flatten
+from .errors import VerificationError
+from .tensor import Tensor
+from .trace.signature import flatten
 
 #: Relative and absolute tolerance by dtype: what fused transcendental functions and re-ordered sums may differ by.
 TOLERANCES = {"f64": (1e-9, 1e-11), "f32": (1e-4, 1e-5), "f16": (1e-2, 1e-3), "bf16": (3e-2, 1e-2)}
@@ -16,7 +16,7 @@ TOLERANCES = {"f64": (1e-9, 1e-11), "f32": (1e-4, 1e-5), "f16": (1e-2, 1e-3), "b
 
 def check_against_eager(function: Any, result: Any, args: Any, kwargs: Any) -> None:
     """Raise :class:`VerificationError` naming the first value in which ``result`` differs from an eager run."""
-    from .. import random
+    from . import random
 
     state = random.default_generator.get_state()
     try:
@@ -27,7 +27,9 @@ def check_against_eager(function: Any, result: Any, args: Any, kwargs: Any) -> N
     ours: list[Any] = []
     theirs: list[Any] = []
     if flatten(result, ours) != flatten(expected, theirs):
-        raise VerificationError(f"{function.name}: compiled and eager results have different structure")
+        raise VerificationError(
+            f"{function.name}: compiled and eager results have different structure"
+        )
     for position, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         _compare(function.name, position, a, b)
 

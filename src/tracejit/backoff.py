@@ -1,0 +1,39 @@
+"""Patience with what cannot be recorded: try a few times, then ever more rarely."""
+
+from __future__ import annotations
+
+LONGEST = 1024
+
+
+class Backoff:
+    """Counts failures; after ``patience`` of them, attempts are skipped: 2, 4, 8, ... up to 1024 in a row.
+
+    >>> backoff = Backoff(1)
+    >>> backoff.note("why"), backoff.wait(), backoff.note("why"), [backoff.wait() for _ in range(3)]
+    (None, False, None, [True, True, False])
+    """
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.failures = 0
+        self.reason = ""
+        self._skip = 0
+
+    @property
+    def hopeless(self) -> bool:
+        """True once attempts are skipped."""
+        return self.failures > self.patience
+
+    def note(self, reason: str) -> None:
+        """One more failure."""
+        self.failures += 1
+        self.reason = reason
+        if self.hopeless:
+            self._skip = min(2 ** (self.failures - self.patience), LONGEST)
+
+    def wait(self) -> bool:
+        """Should this attempt be skipped?"""
+        if self._skip == 0:
+            return False
+        self._skip -= 1
+        return True

@@ -1,0 +1,72 @@
+"""What a recorded run can have reached besides its tensors: which outputs it may hand out again, which arguments it knew.
+
+Replaying makes new lists, dicts and dataclass instances and hands out recorded objects as they are. Both are right only
+for containers made inside the run and objects made outside of it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from types import BuiltinFunctionType, ModuleType
+from typing import Any
+
+from ..dtypes import DType
+from ..tensor import Tensor
+from .signature import Static, containers
+from .state import StateGuard
+
+_LASTING = (type, ModuleType, BuiltinFunctionType, enum.Enum, DType)
+
+
+def known_objects(guard: StateGuard) -> Iterator[Any]:
+    """Every object that the guarded code can read."""
+    for check in guard.checks:
+        yield check.holder
+        yield getattr(check, "expected", None)
+        for snapshot in getattr(check, "snapshots", ()):
+            yield snapshot.module
+            for _, value in snapshot.members.values():
+                yield value
+
+
+def pinned_arguments(
+    guard: StateGuard, tensors: Sequence[Tensor]
+) -> tuple[tuple[int, Tensor], ...]:
+    """Arguments that the function can also read from outside: the recording is right for these tensors only."""
+    if not tensors:
+        return ()
+    reachable = {id(x) for x in known_objects(guard) if isinstance(x, Tensor)}
+    return tuple((i, t) for i, t in enumerate(tensors) if id(t) in reachable)
+
+
+def unrepeatable(
+    result: Any, structure: Any, arguments: Any, statics: Sequence[Any], guard: StateGuard
+) -> str | None:
+    """Why a result cannot be made again from its structure, or None."""
+    outside = {id(x) for x in known_objects(guard)} | {id(x) for x in statics}
+    before = {id(x) for x in containers(arguments, [])} | outside
+    seen: set[int] = set()
+    for made in containers(result, []):
+        if id(made) in before:
+            return f"it returns a {type(made).__name__} that was there before the call"
+        if id(made) in seen:
+            return f"it returns one {type(made).__name__} twice"
+        seen.add(id(made))
+    for value in _objects(structure):
+        if id(value) not in outside and not isinstance(value, _LASTING):
+            return f"it returns a {type(value).__name__} that was made inside"
+    return None
+
+
+def _objects(structure: Any) -> Iterator[Any]:
+    """The objects among the leaves of a structure."""
+    if isinstance(structure, Static):
+        if structure.identity:
+            yield structure.value
+    elif structure is not None:
+        for child in structure[1]:
+            pair = (
+                isinstance(child, tuple) and len(child) == 2 and isinstance(child[0], (Static, str))
+            )
+            yield from _objects(child[1] if pair else child)

@@ -1,0 +1,74 @@
+"""Why a call was recorded: the difference between its signature and the nearest one known, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..tensor import Tensor
+from .signature import Static
+
+if TYPE_CHECKING:
+    from .entry import Entry
+
+FIXED = ("grad mode", "inference mode", "the default dtype")
+
+
+def why_new(entries: Mapping[Any, list[Entry]], key: Any, tensors: list[Tensor]) -> str:
+    """Why no known entry serves a call with ``key``."""
+    variants = entries.get(key)
+    if variants:
+        return variants[-1].difference(tensors)
+    latest = [found[-1] for found in list(entries.values()) if found]
+    if not latest:
+        return "the first call"
+    nearest = min(reversed(latest), key=lambda entry: sum(1 for _ in differences(entry, key)))
+    return "; ".join(differences(nearest, key)) or "another combination of arguments"
+
+
+def differences(entry: Entry, key: Any) -> Iterator[str]:
+    """What in ``key`` is not as in the key of ``entry``."""
+    known = entry.key
+    for name, now, before in zip(FIXED, key, known, strict=False):
+        if now != before:
+            yield f"{name}: now {now}, before {before}"
+    if key[3] != known[3]:
+        yield _structures(key[3], known[3])
+    if len(key) != len(known):
+        yield (
+            f"now {len(key) - 4} tensors, before {len(known) - 4}"
+            if key[3] == known[3]
+            else "other arguments"
+        )
+        return
+    names = [*entry.names, *([""] * len(key))]
+    for name, now, before in zip(names, key[4:], known[4:], strict=False):
+        if now != before:
+            yield _tensors(name, now, before)
+
+
+def _tensors(name: str, now: Any, before: Any) -> str:
+    if not name:
+        return "the same tensor is passed twice in another place"
+    if now[0] is not before[0]:
+        return f"{name}: now {now[0]}, before {before[0]}"
+    which = "requires_grad" if now[1] != before[1] else "inference tensor"
+    index = 1 if now[1] != before[1] else 2
+    return f"{name}: {which} now {now[index]}, before {before[index]}"
+
+
+def _structures(now: Any, before: Any) -> str:
+    new, old = list(_statics(now)), list(_statics(before))
+    if len(new) == len(old):
+        changed = [(a, b) for a, b in zip(new, old, strict=True) if a != b]
+        if changed:
+            return ", ".join(f"an argument was {b!r} and is {a!r}" for a, b in changed)
+    return "the arguments are nested or named in another way"
+
+
+def _statics(structure: Any) -> Iterator[Static]:
+    if isinstance(structure, Static):
+        yield structure
+    elif isinstance(structure, tuple):
+        for part in structure:
+            yield from _statics(part)

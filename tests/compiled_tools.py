@@ -1,0 +1,121 @@
+"""Comparing compiled with eager calls: several op calls bundled in one function, and results compared closely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import tracejit as tj
+from tracejit.ops.table import Elementwise
+from tracejit.testing.samples import Case
+
+#: Relative error allowed where an op calls a transcendental function or sums in another order.
+CLOSE = {"f64": 1e-12, "f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}
+#: Elementwise ops whose kernels use the operations of eager exactly: results are equal bit for bit.
+EXACT_CALLS = {
+    "select",
+    "convert",
+    "maximum",
+    "minimum",
+    "abs",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "sign",
+    "signbit",
+}
+
+
+def bundle(cases: Sequence[Case]) -> Callable[..., Any]:
+    """One function of all tensor operands of ``cases``, returning a tuple of their results."""
+    space: dict[str, Any] = {}
+    names, lines, count = [], [], 0
+    for number, case in enumerate(cases):
+        arguments = []
+        for operand in case.operands:
+            if isinstance(operand, np.ndarray):
+                arguments.append(f"t{count}")
+                count += 1
+            else:
+                space[f"n{number}"] = operand
+                arguments.append(f"n{number}")
+        attributes = []
+        for name, value in case.attributes.items():
+            space[f"{name}_{number}"] = value
+            attributes.append(f"{name}={name}_{number}")
+        space[f"op_{number}"] = case.op
+        lines.append(f"    r{number} = op_{number}({', '.join([*arguments, *attributes])})")
+        names.append(f"r{number}")
+    header = f"def bundle({', '.join(f't{i}' for i in range(count))}):"
+    text = "\n".join([header, *lines, f"    return ({', '.join(names)},)"]) + "\n"
+    exec(compile(text, "<bundle>", "exec"), space)
+    return space["bundle"]
+
+
+def operands(
+    cases: Sequence[Case], lay: Callable[[Any], Any] = np.copy, grads: bool = False
+) -> list[Any]:
+    """Fresh tensors for a bundle, their arrays laid out by ``lay``."""
+    found = []
+    for case in cases:
+        for position, operand in enumerate(case.operands):
+            if isinstance(operand, np.ndarray):
+                tensor = tj.Tensor._wrap(lay(operand))
+                found.append(tensor.requires_grad_(grads and position in case.differentiable))
+    return found
+
+
+def backward(results: Sequence[Any], seed: int = 0) -> None:
+    """Go backward from every result with fixed random weights."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for tensor in results:
+        weight = tj.from_numpy(np.asarray(rng.standard_normal(tuple(tensor.shape)))).to(tj.float64)
+        if tensor.requires_grad:
+            parts.append((tensor.to(tj.float64) * weight).sum())
+    if parts:
+        tj.stack(parts).sum().backward()
+
+
+def is_exact(case: Case) -> bool:
+    """Does the kernel of this op do exactly what its eager body does?"""
+    import ast
+
+    if not isinstance(case.op, Elementwise):
+        return False
+    tree = ast.parse(case.op.scalar or "f()", mode="eval")
+    called = {
+        n.func.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
+    return called <= EXACT_CALLS
+
+
+def assert_same(eager: Any, compiled: Any, label: str, tolerance: float) -> None:
+    """Type, strides, requires_grad, and values: NaN where NaN, the same zeros' signs, close elsewhere."""
+    assert compiled.type == eager.type, label
+    assert compiled.requires_grad == eager.requires_grad, label
+    assert strides(compiled) == strides(eager), label
+    assert_close(eager.detach().numpy(), compiled.detach().numpy(), label, tolerance)
+
+
+def strides(tensor: Any) -> list[int]:
+    """Strides of the dimensions in which there is somewhere to go."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return [step for extent, step in pairs if extent > 1] if tensor.numel() else []
+
+
+def assert_close(eager: Any, compiled: Any, label: str, tolerance: float) -> None:
+    """Values only."""
+    if eager.dtype.kind in "biu":
+        np.testing.assert_array_equal(compiled, eager, err_msg=label)
+        return
+    a, b = np.asarray(eager, np.float64), np.asarray(compiled, np.float64)
+    finite = np.abs(a[np.isfinite(a)])
+    scale = tolerance * min(float(np.median(finite)) if finite.size else 0.0, 1.0)
+    np.testing.assert_allclose(b, a, rtol=tolerance, atol=scale, err_msg=label)
+    zeros = (a == 0) & (b == 0)
+    assert np.array_equal(np.signbit(a[zeros]), np.signbit(b[zeros])), f"{label}: sign of zero"

@@ -1,0 +1,93 @@
+"""Random programs, eager against compiled, and proof that the comparison sees what it should."""
+
+from __future__ import annotations
+
+import ast
+import collections
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracejit.codegen import scalar
+from tracejit.testing import fuzz
+from tracejit.testing.fuzz_check import Mismatch, build, check, run
+from tracejit.testing.fuzz_programs import Input, Program, Statement
+
+SEEDS = range(150)
+CHUNK = 15
+
+
+def plain(text: str, **options: Any) -> Program:
+    """A one-line program of a vector."""
+    inputs = [Input("x", (40,), "float32", "contiguous", options.get("grad", False), False)]
+    return Program(0, inputs, [Statement((f"y = {text}",), "y", True)], ["y"])
+
+
+@pytest.mark.parametrize("first", SEEDS[::CHUNK])
+def test_random_programs_agree(first: int) -> None:
+    outcomes: collections.Counter[str] = collections.Counter()
+    for seed in range(first, first + CHUNK):
+        outcome, text = fuzz.try_seed(seed)
+        assert outcome != "failed", text
+        outcomes[outcome] += 1
+    assert outcomes[""] >= CHUNK - 4, f"too many programs were not compared: {outcomes}"
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**31), st.integers(1, 8))
+def test_small_programs_agree(seed: int, size: int) -> None:
+    outcome, text = fuzz.try_seed(seed, size)
+    assert outcome != "failed", text
+
+
+def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scalar._SYMBOLS, ast.Add, "-")
+    program = plain("x + 0.25")
+    with pytest.raises(Mismatch, match="call 2 .*output 0"):
+        check(program)
+
+
+def test_a_wrong_gradient_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scalar._SYMBOLS, ast.Mult, "+")
+    with pytest.raises(Mismatch):
+        check(plain("tj.sin(x)", grad=True))
+
+
+def test_a_failure_is_printed_and_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scalar._SYMBOLS, ast.Sub, "+")
+    program = plain("x - 0.25")
+    program.statements.append(Statement(("z = x * 2",), "z", True))
+    program.outputs.append("z")
+    smaller = fuzz.shrink(program)
+    assert smaller.outputs == ["y"]
+    assert len(smaller.statements) == 1
+    text = fuzz.report(smaller, "differs")
+    assert "def program(x):" in text
+    ast.parse(text)
+
+
+def test_programs_are_reproducible() -> None:
+    assert fuzz.generate(7).source() == fuzz.generate(7).source()
+    assert fuzz.generate(7).source() != fuzz.generate(8).source()
+
+
+def test_programs_cover_the_language() -> None:
+    """What the generator is for shows up in its programs."""
+    text = "".join(fuzz.generate(seed).source() for seed in range(120))
+    for part in ("sum(", "keepdim", "reshape", "permute", "expand", "@", "tj.cat", "tj.stack", "tj.where", "add_(", "if ", ".to("):
+        assert part in text, part
+
+
+def test_an_error_of_the_program_is_an_outcome() -> None:
+    program = plain("x.reshape((3, 3))")
+    assert "ShapeError" in run(build(program), program, 0).error
+    assert check(program) == "refused"
+
+
+def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz.main(["--programs", "2", "--seed", "11", "--size", "4"]) == 0
+    assert "2 programs" in capsys.readouterr().out
+    assert fuzz.main(["--show", "11"]) == 0
+    assert "def program(" in capsys.readouterr().out
