@@ -57,7 +57,7 @@ def prepared(backend: Backend, measuring: bool) -> Callable[[Case, int], Call]:
 
 
 def _eager(case: Case, size: int) -> list[np.ndarray]:
-    """Results of the third call, once per session: a training step changes its state."""
+    """Results of the third call, computed once: a training step changes its state."""
     if (case.name, size) not in _expected:
         call = find("tracejit-eager").make(case, size)
         call()

@@ -44,6 +44,14 @@ def test_loops_become_vector_code(source: str, thorough: bool) -> None:
     assert any(wide in line for line in arithmetic)
 
 
+def test_short_kernels_of_elementary_functions_get_thorough_code_generation() -> None:
+    heads = 'x: "f32*", out: "f32*"'
+    exp = kernel(heads, "for i in range(lo, hi):\n    out[i] = exp_f32(x[i])\nreturn 0")
+    for source, same in ((exp, True), (SOFTMAX, True), (ADD, False), (MAXIMUM, False)):
+        quick = codegen.assembly(source, "k")
+        assert (quick == codegen.assembly(source, "k", thorough=True)) is same
+
+
 @x86
 @pytest.mark.parametrize("thorough", [False, True])
 def test_products_and_sums_are_fused_only_where_the_text_says_so(thorough: bool) -> None:

@@ -1,4 +1,4 @@
-"""The fused multiply-add and the scaling by powers of two: rounded once in NumPy, machine code, Numba and substitutes."""
+"""The fused multiply-add and the scaling by powers of two: rounded once, however a kernel is run."""
 
 from __future__ import annotations
 

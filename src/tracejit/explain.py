@@ -1,8 +1,10 @@
-"""``f.explain()``: what was recorded, compiled and run eagerly, and why."""
+"""``f.explain()`` and ``f.code_for(line)``: what was recorded, compiled and run eagerly, and why."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import describe_line
@@ -15,7 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A report on one compiled function; ``str()`` prints it, ``signatures`` holds the same facts as dictionaries."""
+    """A report on one compiled function; ``str()`` prints it, ``signatures`` holds the same facts as dictionaries.
+
+    >>> import tracejit as tj
+    >>> f = tj.compile(lambda x: x + 1)
+    >>> _ = f(tj.ones(3)), f(tj.ones(4))
+    >>> [s["history"] for s in f.explain().signatures]
+    [['the first call'], ['x: now f32[4], before f32[3]']]
+    """
 
     name: str
     stats: Any
@@ -27,7 +36,7 @@ class Explanation:
         """The report on ``function`` as it stands."""
         signatures = [
             _describe(entry, number)
-            for entries in function.entries.values()
+            for entries in list(function.entries.values())
             for number, entry in enumerate(entries)
         ]
         return cls(function.name, function.stats, signatures, list(function.reasons))
@@ -35,30 +44,36 @@ class Explanation:
     def __str__(self) -> str:
         stats = self.stats
         lines = [
-            f"{self.name}: {stats.calls} calls, {stats.compiled_calls} compiled, {stats.eager_calls} eager, "
-            f"{stats.recordings} recorded"
+            f"{self.name}: {stats.calls} calls, {stats.compiled_calls} compiled, "
+            f"{stats.eager_calls} eager, {stats.recordings} recorded"
         ]
         for found in self.signatures:
-            lines.append(f"  signature ({', '.join(found['inputs'])}){found['variant']}")
-            lines.append(
-                f"    {found['paths']} path(s), {found['kernels']} kernel(s), {found['launches']} launch(es) per call, "
-                f"{found['replays']} replays"
-            )
-            if found["captured"]:
-                lines.append(f"    captured: {', '.join(found['captured'])}")
-            lines += [f"    {line}" for line in found["tree"]]
-            lines += [f"    recorded: {reason}" for reason in found["history"]]
-            if found["eager"]:
-                lines.append(f"    runs eagerly: {found['eager']}")
+            lines += _signature_lines(found)
         lines += [f"  ran eagerly: {reason}" for reason in self.reasons]
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
+def _signature_lines(found: dict[str, Any]) -> list[str]:
+    lines = [f"  signature ({', '.join(found['inputs'])}){found['variant']}"]
+    lines += [f"    recorded: {reason}" for reason in found["history"]]
+    if found["eager"]:
+        return [*lines, f"    runs eagerly: {found['eager']}"]
+    lines.append(
+        f"    {found['paths']} path(s), {found['kernels']} kernel(s), {found['launches']} launch(es), "
+        f"{found['replays']} replays"
+    )
+    if found["captured"]:
+        lines.append(f"    captured: {', '.join(found['captured'])}")
+    lines += [f"    not guarded: {limit}" for limit in found["limits"]]
+    return [*lines, *(f"    {line}" for line in found["tree"])]
+
+
 def _describe(entry: Entry, number: int) -> dict[str, Any]:
     programs = list(entry.programs())
     segments = [s for s in entry.root.segments() if s.runner is not None]
+    sources = [s for s in entry.signature.sources if s.kind != "argument"]
     return {
         "inputs": [f"{n}: {t}" for n, t in zip(entry.names, entry.types, strict=True)],
         "variant": f" under Python state {number + 1}" if number else "",
@@ -66,14 +81,11 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "kernels": len({k.keys for p in programs for k in p.plan.kernels}),
         "launches": sum(s.runner.program.plan.launches for s in segments),
         "replays": entry.replays,
-        "captured": [
-            f"{s.value.name}: {s.value.type}"
-            for s in entry.signature.sources
-            if s.kind != "argument"
-        ],
+        "captured": [f"{s.value.name}: {s.value.type}" for s in sources],
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
         "eager": entry.failure,
+        "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }
 
 
@@ -85,8 +97,18 @@ def _tree(segment: Segment, depth: int) -> list[str]:
         lines.append(f"{pad}return ({segment.leaf.calls} replays)")
     if segment.guard is not None:
         where = describe_line(*segment.guard.line) if segment.guard.line else ""
-        lines.append(f"{pad}guard   {where}")
+        lines.append(f"{pad}guard ({segment.calls} replays)   {where}")
         for (_, value), child in segment.children.items():
             lines.append(f"{pad}  when {value}:")
             lines += _tree(child, depth + 2)
     return lines
+
+
+def lines_for(function: CompiledFunction, line: int, file: str | None) -> list[str]:
+    """The kernel lines whose comment names ``file`` (by default, the function's own) and ``line``."""
+    code = getattr(function.function, "__code__", None)
+    wanted = file if file is not None else getattr(code, "co_filename", None)
+    name = r"[^\s:]+" if wanted is None else re.escape(Path(wanted).name)
+    pattern = re.compile(rf"#.*\s{name}:{line}(?!\d)")
+    texts = [text for kernel in function.kernels for text in kernel.source.splitlines()]
+    return [text.strip() for text in texts if pattern.search(text)]

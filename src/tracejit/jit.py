@@ -17,7 +17,7 @@ from typing import Any
 
 from . import config, dtypes
 from .backoff import Backoff
-from .errors import ArgumentError, CaptureError, CompileWarning
+from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
 from .modes import MODES
 from .tensor import Tensor
 from .trace.entry import Entry, NotReplayable, Refused, Unseen
@@ -95,7 +95,7 @@ class CompiledFunction:
         """Serve a call from an entry, or say why not."""
         try:
             if self.verify:
-                from .testing.verify import replay_beside_eager
+                from .verification import replay_beside_eager
 
                 result = replay_beside_eager(self, entry, tensors, args, kwargs)
             else:
@@ -248,10 +248,8 @@ def _name_of(function: Any) -> str:
 
 def _user_depth() -> int:
     """How far up the user's frame is, as ``warnings`` counts from the caller."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__package__", "").startswith(
-        __package__
-    ):
+    user, frame, depth = user_frame(), sys._getframe(1), 1
+    while frame.f_back is not None and frame is not user:
         frame, depth = frame.f_back, depth + 1
     return depth
 

@@ -67,6 +67,8 @@ class AutogradMethods(TensorCore):
 
         Assigning checks shape and dtype: ``RuntimeError`` when they differ.
         """
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("reading .grad inside a compiled function")
         if self._grad is None and self._grad_fn is not None and not self._retains_grad:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
@@ -100,6 +102,8 @@ class AutogradMethods(TensorCore):
                     f"size '{list(self.type.shape)}'. Please ensure that the gradient and the tensor "
                     "are the same size"
                 )
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("assigning .grad inside a compiled function")
         self._grad = value
 
     @grad.deleter
@@ -133,6 +137,8 @@ class AutogradMethods(TensorCore):
         """Keep the gradient of this non-leaf in ``.grad`` during ``backward``; nothing happens for leaves."""
         if not self.requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("retain_grad() inside a compiled function")
         if self._grad_fn is None:
             return
         self._retains_grad = True
@@ -155,6 +161,8 @@ class AutogradMethods(TensorCore):
         """
         if not self.requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("register_hook() inside a compiled function")
         if self._grad_fn is not None:
             return self._grad_fn.register_tensor_hook(self._output_nr, hook)
         if self._hooks is None:

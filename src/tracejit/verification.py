@@ -1,51 +1,133 @@
-"""``compile(verify=True)``: run eagerly beside the compiled call and compare."""
+"""``compile(verify=True)``: run eagerly beside the compiled call, and compare values, side effects and gradients.
+
+Both runs start from the same inputs, captured tensors and random state; what the function writes is compared too. The
+compiled result is returned.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import VerificationError
+from .modes import MODES
 from .tensor import Tensor
 from .trace.signature import flatten
+
+if TYPE_CHECKING:
+    from .jit import CompiledFunction
+    from .trace.entry import Entry
 
 #: Relative and absolute tolerance by dtype: what fused transcendental functions and re-ordered sums may differ by.
 TOLERANCES = {"f64": (1e-9, 1e-11), "f32": (1e-4, 1e-5), "f16": (1e-2, 1e-3), "bf16": (3e-2, 1e-2)}
 
 
-def check_against_eager(function: Any, result: Any, args: Any, kwargs: Any) -> None:
-    """Raise :class:`VerificationError` naming the first value in which ``result`` differs from an eager run."""
-    from . import random
+class _State:
+    """The values of tensors and the random state, to go back to and to compare."""
 
-    state = random.default_generator.get_state()
-    try:
-        random.default_generator.set_state(function.state_before)
-        expected = function.function(*args, **kwargs)
-    finally:
-        random.default_generator.set_state(state)
-    ours: list[Any] = []
-    theirs: list[Any] = []
-    if flatten(result, ours) != flatten(expected, theirs):
-        raise VerificationError(
-            f"{function.name}: compiled and eager results have different structure"
-        )
+    def __init__(self, tensors: Sequence[Tensor], generators: Sequence[Any]) -> None:
+        self.tensors = list({id(t): t for t in tensors}.values())
+        self.generators = generators
+        self.values = [t.array.copy() for t in self.tensors]
+        self.versions = [t._version.value for t in self.tensors]
+        self.draws = [g.get_state() for g in generators]
+
+    def restore(self) -> None:
+        """Values, version counters and generators as they were."""
+        for tensor, value, version in zip(self.tensors, self.values, self.versions, strict=True):
+            if tensor._version.value != version:
+                np.copyto(tensor.array, value)
+                tensor._version.value = version
+        for generator, draws in zip(self.generators, self.draws, strict=True):
+            generator.set_state(draws)
+
+
+def replay_beside_eager(
+    function: CompiledFunction, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
+) -> Any:
+    """The result of the compiled call; :class:`VerificationError` names the first difference from an eager run."""
+    from .random import default_generator
+
+    sources = entry.signature.sources
+    outside = [*tensors, *(s.tensor for s in sources if s.tensor is not None)]
+    generators = list({id(g): g for g in _generators(sources, default_generator)}.values())
+    before = _State(outside, generators)
+    result = entry.replay(tensors)
+    after = _State(outside, generators)
+    ours, theirs = list[Any](), list[Any]()
+    structure = flatten(result, ours)
+    compiled = [t.array.copy() for t in ours]
+    before.restore()
+    expected = function.function(*args, **kwargs)
+    name = function.name
+    if flatten(expected, theirs) != structure:
+        raise VerificationError(f"{name}: compiled and eager results have different structure")
     for position, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        _compare(function.name, position, a, b)
+        _compare_output(f"{name}: output {position}", a, compiled[position], b)
+    for tensor, value in zip(after.tensors, after.values, strict=True):
+        _compare(f"{name}: a tensor changed in place", tensor.dtype.short, value, tensor.array)
+    if [g.get_state().tolist() for g in generators] != [d.tolist() for d in after.draws]:
+        raise VerificationError(f"{name}: compiled and eager runs drew different counts of numbers")
+    _compare_gradients(name, ours, theirs, after.tensors)
+    return result
 
 
-def _compare(name: str, position: int, ours: Tensor, theirs: Tensor) -> None:
+def _generators(sources: Sequence[Any], default: Any) -> Iterator[Any]:
+    yield default
+    for source in sources:
+        if source.generator is not None:
+            yield source.generator
+
+
+def _compare_gradients(
+    name: str, ours: list[Tensor], theirs: list[Tensor], tensors: list[Tensor]
+) -> None:
+    """Gradients of all outputs with respect to all inputs, unless hooks of the user's would see it."""
+    from .autograd import grad
+
+    wrt = [t for t in tensors if t.requires_grad]
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.grad_fn is not None]
+    if not pairs or not wrt or not MODES.grad or any(t._hooks for t in wrt):
+        return
+    weights = [_weights(a) for a, _ in pairs]
+    found = grad([a for a, _ in pairs], wrt, weights, retain_graph=True, allow_unused=True)
+    expected = grad([b for _, b in pairs], wrt, weights, retain_graph=True, allow_unused=True)
+    for tensor, a, b in zip(wrt, found, expected, strict=True):
+        what = f"{name}: the gradient of an input of type {tensor.type}"
+        if (a is None) != (b is None):
+            raise VerificationError(f"{what} is {a} compiled and {b} eager")
+        if a is not None and b is not None:
+            _compare(what, a.dtype.short, a.array, b.array)
+
+
+def _weights(output: Tensor) -> Tensor:
+    """A gradient for an output that is not the same everywhere."""
+    values = 1.0 + np.arange(output.array.size) % 7 / 8.0
+    return Tensor._wrap(values.reshape(output.array.shape).astype(output.array.dtype))
+
+
+def _compare_output(what: str, ours: Tensor, value: Any, theirs: Tensor) -> None:
     if ours.type != theirs.type or ours.requires_grad != theirs.requires_grad:
         raise VerificationError(
-            f"{name}: output {position} is {ours.type} (requires_grad={ours.requires_grad}) compiled and "
+            f"{what} is {ours.type} (requires_grad={ours.requires_grad}) compiled and "
             f"{theirs.type} (requires_grad={theirs.requires_grad}) eager"
         )
-    rtol, atol = TOLERANCES.get(ours.dtype.short, (0.0, 0.0))
-    a, b = ours.array.astype(np.float64), theirs.array.astype(np.float64)
+    _compare(what, ours.dtype.short, value, theirs.array)
+
+
+def _compare(what: str, dtype: str, ours: Any, theirs: Any) -> None:
+    rtol, atol = TOLERANCES.get(dtype, (0.0, 0.0))
     with np.errstate(all="ignore"):
-        same = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
-    if not same.all():
-        index = tuple(int(i) for i in np.argwhere(~same)[0]) if same.ndim else ()
+        if dtype in TOLERANCES:
+            a, b = ours.astype(np.float64), theirs.astype(np.float64)
+            same = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+        else:
+            a, b = ours, theirs
+            same = a == b
+    if not np.all(same):
+        index = tuple(int(i) for i in np.argwhere(~same)[0]) if np.ndim(same) else ()
         raise VerificationError(
-            f"{name}: output {position} differs first at {list(index)}: compiled {a[index]!r}, eager {b[index]!r}"
+            f"{what} differs first at {list(index)}: compiled {a[index]}, eager {b[index]}"
         )

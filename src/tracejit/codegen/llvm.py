@@ -1,10 +1,11 @@
 """Kernel text to optimised machine code for this host, through LLVM.
 
 One pass pipeline for every kernel, chosen by measurement: level 2 with the loop vectoriser and without the SLP
-vectoriser, which costs a fifth of the optimisation time and has nothing to find in loops. Code generation is quick by
-default: it skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves its
-time and costs 0-10 % of speed; `thorough=True` keeps them. Nothing process-wide is set: the vector width is an
-attribute of our functions, so a user's own Numba code compiles as before.
+vectoriser, which costs a fifth of the optimisation time and has nothing to find in loops. Code generation is quick for
+most kernels: it skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves
+its time and costs 0-10 % of speed. Short kernels that evaluate elementary functions keep them, because holding the
+polynomials' coefficients in registers gains 10-30 % there, and so does everything under `thorough=True`. Nothing
+process-wide is set: the vector width is an attribute of our functions, so a user's own Numba code compiles as before.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracejit.codegen.lower import lower
+from tracejit.codegen.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower_reference import as_python, compile_with_numba
 
 if TYPE_CHECKING:
@@ -129,8 +130,10 @@ def _lacking() -> tuple[str, ...]:
     return (() if fused else ("fma.f32",)) + (() if scales else ("ldexp.f32.i32", "ldexp.f64.i32"))
 
 
-def _lower(source: str, entry: str, noalias: bool) -> str:
-    return lower(source, entry, noalias=noalias, vector_bits=vector_bits(), lacking=_lacking())
+def _lower(source: str, entry: str, noalias: bool) -> LoweredKernel:
+    return lower_kernel(
+        source, entry, noalias=noalias, vector_bits=vector_bits(), lacking=_lacking()
+    )
 
 
 def _optimize(module: binding.ModuleRef) -> None:
@@ -154,9 +157,13 @@ def _parse(text: str) -> binding.ModuleRef:
     return module
 
 
-def _module(source: str, entry: str, noalias: bool) -> binding.ModuleRef:
-    module = _parse(_lower(source, entry, noalias))
+def _module(source: str, entry: str, noalias: bool, thorough: bool) -> binding.ModuleRef:
+    """The optimised module, marked for quick code generation unless that is to be thorough."""
+    lowered = _lower(source, entry, noalias)
+    module = _parse(lowered.text)
     _optimize(module)
+    if not (thorough or lowered.short_mathematics):
+        _hasten(module)
     return module
 
 
@@ -184,9 +191,10 @@ def compile_source(
 ) -> bytes:
     """Object code of kernel `entry` of `source`, exporting the symbol `entry` with the entry ABI.
 
-    The code is position independent and needs nothing but what every process has (memset, memcpy, fmod, fma). `noalias`
-    promises that pointer parameters do not overlap; `thorough` doubles the time of code generation for 0-10 % of
-    speed. Raises `LoweringError` for text outside the kernel language.
+    The code is position independent and needs nothing but what every process has (memset, memcpy, fmod, fma).
+    `noalias` promises that pointer parameters do not overlap; `thorough` doubles the time of code generation for
+    0-10 % of speed (short kernels of elementary functions gain more, and always get it). Raises `LoweringError` for
+    text outside the kernel language.
 
     >>> code = compile_source('''
     ... def fill(out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
@@ -198,9 +206,7 @@ def compile_source(
     True
     """
     with _lock:
-        module = _module(source, entry, noalias)
-        if not thorough:
-            _hasten(module)
+        module = _module(source, entry, noalias, thorough)
         return bytes(_target_machine().emit_object(module))
 
 
@@ -217,9 +223,7 @@ def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = 
     True
     """
     with _lock:
-        module = _module(source, entry, noalias)
-        if not thorough:
-            _hasten(module)
+        module = _module(source, entry, noalias, thorough)
         return str(_target_machine().emit_assembly(module))
 
 
@@ -236,6 +240,6 @@ def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = 
     True
     """
     if not optimized:
-        return _lower(source, entry, noalias)
+        return _lower(source, entry, noalias).text
     with _lock:
-        return str(_module(source, entry, noalias))
+        return str(_module(source, entry, noalias, thorough=True))

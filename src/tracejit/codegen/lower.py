@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from tracejit import scalar_math
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
@@ -17,9 +18,20 @@ from tracejit.codegen.lower_module import LIBRARY
 from tracejit.codegen.lower_primitives import SUBSTITUTES
 from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
 
-__all__ = ["LoweringError", "lower"]
+__all__ = ["LoweredKernel", "LoweringError", "lower", "lower_kernel"]
 
 _RANGE = ("lo", "hi", "worker")
+
+# Instructions of a function worth calling a polynomial, and of a kernel whose constants fit in registers.
+_POLYNOMIAL, _SHORT = 15, 120
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredKernel:
+    """LLVM module text, and whether the kernel is a short one that evaluates elementary functions."""
+
+    text: str
+    short_mathematics: bool
 
 
 def lower(
@@ -46,14 +58,39 @@ def lower(
     >>> "define i32 @fill(ptr %args, i64 %lo, i64 %hi, i64 %worker)" in text
     True
     """
+    return lower_kernel(
+        source, entry, noalias=noalias, vector_bits=vector_bits, lacking=lacking
+    ).text
+
+
+def lower_kernel(
+    source: str,
+    entry: str,
+    *,
+    noalias: bool,
+    vector_bits: int,
+    lacking: Iterable[str],
+) -> LoweredKernel:
+    """As `lower`, with what the text alone does not tell."""
     node = kernel_definition(source, entry)
     lowering = FunctionLowering(node, LIBRARY)
     width = f'"prefer-vector-width"="{vector_bits}" ' if vector_bits else ""
     body = lowering.lower(f"{entry}.body", f"noinline nounwind {width}", noalias)
     _check_signature(node, body)
     functions = LIBRARY.closure(body.calls)
+    heaviest = max((function.weight for function in functions.values()), default=0)
+    text = _module_text(node, body, functions, lacking)
+    return LoweredKernel(text, heaviest >= _POLYNOMIAL and body.weight <= _SHORT)
+
+
+def _module_text(
+    node: ast.FunctionDef,
+    body: LoweredFunction,
+    functions: dict[str, LoweredFunction],
+    lacking: Iterable[str],
+) -> str:
     replaced = _replacements(node, [body, *functions.values()], lacking)
-    functions |= LIBRARY.closure(replaced.values())
+    functions = functions | LIBRARY.closure(replaced.values())
     parts = [body, *functions.values()]
     declarations = dict.fromkeys(line for part in parts for line in part.declarations)
     tables = dict.fromkeys(name for part in parts for name in part.tables)
@@ -64,7 +101,7 @@ def lower(
             *(_table(name, scalar_math.TABLES[name]) for name in tables),
             *(function.text for function in functions.values()),
             body.text,
-            _entry(entry, names, body.parameters),
+            _entry(node.name, names, body.parameters),
         ]
     )
     for intrinsic, function in replaced.items():

@@ -43,7 +43,7 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         found = memo.get(id(self))
         if found is None:
-            found = _rebuild(type(self), self.array.copy(), self.requires_grad, dict(self.__dict__))
+            found = _rebuild(type(self), self.array.copy(), self.requires_grad, _attributes(self))
             if self._grad is not None:
                 found._grad = Tensor._wrap(self._grad.array.copy())
             memo[id(self)] = found
@@ -51,10 +51,15 @@ class Parameter(Tensor):
         return result
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (type(self), self.array, self.requires_grad, dict(self.__dict__))
+        return _rebuild, (type(self), self.array, self.requires_grad, _attributes(self))
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+def _attributes(parameter: Parameter) -> dict[str, Any]:
+    """What users attached; hooks and the place in the graph stay with the original."""
+    return {k: v for k, v in vars(parameter).items() if not hasattr(Tensor, k)}
 
 
 def _rebuild(

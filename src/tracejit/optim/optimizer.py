@@ -89,6 +89,8 @@ class Optimizer:
         for hook in tuple(self._pre_hooks.values()):
             hook(self, (closure,), {})
         loss = None
+        if MODES.recorder is not None:  # gradients are new tensors at every step
+            MODES.recorder.unsupported("an optimizer step inside a compiled function")
         if closure is not None:
             with enable_grad():
                 loss = closure()

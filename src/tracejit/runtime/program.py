@@ -7,6 +7,8 @@ stretch between host calls) and returns a block, or for host results an array, p
 from __future__ import annotations
 
 import linecache
+import weakref
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +65,8 @@ class Program:
         }
         exec(compile(self.source, filename, "exec"), names)
         linecache.cache[filename] = (len(self.source), None, self.source.splitlines(True), filename)
-        run: Callable[..., Any] = names["run"]
+        run: Callable[..., Any] = names.pop("run")  # else part of a cycle with its own globals
+        weakref.finalize(run, linecache.cache.pop, filename, None)
         return run
 
 

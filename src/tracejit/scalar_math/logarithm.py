@@ -1,8 +1,8 @@
 """log, log2, log10, log1p and logaddexp, in single and double precision.
 
 x = m 2^e with 2/3 <= m < 4/3 in single and sqrt(1/2) <= m < sqrt(2) in double precision; subnormal x is scaled up
-first. In single precision log(1 + f), f = m - 1, is f - f^2/2 + f^3 P(f); in double precision it follows from the series in s = f / (2 + f), whose leading terms are
-combined so that the rounding of f^2/2 is the only one that counts.
+first. In single precision log(1 + f), f = m - 1, is f - f^2/2 + f^3 P(f); in double precision it follows from the
+series in s = f / (2 + f), whose leading terms are combined so that the rounding of f^2/2 is the only one that counts.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def make_backward(
         *(parts.forward.outputs[i] for i in parts.saved_outputs),
     )
     known = {*graph.inputs, *graph.values}
-    checked = [parts.forward.inputs[i] for i in parts.checked_inputs]
+    checked = {parts.forward.inputs[i] for i in parts.checked_inputs}
     return Backward(
         gradient,
         parts.backward,

@@ -195,7 +195,12 @@ def _compile_segment(
         found = input_strides.get(value)
         return value.type.contiguous_strides() if found is None else found
 
-    asked = (inputs, outputs, packable, len(segment.statements))
+    asked = (
+        [*map(id, inputs)],
+        [*map(id, outputs)],
+        {*map(id, packable)},
+        len(segment.statements),
+    )
     if segment.built is None or segment.built[0] != asked:
         made = compile_graph(name, inputs, segment.statements, outputs, strides, packable)
         segment.built = (asked, made)
