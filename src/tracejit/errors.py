@@ -7,6 +7,7 @@ for PyTorch keeps working.
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from pathlib import Path
 from types import FrameType
@@ -39,7 +40,7 @@ def user_line() -> str:
 def describe_line(filename: str, lineno: int) -> str:
     """``file.py:31   source text`` for one line of a file."""
     text = linecache.getline(filename, lineno).strip()
-    return f"{Path(filename).name}:{lineno}" + (f"   {text}" if text else "")
+    return f"{os.path.basename(filename)}:{lineno}" + (f"   {text}" if text else "")
 
 
 class TracejitError(Exception):

@@ -93,6 +93,7 @@ class CompiledFunction:
 
     def _replay(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """Serve a call from an entry, or say why not."""
+        unseen = reason = None
         try:
             if self.verify:
                 from .verification import replay_beside_eager
@@ -103,14 +104,18 @@ class CompiledFunction:
         except Refused as failure:
             log.debug("%s: compiled code refused its input (%s)", self.name, failure)
         except Unseen as branch:
-            if entry.open:
-                return self._extend(entry, tensors, args, kwargs, entry.unseen(branch))
-            self._explain(f"more than {config.max_paths} recorded paths ({entry.unseen(branch)})")
-        except NotReplayable as reason:
-            self._explain(str(reason))
+            unseen = entry.unseen(branch)
+        except NotReplayable as found:
+            reason = str(found)
         else:
             self.stats.compiled_calls += 1
             return result
+        if unseen is not None:  # out here: errors of the eager run must not look like caused by a branch
+            if entry.open:
+                return self._extend(entry, tensors, args, kwargs, unseen)
+            reason = f"more than {config.max_paths} recorded paths ({unseen})"
+        if reason is not None:
+            self._explain(reason)
         return self._eager(args, kwargs)
 
     # --- everything that is not the fast path --------------------------------------------------------------------

@@ -71,7 +71,17 @@ def lower_kernel(
     vector_bits: int,
     lacking: Iterable[str],
 ) -> LoweredKernel:
-    """As `lower`, with what the text alone does not tell."""
+    """As `lower`, with what the text alone does not tell.
+
+    >>> kernel = lower_kernel('''
+    ... def exponential(x: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(lo, hi):
+    ...         x[i] = exp_f32(x[i])
+    ...     return 0
+    ... ''', "exponential", noalias=True, vector_bits=0, lacking=())
+    >>> kernel.short_mathematics
+    True
+    """
     node = kernel_definition(source, entry)
     lowering = FunctionLowering(node, LIBRARY)
     width = f'"prefer-vector-width"="{vector_bits}" ' if vector_bits else ""

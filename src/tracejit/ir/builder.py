@@ -82,8 +82,7 @@ class Builder:
 
     def insert(self, value: Value) -> Value:
         """Write ``value`` itself down (its operands are here already), unless an equal one is there."""
-        assert value.op is not None
-        key = _statement_key(value.op, value.operands, value.attributes)
+        key = _value_key(value)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = value
@@ -98,11 +97,8 @@ class Builder:
         """Continue after ``graph``: its inputs and statements themselves, guards left out."""
         self.inputs.extend(graph.inputs)
         for value in graph.values:
-            assert value.op is not None
             self.body.append(value)
-            self._known.setdefault(
-                _statement_key(value.op, value.operands, value.attributes), value
-            )
+            self._known.setdefault(_value_key(value), value)
 
     @contextmanager
     def writing(self) -> Iterator[Builder]:
@@ -123,14 +119,30 @@ def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
     operands = tuple([mapping[x] if isinstance(x, Value) else x for x in value.operands])
     if all(map(operator.is_, operands, value.operands)):
         return value
-    return Value(value.type, value.op, operands, value.attributes, line=value.line)
+    new = Value(value.type, value.op, operands, value.attributes, line=value.line)
+    new.attribute_key = value.attribute_key
+    return new
+
+
+def _value_key(value: Value) -> Any:
+    """What makes two statements the same one."""
+    assert value.op is not None
+    numbers = value.attribute_key
+    if numbers is None:
+        numbers = value.attribute_key = _attributes_key(value.attributes)
+    if len(value.value_operands) == len(value.operands):
+        return (value.op.name, *value.operands, *numbers)
+    return (value.op.name, *map(_operand_key, value.operands), *numbers)
 
 
 def _statement_key(
     op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]
 ) -> Any:
-    numbers = map(_attribute_key, sorted(attributes.items())) if attributes else ()
-    return (op.name, *map(_operand_key, operands), *numbers)
+    return (op.name, *map(_operand_key, operands), *_attributes_key(attributes))
+
+
+def _attributes_key(attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(map(_attribute_key, sorted(attributes.items()))) if attributes else ()
 
 
 def _operand_key(operand: Any) -> Any:

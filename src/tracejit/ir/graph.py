@@ -24,7 +24,16 @@ class Value(OperatorMixin):
     ``(file, line)``.
     """
 
-    __slots__ = ("attributes", "line", "name", "op", "operands", "type")
+    __slots__ = (
+        "attribute_key",
+        "attributes",
+        "line",
+        "name",
+        "op",
+        "operands",
+        "type",
+        "value_operands",
+    )
 
     def __init__(
         self,
@@ -42,11 +51,9 @@ class Value(OperatorMixin):
         self.attributes = attributes or {}
         self.name = name
         self.line = line
-
-    @property
-    def value_operands(self) -> tuple[Value, ...]:
-        """The operands that are values (not Python numbers)."""
-        return tuple(x for x in self.operands if isinstance(x, Value))
+        #: The operands that are values (not Python numbers).
+        self.value_operands = tuple([x for x in operands if isinstance(x, Value)])
+        self.attribute_key: tuple[Any, ...] | None = None  # made when value numbering first asks
 
     def __bool__(self) -> bool:
         raise TypeError(

@@ -6,14 +6,12 @@ stretch between host calls) and returns a block, or for host results an array, p
 
 from __future__ import annotations
 
-import linecache
-import weakref
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..generated import define
 from ..ops.table import Op
 from .allocator import allocate
 from .launcher import Step, Table, build_table
@@ -54,7 +52,6 @@ class Program:
     def _generate(self) -> Callable[..., Any]:
         writer = _RunWriter(self.plan)
         self.source = writer.text()
-        filename = f"<tracejit program {self.plan.graph.name} {id(self.plan):#x}>"
         names: dict[str, Any] = {
             "run_slots": self.table.run_slots,
             "allocate": allocate,
@@ -63,10 +60,7 @@ class Program:
             "fail": _fail,
             **writer.names,
         }
-        exec(compile(self.source, filename, "exec"), names)
-        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(True), filename)
-        run: Callable[..., Any] = names.pop("run")  # else part of a cycle with its own globals
-        weakref.finalize(run, linecache.cache.pop, filename, None)
+        run: Callable[..., Any] = define(self.source, f"program {self.plan.graph.name}", "run", names)
         return run
 
 
@@ -90,11 +84,11 @@ class _RunWriter:
         sizes = self.output_sizes()
         for i, nbytes in enumerate(sizes):
             if nbytes is not None:
-                self.add(f"b{i} = allocate({nbytes})")
+                self.add(f"b{i} = allocate({self.size(f'size{i}', nbytes)})")
         if plan.arena_bytes:
-            self.add(f"arena = allocate({plan.arena_bytes})")
+            self.add(f"arena = allocate({self.size('arena_size', plan.arena_bytes)})")
         if plan.pack_bytes:
-            self.add(f"pack = allocate({plan.pack_bytes})")
+            self.add(f"pack = allocate({self.size('pack_size', plan.pack_bytes)})")
         self.steps(used, sizes)
         results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
         results += ["pack"] if plan.pack_bytes else []
@@ -103,6 +97,11 @@ class _RunWriter:
 
     def add(self, line: str) -> None:
         self.lines.append("    " + line)
+
+    def size(self, name: str, nbytes: int) -> str:
+        """A size by name, so that plans for other extents have the same text."""
+        self.names[name] = nbytes
+        return name
 
     def used_inputs(self) -> set[int]:
         """Inputs whose address some native step needs."""

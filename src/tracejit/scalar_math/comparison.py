@@ -62,19 +62,15 @@ def fmin_f64(x: f64, y: f64) -> f64:
 
 
 def sign_f32(x: f32) -> f32:
-    """-1, 0 or 1 with the sign of x; nan for nan."""
-    zero_or_nan = select(x == float32(0.0), float32(0.0), x)
-    return select(
-        x > float32(0.0), float32(1.0), select(x < float32(0.0), float32(-1.0), zero_or_nan)
-    )
+    """-1, 0 or 1 with the sign of x; 0 for nan."""
+    negative = select(x < float32(0.0), float32(-1.0), float32(0.0))
+    return select(x > float32(0.0), float32(1.0), negative)
 
 
 def sign_f64(x: f64) -> f64:
-    """-1, 0 or 1 with the sign of x; nan for nan."""
-    zero_or_nan = select(x == float64(0.0), float64(0.0), x)
-    return select(
-        x > float64(0.0), float64(1.0), select(x < float64(0.0), float64(-1.0), zero_or_nan)
-    )
+    """-1, 0 or 1 with the sign of x; 0 for nan."""
+    negative = select(x < float64(0.0), float64(-1.0), float64(0.0))
+    return select(x > float64(0.0), float64(1.0), negative)
 
 
 def isnan_f32(x: f32) -> b1:

@@ -137,14 +137,6 @@ def expm1_reduced_f32(r: f32) -> f32:
     return fma_f32(r * r, q, r)
 
 
-def expm1_bounded_f32(x: f32) -> f32:
-    """exp(x) - 1 for -20 <= x <= 87; nan stays nan."""
-    n = round_f32(x * float32(1.442695))
-    r = fma_f32(n, float32(1.9046542e-09), fma_f32(n, float32(-0.6931472), x))
-    s = power_of_two_f32(int32(n))
-    return fma_f32(s, expm1_reduced_f32(r), s - float32(1.0))
-
-
 def expm1_f32(x: f32) -> f32:
     """exp(x) - 1 without cancellation near zero."""
     v = select(x > float32(89.0), float32(89.0), x)

@@ -144,7 +144,12 @@ class Grower:
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
         """A shape of the program's extents."""
         rank = self.pick([0, 1, 1, 2, 2, 2, 3, 3, 4]) if rank is None else rank
-        return tuple(self.pick(self.extents) for _ in range(rank))
+        found = tuple(self.pick(self.extents) for _ in range(rank))
+        small = min(self.extents)
+        while np.prod(found, dtype=np.int64) > MOST_ELEMENTS:
+            longest = int(np.argmax(found))
+            found = (*found[:longest], small, *found[longest + 1 :])
+        return found
 
     def name(self) -> str:
         """A new variable name."""

@@ -81,10 +81,9 @@ class Signature:
     def rollback(self, count: int) -> None:
         """Forget the inputs after the first ``count``: the run that added them did not finish."""
         for source in self.sources[count:]:
-            self.builder.inputs.remove(source.value)
             if source.tensor is not None:
                 self.captured.pop(id(source.tensor), None)
-        del self.sources[count:]
+        del self.sources[count:], self.builder.inputs[count:]  # one input per source
 
 
 def _names(tensor: Tensor) -> Any:
@@ -106,6 +105,7 @@ class OutputRecipe:
     steps: tuple[Step, ...]
     requires_grad: bool
     number: int = 0  # outputs of equal number are one tensor
+    inference: bool = False
 
 
 @dataclass(eq=False)
@@ -387,7 +387,9 @@ class Recorder:
                 elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
             )
             self.path.setdefault(value)
-        return OutputRecipe("computed", value, steps, tensor.requires_grad, number)
+        return OutputRecipe(
+            "computed", value, steps, tensor.requires_grad, number, tensor._inference
+        )
 
 
 def _user_line() -> tuple[str, int] | None:

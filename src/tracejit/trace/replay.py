@@ -6,12 +6,11 @@ outputs it makes, what the backward node keeps. The text can be read with ``f.so
 
 from __future__ import annotations
 
-import linecache
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.node import AccumulateGrad
+from ..generated import define
 from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
@@ -30,12 +29,7 @@ def generate(
 ) -> tuple[Any, str]:
     """Compile generated lines; returns the function and its text."""
     text = "\n".join(lines) + "\n"
-    filename = f"<tracejit {entry_point} {name} {id(names):#x}>"
-    exec(compile(text, filename, "exec"), names)
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    function = names.pop(entry_point)  # it would be part of a cycle with its own globals
-    weakref.finalize(function, linecache.cache.pop, filename, None)
-    return function, text
+    return define(text, f"{entry_point} {name}", entry_point, names), text
 
 
 def make_holds(entry: Entry) -> Callable[[], bool]:
@@ -181,6 +175,8 @@ class _ReplayWriter:
             if recipe.number in made:
                 continue
             made[recipe.number] = self.by_value[recipe.value]
+            if recipe.inference:
+                self.add(f"{made[recipe.number]}._inference = True")
             if recipe.steps:
                 self.names[f"r{i}"] = recipe
                 self.add(f"y{i} = show(r{i}, {made[recipe.number]})")

@@ -17,6 +17,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
+from ..generated import define
 from .state_checks import Check
 from .state_reach import Walk
 
@@ -123,8 +124,7 @@ def _generate(checks: Sequence[Check]) -> Callable[[], bool]:
     if not tests:
         return _always
     namespace = dict(bound.values())
-    exec(compile(source, "<state guard>", "exec"), namespace)
-    holds: Callable[[], bool] = namespace["holds"]
+    holds: Callable[[], bool] = define(source + "\n", "state guard", "holds", namespace)
     namespace.clear()  # it is the globals of the function, which would otherwise be part of a cycle
     return holds
 

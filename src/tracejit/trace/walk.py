@@ -118,6 +118,8 @@ class Walk:
         made: dict[int, Tensor] = {}
         for recipe in recipes:
             if recipe.number not in made:
+                if recipe.inference:
+                    environment[positions[recipe.value]]._inference = True
                 made[recipe.number] = show(recipe, environment[positions[recipe.value]])
         return [made[recipe.number] for recipe in recipes]
 

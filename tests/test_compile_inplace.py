@@ -1,0 +1,201 @@
+"""compile(): changes in place, aliasing, and state that is written back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+
+nn = tj.nn
+
+
+def test_local_tensors() -> None:
+    def f(x):
+        y = x * 2
+        y[0] = 7
+        y[1:].mul_(3)
+        z = y.view(2, 2)
+        z[:, 1] += x[:2]
+        y.add_(1)
+        return y, z.sum()
+
+    g = tj.compile(f)
+    for grad in (True, False):
+        for _ in range(3):
+            a = tj.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=grad)
+            b = tj.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=grad)
+            (y, s), (y2, s2) = g(a), f(b)
+            assert (y.tolist(), s.item()) == (y2.tolist(), s2.item())
+            if grad:
+                (y.sum() + s).backward()
+                (y2.sum() + s2).backward()
+                assert a.grad.tolist() == b.grad.tolist()
+    assert g.stats.compiled_calls == 4
+
+
+def test_inputs_are_written_back_once() -> None:
+    def f(x, y):
+        x.add_(1)
+        z = x * y
+        x.mul_(2)
+        return z, x
+
+    g = tj.compile(f)
+    for _ in range(3):
+        a, b = tj.ones(3), tj.ones(3)
+        version = a._version.value
+        z, same = g(a, tj.ones(3) * 5)
+        z2, _ = f(b, tj.ones(3) * 5)
+        assert same is a
+        assert a.tolist() == b.tolist() == [4, 4, 4]
+        assert z.tolist() == z2.tolist()
+        assert a._version.value > version
+    assert g.stats.compiled_calls == 2
+
+
+def test_views_of_inputs_and_captured_state() -> None:
+    count = tj.zeros(2, 2)
+
+    def f(x):
+        count[0].add_(x)
+        x[1:] = 0
+        return count.sum() + x.sum()
+
+    g = tj.compile(f)
+    results = [g(tj.ones(2)).item() for _ in range(4)]
+    assert results == [3, 5, 7, 9]
+    assert count.tolist() == [[4, 4], [0, 0]]
+    assert g.stats.compiled_calls == 3
+
+
+def test_arguments_that_overlap() -> None:
+    f = tj.compile(lambda x, y: (x.add_(1), y * 2)[1])
+    for _ in range(3):
+        assert f(tj.ones(2), tj.ones(2)).tolist() == [2, 2]
+    base = tj.ones(4)
+    for k in range(1, 4):
+        assert f(base[:2], base[1:3]).tolist() == [2 + 2 * k, 2]
+    for k in range(4, 7):
+        assert f(base[1:3], base[1:3]).tolist() == [2 * (k - 2), 2 * (k - 2)]
+
+
+def test_reading_a_captured_view_of_what_is_written() -> None:
+    base = tj.zeros(4)
+    view = base[:2]
+    f = tj.compile(lambda x: (base.add_(x), view * 1)[1])
+    for k in range(1, 5):
+        assert f(tj.ones(4)).tolist() == [k, k]
+
+
+def test_what_eager_refuses() -> None:
+    frozen = np.ones(2, np.float32)
+    frozen.flags.writeable = False
+    f = tj.compile(lambda x: x.add_(1))
+    for _ in range(3):
+        f(tj.ones(2))
+    leaf = tj.ones(2, requires_grad=True)
+    with tj.no_grad():
+        untracked = leaf[:]
+    for x in (leaf, leaf[:], untracked, tj.zeros(1).expand(2)):
+        messages = []
+        for function in (f.function, f):
+            with pytest.raises(RuntimeError) as found:
+                function(x)
+            messages.append((type(found.value), str(found.value).splitlines()[0]))
+        assert messages[0] == messages[1]
+    assert leaf.tolist() == [1, 1]
+
+
+def test_parameters_under_no_grad() -> None:
+    w = tj.ones(2, requires_grad=True)
+
+    @tj.compile
+    @tj.no_grad()
+    def inner(g):
+        w.sub_(g * 0.5)
+
+    @tj.compile
+    def outer(g):
+        w.mul_(g)
+
+    for k in range(1, 4):
+        inner(tj.ones(2))
+        assert w.tolist() == [1 - 0.5 * k] * 2
+    with tj.no_grad():
+        for _ in range(3):
+            outer(tj.ones(2) * 2)
+    assert w.tolist() == [-4, -4]
+    assert outer.stats.compiled_calls == 2
+    assert w.is_leaf
+    assert w.requires_grad
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [2, 2]
+
+
+def test_a_buffer_that_gains_a_history() -> None:
+    def f(buffer, w):
+        buffer.mul_(w)
+        return buffer.sum()
+
+    g = tj.compile(f)
+    for _ in range(3):
+        w = tj.full((2,), 3.0, requires_grad=True)
+        buffer = tj.ones(2)
+        y = g(buffer, w)
+        assert buffer.requires_grad
+        (y + buffer.sum()).backward()
+        assert w.grad.tolist() == [2, 2]
+
+
+def test_an_optimizer_step_inside() -> None:
+    def train(compiled: bool) -> list[float]:
+        tj.manual_seed(0)
+        model = nn.Linear(3, 1)
+        optimizer = tj.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        x, y = tj.rand(8, 3), tj.rand(8, 1)
+
+        def step():
+            optimizer.zero_grad()
+            loss = ((model(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        run = tj.compile(step) if compiled else step
+        return [run().item() for _ in range(6)]
+
+    assert train(True) == train(False)
+
+
+def test_an_optimizer_step_alone() -> None:
+    w = tj.ones(2, requires_grad=True)
+    optimizer = tj.optim.SGD([w], lr=1.0)
+    f = tj.compile(lambda: optimizer.step())
+    for k in range(1, 5):
+        w.grad = tj.full((2,), float(k))
+        f()
+    assert w.tolist() == [-9, -9]
+
+
+def test_batch_statistics() -> None:
+    mean = tj.zeros(3)
+
+    def f(x, w):
+        m = x.mean(0)
+        with tj.no_grad():
+            mean.mul_(0.9).add_(m, alpha=0.1)
+        return ((x - m) * w).sum()
+
+    def run(function):
+        mean.zero_()
+        w = tj.ones(3, requires_grad=True)
+        for k in range(4):
+            function(tj.arange(12.0).reshape(4, 3) * k, w).backward()
+        return mean.tolist(), w.grad.tolist()
+
+    g = tj.compile(f)
+    expected, found = run(f), run(g)
+    assert np.allclose(expected[0], found[0])
+    assert np.allclose(expected[1], found[1], atol=1e-4)
+    assert g.stats.compiled_calls == 3, g.explain()
