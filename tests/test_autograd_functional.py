@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tracejit as tj
-from tracejit.autograd import functional as F  # noqa: N812
+from tracejit.autograd import functional as F
 from tracejit.autograd import gradcheck, gradgradcheck
 
 

@@ -76,8 +76,10 @@ def test_arguments_that_overlap() -> None:
     base = tj.ones(4)
     for k in range(1, 4):
         assert f(base[:2], base[1:3]).tolist() == [2 + 2 * k, 2]
-    for k in range(4, 7):
-        assert f(base[1:3], base[1:3]).tolist() == [2 * (k - 2), 2 * (k - 2)]
+    for k in range(1, 4):
+        base = tj.ones(4)
+        assert f(base[1:3], base[1:3]).tolist() == [4, 4]
+        assert f(base, base).tolist() == [4, 6, 6, 4]
 
 
 def test_reading_a_captured_view_of_what_is_written() -> None:
@@ -89,8 +91,6 @@ def test_reading_a_captured_view_of_what_is_written() -> None:
 
 
 def test_what_eager_refuses() -> None:
-    frozen = np.ones(2, np.float32)
-    frozen.flags.writeable = False
     f = tj.compile(lambda x: x.add_(1))
     for _ in range(3):
         f(tj.ones(2))

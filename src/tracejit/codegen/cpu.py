@@ -11,7 +11,6 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from .. import config
 from ..dtypes import DType, float64, int64
 from ..errors import describe_line
 from ..ir.graph import Value
@@ -19,7 +18,7 @@ from ..ops.random import RandomSource
 from ..ops.table import Reduction
 from ..passes.groups import FULL, Group, is_random, picks_from_row, root
 from . import scalar
-from .kernel import Function, KernelCode, Number, Pointer, Text
+from .kernel import Function, Number, Pointer, Text
 from .nest import Access, Layout, Nest, build_nest, index_source
 
 #: Columns per tile of a column reduction, elements per block of a full reduction.
@@ -208,11 +207,14 @@ class Writer:
         if is_random(value):
             self.draw(value, scopes[0], indent)
             return
-        compute = _compute_dtypes(value)
-        operands = [
-            self.operand(x, scopes, indent, dtype)
-            for x, dtype in zip(value.operands, compute, strict=True)
-        ]
+        if len(value.value_operands) == len(value.operands):
+            operands = [(self.value(x, scopes, indent), x.type.dtype) for x in value.value_operands]
+        else:  # numbers are written in the dtype the op computes in
+            compute = _compute_dtypes(value)
+            operands = [
+                self.operand(x, scopes, indent, dtype)
+                for x, dtype in zip(value.operands, compute, strict=True)
+            ]
         expression = scalar.elementwise_expression(value, operands)
         self.define(value, expression, scopes[0], indent, describe(value))
 
@@ -296,45 +298,6 @@ class Writer:
         self.text, self.literals, self.variables = Text(), {}, {}
         return function
 
-    # --- kinds of kernel ----------------------------------------------------------------------------------------
-
-    def run(self) -> KernelCode:
-        """Print the group in the form its reductions ask for."""
-        from .cpu_reduce import write_blocks, write_columns
-        from .cpu_rows import write_rows
-
-        if not self.group.reduced:
-            functions: tuple[Function, ...] = (self.write_points(),)
-        elif self.group.ends_in_final:
-            functions = write_blocks(self)
-        elif self.group.is_column:
-            functions = (write_columns(self),)
-        else:
-            functions = (write_rows(self),)
-        return KernelCode(self.name, functions, self.group, self.outputs)
-
-    def write_points(self) -> Function:
-        """No reduction: one pass over the points."""
-        axes = tuple(range(len(self.nest.axes)))
-        indent, extent, grain = self.open_points(axes)
-        scope: Scope = {}
-        for value in self.outputs:
-            self.write(value, self.value(value, [scope], indent), indent)
-        return self.finish(extent, grain, self.name, f"{describe_domain(self.group)}: pointwise")
-
-    def open_points(self, axes: tuple[int, ...]) -> tuple[int, int, int]:
-        """Open the loops over all points; returns indent, parallel extent and grain."""
-        if len(axes) <= 1:
-            self.text.add(1, "for i0 in range(lo, hi):")
-            if axes:
-                self.variables[0] = "i0"
-            return 2, self.extents_product(axes), config.grain_elements
-        self.text.add(1, "for row in range(lo, hi):")
-        self.decompose(axes[:-1], "row", 2)
-        indent = self.open_loops(axes[-1:], 2)
-        inner = max(self.nest.axes[-1].extent, 1)
-        return indent, self.extents_product(axes[:-1]), max(1, config.grain_elements // inner)
-
 
 _NAMES = re.compile(r"[A-Za-z_]\w*")
 
@@ -381,37 +344,3 @@ def expensive_in_several(writer: Writer, loops: Sequence[set[Value]]) -> list[Va
         and scalar.is_expensive(v)
         and sum(v in needed for needed in loops) > 1
     ]
-
-
-def write_kernel(
-    group: Group,
-    outputs: Sequence[Value],
-    layout_of: Callable[[Value], Layout],
-    name: str,
-    overwrites: Mapping[Value, Value],
-) -> KernelCode:
-    """Print ``group`` as a kernel called ``name``; ``overwrites`` maps outputs to operands whose memory they take.
-
-    >>> from tracejit.ir import parse
-    >>> from tracejit.runtime.plan import make_plan
-    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }")
-    >>> print(make_plan(graph, [(1,)]).kernels[0].source)
-    def k_exp(
-        in0: "f32*",
-        out0: "f32*",
-        lo: "i64",
-        hi: "i64",
-        worker: "i64",
-    ) -> "i32":
-        # [8]: pointwise
-        for i0 in range(lo, hi):
-            v0 = in0[i0]
-            v1 = exp_f32(v0)  # exp: f32[8]
-            out0[i0] = v1
-        return 0
-    <BLANKLINE>
-    """
-    return Writer(group, outputs, layout_of, name, overwrites).run()
-
-
-__all__ = ["Writer", "write_kernel"]

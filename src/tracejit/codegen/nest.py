@@ -68,11 +68,11 @@ def index_source(value: Value) -> Value | None:
 
 
 def _raw_strides(group: Group, value: Value, dims: Dims, strides: Shape) -> list[int | None]:
-    """Strides per axis of the domain; None where any stride would do (an extent of one that is really there)."""
+    """Strides per axis of the domain; None where an extent of one came without a stride."""
     result: list[int | None] = [0] * len(group.domain)
     for extent, axis, stride in zip(value.type.shape, dims, strides, strict=True):
         if axis is not None:
-            result[axis] = stride if extent != 1 else None
+            result[axis] = None if extent == 1 and not stride else stride
     return result
 
 

@@ -122,7 +122,9 @@ class Printer:
         return str(method(node))
 
     def _name(self, node: ast.Name) -> str:
-        argument = self.arguments[node.id]
+        argument = self.arguments.get(node.id)
+        if argument is None:
+            raise NotImplementedError(f"{node.id} is not an operand")
         return convert(argument.text, argument.dtype, argument.compute)
 
     def _constant(self, node: ast.Constant) -> str:
@@ -207,22 +209,45 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 }
 
 
-def elementwise_expression(value: Value, texts: Sequence[tuple[str, DType]]) -> str:
-    """``value``'s expression over operand texts of the given dtypes, in the dtype of the result."""
+_templates: dict[Any, str | None] = {}
+
+
+def _template(value: Value, dtypes_read: tuple[DType, ...]) -> str | None:
+    """``value``'s expression with ``{0}``, ``{1}``, ... for its operands; None when there is none. Made once per kind."""
     op = value.op
     assert isinstance(op, Elementwise)
+    infos = tuple([operand_info(x.type if isinstance(x, Value) else x) for x in value.operands])
+    key = (op, infos, dtypes_read, *value.attributes.values(), dtypes.get_default_dtype())
+    if key not in _templates:
+        try:
+            _templates[key] = _written(value, op, infos, dtypes_read)
+        except NotImplementedError:
+            _templates[key] = None
+    return _templates[key]
+
+
+def _written(
+    value: Value, op: Elementwise, infos: tuple[Any, ...], dtypes_read: tuple[DType, ...]
+) -> str:
     assert op.scalar is not None
-    infos = tuple(operand_info(x.type if isinstance(x, Value) else x) for x in value.operands)
     compute, result = op.types(infos, value.attributes)
     arguments = {
-        name: Argument(text, dtype, target)
-        for name, (text, dtype), target in zip(op.operands, texts, compute, strict=True)
+        name: Argument(f"{{{i}}}", dtype, target)
+        for i, (name, dtype, target) in enumerate(
+            zip(op.operands, dtypes_read, compute, strict=True)
+        )
     }
-    printer = Printer(arguments, compute[-1], value.attributes)
-    text = printer.text(_parsed(op.scalar))
-    return (
-        text if _is_plain(op.scalar) or op.scalar.startswith("convert(") else rounded(text, result)
-    )
+    text = Printer(arguments, compute[-1], value.attributes).text(_parsed(op.scalar))
+    if _is_plain(op.scalar) or op.scalar.startswith("convert("):
+        return text
+    return rounded(text, result)
+
+
+def elementwise_expression(value: Value, texts: Sequence[tuple[str, DType]]) -> str:
+    """``value``'s expression over operand texts of the given dtypes, in the dtype of the result."""
+    template = _template(value, tuple([dtype for _, dtype in texts]))
+    assert template is not None, f"{value} has no scalar expression"
+    return template.format(*[text for text, _ in texts])
 
 
 def _is_plain(scalar: str) -> bool:
@@ -257,12 +282,8 @@ def printable(value: Value) -> bool:
         return isinstance(op, RandomSource) and value.type.dtype.short in op.scalars
     if not isinstance(op, Elementwise) or op.scalar is None:
         return False
-    texts = [("x", operand_info(x.type if isinstance(x, Value) else x)[0]) for x in value.operands]
-    try:
-        elementwise_expression(value, texts)
-    except NotImplementedError:
-        return False
-    return True
+    read = tuple([operand_info(x.type if isinstance(x, Value) else x)[0] for x in value.operands])
+    return _template(value, read) is not None
 
 
 def _reduces(value: Value) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from ..device import check_device
 from ..dtypes import DType, get_default_dtype
 from ..tensor import Tensor
-from . import functional as F  # noqa: N812
+from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter

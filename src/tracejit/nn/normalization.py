@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType
-from . import functional as F  # noqa: N812
+from . import functional as F
 from . import init
 from .linear import empty_parameter
 from .module import Module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import functional as F  # noqa: N812
+from . import functional as F
 from .module import Module
 
 __all__ = ["LogSoftmax", "Softmax", "Softmax2d", "Softmin"]

@@ -1,4 +1,4 @@
-"""Adagrad."""
+"""Adagrad: steps that shrink where gradients have been large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RMSprop."""
+"""RMSprop: steps divided by a running root mean square of the gradients."""
 
 from __future__ import annotations
 

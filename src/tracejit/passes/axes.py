@@ -73,6 +73,8 @@ def aligned(domain: list[int], shape: Shape, known: list[Dims]) -> Dims | None:
                 return None
             if shape[-back] != domain[axis]:
                 return None
+            if axis in result and result[-back] != axis:
+                return None  # an operand meets itself along two dimensions: that is no loop of this domain
             result[-back] = axis
     return _fill(result, shape, domain, bool(known))
 

@@ -60,7 +60,7 @@ def transposed_products(graph: Graph) -> Graph:
 
 
 def _product(value: Value, users: dict[Value, list[Value]], shown: set[Value]) -> Value | None:
-    """The product that ``value`` is a transposed copy of, when nothing else reads it; an output is as good as a copy."""
+    """The product that ``value`` is a transposed copy of, if nothing else reads it; an output is as good as a copy."""
     view = value
     if value.op is not None and value.op.name == "clone":
         view = value.value_operands[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.cpu import write_kernel
+from ..codegen.cpu_kernel import write_kernel
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
 from ..codegen.nest import index_source
 from ..codegen.scalar import printable

@@ -60,7 +60,9 @@ class Program:
             "fail": _fail,
             **writer.names,
         }
-        run: Callable[..., Any] = define(self.source, f"program {self.plan.graph.name}", "run", names)
+        run: Callable[..., Any] = define(
+            self.source, f"program {self.plan.graph.name}", "run", names
+        )
         return run
 
 

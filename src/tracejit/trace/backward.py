@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ..autograd.node import FREED, Edge, Node
 from ..errors import AutogradError
@@ -20,6 +22,9 @@ from ..tensor import Tensor
 from ..tensor_core import Version
 from ..types import Shape, TensorType
 from .segments import Results, compile_graph
+
+
+AnyProgram = Any  # a BackwardProgram or its stand-in
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +44,27 @@ class BackwardProgram:
         return self.results.wrap(self.program.run(*arguments))
 
 
+@dataclass(frozen=True, eq=False)
+class InterpretedBackward:
+    """Stands in for a program that could not be compiled: the same graph, op by op."""
+
+    backward: Backward
+    pack: dict[Value, int]
+
+    def run(self, values: Sequence[Tensor], pack: Any) -> list[Tensor]:
+        """The gradients."""
+        given = iter(values)
+        saved = [
+            self.unpacked(v, pack) if v in self.pack else next(given) for v in self.backward.saved
+        ]
+        return interpreter.run_tensors(self.backward.graph, [*saved, *given])
+
+    def unpacked(self, value: Value, pack: Any) -> Tensor:
+        """A saved value that lies in the block shared by all."""
+        kind = value.type
+        return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, pack.array, self.pack[value]))
+
+
 @dataclass(eq=False)
 class Backward:
     """The gradient of one path, its saved values, and programs per layout of the incoming gradients."""
@@ -51,11 +77,11 @@ class Backward:
     checked_inputs: tuple[Value, ...]
     checked_outputs: tuple[Value, ...]
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
-    programs: dict[tuple[int, ...], dict[tuple[MemoryLayout, ...], BackwardProgram]]
+    programs: dict[tuple[int, ...], dict[tuple[MemoryLayout, ...], AnyProgram]]
 
     def programs_for(
         self, pack: dict[Value, int]
-    ) -> dict[tuple[MemoryLayout, ...], BackwardProgram]:
+    ) -> dict[tuple[MemoryLayout, ...], AnyProgram]:
         """The programs made so far for saved values packed like ``pack``, by layouts of the gradients."""
         return self.programs.setdefault(tuple(pack.values()), {})
 
@@ -132,10 +158,11 @@ class Site:
     function: str
     backward: Backward
     pack: dict[Value, int]
-    programs: dict[tuple[MemoryLayout, ...], BackwardProgram]
+    programs: dict[tuple[MemoryLayout, ...], AnyProgram]
     types: tuple[TensorType, ...]
     seeds: tuple[int, ...]
     checked: tuple[TensorType, ...]
+    report: Callable[[str], None]
 
 
 class CompiledBackward(Node):
@@ -184,8 +211,19 @@ class CompiledBackward(Node):
             # op by op on tensors, so that it can be differentiated again
             return interpreter.run_tensors(site.backward.gradient.graph, [*self.inputs, *seeds])
         layouts = tuple([g._layout or layout_of(g) for g in seeds])
-        program = site.programs.get(layouts) or site.backward.compile(layouts, site.pack)
+        program = site.programs.get(layouts) or self.compile(layouts)
         return program.run([*self.saved, *seeds], self.pack)
+
+    def compile(self, layouts: tuple[MemoryLayout, ...]) -> Any:
+        """The program for these gradients, or what replaces it when that fails."""
+        site = self.site
+        try:
+            return site.backward.compile(layouts, site.pack)
+        except Exception as error:
+            reason = getattr(error, "summary", None) or str(error)
+            site.report(f"a backward kernel could not be compiled ({type(error).__name__}: {reason})")
+        found = site.programs[layouts] = InterpretedBackward(site.backward, site.pack)
+        return found
 
     def refuse(self, number: int, found: int, expected: int) -> None:
         """A tensor that this pass reads was changed in place since."""

@@ -255,6 +255,7 @@ class Entry:
                 tuple(v.type for v in leaf.shown),
                 backward.gradient.seeds,
                 tuple(v.type for v in (*backward.checked_inputs, *backward.checked_outputs)),
+                self.owner.compile_failed,
             )
         found: Site = leaf.site
         return found
@@ -269,7 +270,7 @@ class Entry:
         for leaf in self.root.leaves():
             if leaf.backward:
                 for found in leaf.backward.programs.values():
-                    yield from (p.program for p in found.values())
+                    yield from (p.program for p in found.values() if hasattr(p, "program"))
 
     def kernels(self) -> Iterator[Any]:
         """Every kernel of the entry."""

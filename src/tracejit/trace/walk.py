@@ -103,6 +103,10 @@ class Walk:
         """Refuse what eager execution would refuse, or what aliasing makes different from the recorded run."""
         given = environment[: len(self.sources)]
         for destination, _ in targets:
+            try:
+                destination._check_inplace()
+            except RuntimeError as error:
+                raise Refused(str(error)) from None
             if not destination.array.flags.writeable:
                 raise Refused("a read-only tensor")
             for other in given:

@@ -1,0 +1,80 @@
+"""Printing a group as a CPU kernel, in the form its reductions ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from .. import config
+from ..ir.graph import Value
+from ..passes.groups import Group
+from .cpu import Scope, Writer, describe_domain
+from .cpu_reduce import write_blocks, write_columns
+from .cpu_rows import write_rows
+from .kernel import Function, KernelCode
+from .nest import Layout
+
+__all__ = ["write_kernel"]
+
+
+def write_kernel(
+    group: Group,
+    outputs: Sequence[Value],
+    layout_of: Callable[[Value], Layout],
+    name: str,
+    overwrites: Mapping[Value, Value],
+) -> KernelCode:
+    """Print ``group`` as a kernel called ``name``; ``overwrites`` maps outputs to operands whose memory they take.
+
+    >>> from tracejit.ir import parse
+    >>> from tracejit.runtime.plan import make_plan
+    >>> graph = parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }")
+    >>> print(make_plan(graph, [(1,)]).kernels[0].source)
+    def k_exp(
+        in0: "f32*",
+        out0: "f32*",
+        lo: "i64",
+        hi: "i64",
+        worker: "i64",
+    ) -> "i32":
+        # [8]: pointwise
+        for i0 in range(lo, hi):
+            v0 = in0[i0]
+            v1 = exp_f32(v0)  # exp: f32[8]
+            out0[i0] = v1
+        return 0
+    <BLANKLINE>
+    """
+    writer = Writer(group, outputs, layout_of, name, overwrites)
+    if not group.reduced:
+        functions: tuple[Function, ...] = (_write_points(writer),)
+    elif group.ends_in_final:
+        functions = write_blocks(writer)
+    elif group.is_column:
+        functions = (write_columns(writer),)
+    else:
+        functions = (write_rows(writer),)
+    return KernelCode(name, functions, group, writer.outputs)
+
+
+def _write_points(writer: Writer) -> Function:
+    """No reduction: one pass over the points."""
+    axes = tuple(range(len(writer.nest.axes)))
+    indent, extent, grain = _open_points(writer, axes)
+    scope: Scope = {}
+    for value in writer.outputs:
+        writer.write(value, writer.value(value, [scope], indent), indent)
+    return writer.finish(extent, grain, writer.name, f"{describe_domain(writer.group)}: pointwise")
+
+
+def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int]:
+    """Open the loops over all points; returns indent, parallel extent and grain."""
+    if len(axes) <= 1:
+        writer.text.add(1, "for i0 in range(lo, hi):")
+        if axes:
+            writer.variables[0] = "i0"
+        return 2, writer.extents_product(axes), config.grain_elements
+    writer.text.add(1, "for row in range(lo, hi):")
+    writer.decompose(axes[:-1], "row", 2)
+    indent = writer.open_loops(axes[-1:], 2)
+    inner = max(writer.nest.axes[-1].extent, 1)
+    return indent, writer.extents_product(axes[:-1]), max(1, config.grain_elements // inner)
