@@ -205,7 +205,9 @@ def test_a_changed_saved_value_is_the_eager_error() -> None:
                     (x if change == "x" else y).add_(1)
                 with pytest.raises(RuntimeError) as found:
                     y.sum().backward()
-                messages.append((type(found.value), str(found.value).split(" is at ")[0].split(", which")[0]))
+                messages.append(
+                    (type(found.value), str(found.value).split(" is at ")[0].split(", which")[0])
+                )
             assert messages[0] == messages[1], (change, k)
 
 

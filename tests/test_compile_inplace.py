@@ -76,7 +76,7 @@ def test_arguments_that_overlap() -> None:
     base = tj.ones(4)
     for k in range(1, 4):
         assert f(base[:2], base[1:3]).tolist() == [2 + 2 * k, 2]
-    for k in range(1, 4):
+    for _ in range(3):
         base = tj.ones(4)
         assert f(base[1:3], base[1:3]).tolist() == [4, 4]
         assert f(base, base).tolist() == [4, 6, 6, 4]

@@ -18,7 +18,9 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "transpose_and_reduce": lambda x: (lambda y: (y * y.T).sum(1))(x * 3),
     "sum_of_repeats": lambda x: (lambda y: y.unsqueeze(0).expand(5, *y.shape).sum())(x.sum(0)),
     "sum_of_scalar_repeats": lambda x: x.sum().to(tj.int32).unsqueeze(-1).expand(6).sum(),
-    "sum_of_inner_repeats": lambda x: (x * 2).unsqueeze(1).expand(x.shape[0], 4, x.shape[1]).sum((0, 1, 2)),
+    "sum_of_inner_repeats": lambda x: (
+        (x * 2).unsqueeze(1).expand(x.shape[0], 4, x.shape[1]).sum((0, 1, 2))
+    ),
     "mean_of_repeated_rows": lambda x: (x * 2).sum(1, keepdim=True).expand(*x.shape).mean(),
     "prod_of_repeats": lambda x: (x * 0.5).sum(1, keepdim=True).expand(x.shape[0], 3).prod(1),
     "rows_and_columns": lambda x: x / (x.sum(0) + x.sum(1, keepdim=True) + 9),
@@ -41,7 +43,9 @@ def test_square_inputs(name: str, extent: int) -> None:
             x = tj.from_numpy(values.copy()).requires_grad_()
             out = call(x)
             if out.requires_grad:
-                (out * tj.from_numpy(np.cos(np.arange(out.numel())).reshape(out.shape))).sum().backward()
+                (
+                    out * tj.from_numpy(np.cos(np.arange(out.numel())).reshape(out.shape))
+                ).sum().backward()
             results.append((out.detach().numpy(), None if x.grad is None else x.grad.numpy()))
         (eager, eager_grad), (found, found_grad) = results
         np.testing.assert_allclose(found, eager, rtol=1e-10, atol=1e-10)

@@ -248,23 +248,30 @@ def test_work_moves_before_broadcasting():
     )
 
 
-def test_sums_of_single_elements():
+def test_sums_over_no_dimension():
     assert_becomes(
         """graph f(x: f32[3, 1]) {
-            %0: f32[3] = sum(x, dims=(1,), keepdim=False)
-            %1: f32[3] = exp(%0)
-            %2: f32[3, 1] = amax(x, dims=(1,), keepdim=True)
+            %0: f32[3, 1] = sum(x, dims=(), keepdim=False)
+            %1: f32[3, 1] = exp(%0)
+            %2: f32[3, 1] = amax(x, dims=(), keepdim=True)
             %3: f32[3, 1] = exp(%2)
             return %1, %3
         }""",
         """graph f(x: f32[3, 1]) {
             %0: f32[3, 1] = add(x, 0.0)
-            %1: f32[3] = squeeze(%0, dims=(1,))
-            %2: f32[3] = exp(%1)
-            %3: f32[3, 1] = exp(x)
-            return %2, %3
+            %1: f32[3, 1] = exp(%0)
+            %2: f32[3, 1] = exp(x)
+            return %1, %2
         }""",
     )
+
+
+def test_extents_of_one_are_reduced_like_any_other():
+    text = """graph f(x: f32[3, 1]) {
+        %0: f32[3] = sum(x, dims=(1,), keepdim=False)
+        return %0
+    }"""
+    assert_becomes(text, text)
 
 
 def test_outputs_keep_memory_of_their_own():

@@ -50,7 +50,8 @@ _INSPECTION = ("explain", "graphs", "kernels", "source", "code_for", "stats", "r
 
 def compile_module(module: Module, strict: bool = False, verify: bool = False) -> CompiledModule:
     """A compiled twin of ``module``."""
-    twin: CompiledModule = object.__new__(_class_for(type(module)))
+    cls: Any = type(module)
+    twin: CompiledModule = object.__new__(_class_for(cls))
     object.__setattr__(twin, "__dict__", module.__dict__)
     object.__setattr__(twin, "_orig_mod", module)
     call = CompiledFunction(_Call(module), strict=strict, verify=verify)

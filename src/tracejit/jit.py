@@ -65,6 +65,7 @@ class CompiledFunction:
         return self if instance is None else BoundFunction(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result: recorded in the first call of a signature, replayed in later ones."""
         modes = MODES
         if modes.recorder is not None or modes.builder is not None or config.disabled:
             return self.function(*args, **kwargs)
@@ -110,7 +111,9 @@ class CompiledFunction:
         else:
             self.stats.compiled_calls += 1
             return result
-        if unseen is not None:  # out here: errors of the eager run must not look like caused by a branch
+        if (
+            unseen is not None
+        ):  # out here: errors of the eager run must not look like caused by a branch
             if entry.open:
                 return self._extend(entry, tensors, args, kwargs, unseen)
             reason = f"more than {config.max_paths} recorded paths ({unseen})"
@@ -141,8 +144,7 @@ class CompiledFunction:
             return self._eager(args, kwargs)
         why = why_new(self.entries, key, tensors)
         entry = Entry(self, key, tensors, args, kwargs)
-        result = self._extend(entry, tensors, args, kwargs, why)
-        return result
+        return self._extend(entry, tensors, args, kwargs, why)
 
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
@@ -269,6 +271,7 @@ class BoundFunction:
         self.__self__ = instance
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The compiled function on the instance."""
         return self.__func__(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -300,9 +303,9 @@ def compile(
 ) -> Any:
     """Make a function, method or module record itself and replay as fused kernels.
 
-    Usable as ``@compile``, ``@compile(...)``, ``compile(function)`` and ``compile(module)``. The first call per signature
-    (dtypes, shapes, layouts, requires_grad, grad mode, other arguments) runs eagerly and is recorded; later calls run
-    compiled forward and backward kernels with the same results.
+    Usable as ``@compile``, ``@compile(...)``, ``compile(function)`` and ``compile(module)``. The first call per
+    signature (dtypes, shapes, layouts, requires_grad, grad mode, other arguments) runs eagerly and is recorded; later
+    calls run compiled forward and backward kernels with the same results.
 
     Args:
         model: a callable or an ``nn.Module``; None to make a decorator.
@@ -324,29 +327,37 @@ def compile(
     (tensor(6.), tensor(6.))
     """
     del dynamic, backend, mode, options
-    chosen = {"strict": strict or fullgraph, "verify": verify}
+    chosen: dict[str, Any] = {"strict": strict or fullgraph, "verify": verify}
     if model is None:
-        return functools.partial(compile, **chosen, disable=disable)
+        return functools.partial(compile, strict=strict, verify=verify, disable=disable)
     if disable:
         return model
     if isinstance(model, (staticmethod, classmethod)):
-        return type(model)(compile(model.__func__, **chosen))
-    return _compiled(model, chosen)
+        return type(model)(compile(model.__func__, strict=strict, verify=verify))
+    return _compiled(model, strict, verify)
 
 
-def _compiled(model: Any, chosen: dict[str, bool]) -> Any:
+def _compiled(model: Any, strict: bool, verify: bool) -> Any:
     from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
     if isinstance(model, CompiledModule):
-        return compile_module(model._orig_mod, **chosen) if any(chosen.values()) else model
+        return (
+            compile_module(model._orig_mod, strict=strict, verify=verify)
+            if strict or verify
+            else model
+        )
     if isinstance(model, CompiledFunction):
-        return CompiledFunction(model.function, **chosen) if any(chosen.values()) else model
+        return (
+            CompiledFunction(model.function, strict=strict, verify=verify)
+            if strict or verify
+            else model
+        )
     if not callable(model):
         raise ArgumentError(
             f"compile() takes a function, a method or a module, not {type(model).__name__}",
             "Write @tj.compile above a def, or tj.compile(model).",
         )
     if isinstance(model, Module):
-        return compile_module(model, **chosen)
-    return CompiledFunction(model, **chosen)
+        return compile_module(model, strict=strict, verify=verify)
+    return CompiledFunction(model, strict=strict, verify=verify)

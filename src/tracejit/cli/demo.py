@@ -84,7 +84,7 @@ def _run(
     data = digits.load(seed)
     warning = timing.busy()  # before training: afterwards the load is that of the demo itself
     runs = train(data, settings, progress=not as_json)
-    report = summarise(data, *runs, warning)
+    report = summarise(data, runs[0], runs[1], warning)
     if as_json:
         click.echo(json.dumps({"settings": vars(settings), **vars(report)}, indent=2))
     else:

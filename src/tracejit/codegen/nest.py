@@ -67,26 +67,12 @@ def index_source(value: Value) -> Value | None:
     return None
 
 
-def _raw_strides(group: Group, value: Value, dims: Dims, strides: Shape) -> list[int | None]:
-    """Strides per axis of the domain; None where an extent of one came without a stride."""
-    result: list[int | None] = [0] * len(group.domain)
-    for extent, axis, stride in zip(value.type.shape, dims, strides, strict=True):
+def _axis_strides(group: Group, value: Value, dims: Dims, strides: Shape) -> list[int]:
+    """Strides per axis of the domain; 0 along axes the value does not have."""
+    result = [0] * len(group.domain)
+    for axis, stride in zip(dims, strides, strict=True):
         if axis is not None:
-            result[axis] = None if extent == 1 and not stride else stride
-    return result
-
-
-def _settled(raw: Sequence[int | None], domain: Sequence[int]) -> list[int]:
-    """Fill in free strides so that axes merge as they would with larger extents."""
-    result = [0] * len(raw)
-    for axis in reversed(range(len(raw))):
-        stride = raw[axis]
-        if stride is not None:
             result[axis] = stride
-        elif axis == len(raw) - 1:
-            result[axis] = 1
-        else:
-            result[axis] = result[axis + 1] * max(domain[axis + 1], 1)
     return result
 
 
@@ -114,20 +100,15 @@ def build_nest(
             reads[value] = (_index_strides(group, value, dims), None)
         else:
             layout = layout_of(value)
-            reads[value] = (
-                _settled(_raw_strides(group, value, dims, layout.strides), group.domain),
-                layout,
-            )
+            reads[value] = (_axis_strides(group, value, dims, layout.strides), layout)
     for value in group.values:
         if is_random(value):  # its "access" is the running number of the element
             strides = value.type.contiguous_strides()
-            raw = _raw_strides(group, value, group.dims[value], strides)
-            reads[value] = (_settled(raw, group.domain), None)
+            reads[value] = (_axis_strides(group, value, group.dims[value], strides), None)
     writes: dict[Value, tuple[list[int], Layout | None]] = {}
     for value in outputs:
         layout = layout_of(value)
-        raw = _raw_strides(group, value, group.dims[value], layout.strides)
-        writes[value] = (_settled(raw, group.domain), layout)
+        writes[value] = (_axis_strides(group, value, group.dims[value], layout.strides), layout)
     reduced = group.reduced or frozenset()
     runs = _merge_axes(group.domain, reduced, [s for s, _ in (*reads.values(), *writes.values())])
     axes = tuple(_axis(group.domain, run, run[0] in reduced) for run in runs)

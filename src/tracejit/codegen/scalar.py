@@ -213,7 +213,7 @@ _templates: dict[Any, str | None] = {}
 
 
 def _template(value: Value, dtypes_read: tuple[DType, ...]) -> str | None:
-    """``value``'s expression with ``{0}``, ``{1}``, ... for its operands; None when there is none. Made once per kind."""
+    """``value``'s expression with ``{0}``, ``{1}``, ... for its operands, made once per kind; None when it has none."""
     op = value.op
     assert isinstance(op, Elementwise)
     infos = tuple([operand_info(x.type if isinstance(x, Value) else x) for x in value.operands])

@@ -130,13 +130,14 @@ class Fuser(Steps):
         self, group: Group, value: Value, operands: list[tuple[Value, Dims | None]]
     ) -> bool:
         dims = aligned(group.domain, value.type.shape, [d for _, d in operands if d is not None])
-        if dims is None:
-            return False
+        if dims is None or (not group.domain and value.type.shape):
+            return False  # an extent that happens to be one is no reason to join a scalar's group
         levels = {self.operand_level(group, x) for x, _ in operands}
         used = {a for a in dims if a is not None}
         everything = set(range(len(group.domain)))
         if FINAL in levels:
-            if used or ROW in levels or value.type.numel != 1:
+            outside = any(x.type.shape and d is None for x, d in operands)
+            if used or ROW in levels or value.type.numel != 1 or outside:
                 return False
             level = FINAL
         elif used == everything and not (group.reduced and used <= set(group.kept)):

@@ -36,6 +36,7 @@ from ..ops.table import Contraction, Elementwise, Movement, Source
 from .gradient import Gradient, storage
 from .minimum_cut import INFINITE, Network
 from .rewrite import is_view, root
+from .weights import weights
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class _Joint:
         self.values: list[Value] = [v for v in builder.body if isinstance(v, Value)]
         self.in_forward = {*forward.inputs, *forward.values}
         self.after = self._after_seeds()
+        self.weights = weights(builder.inputs, self.values)
         self.by_reference = {storage(forward.inputs[i]) for i in gradient.saved_inputs}
         self.by_reference |= {storage(forward.outputs[i]) for i in gradient.saved_outputs}
         self.exposed = {*map(storage, forward.inputs), *map(storage, forward.outputs)}
@@ -172,7 +174,7 @@ def _price(joint: _Joint, value: Value) -> int:
     if joint.copied(value):
         times = 3
     moved = value not in joint.in_forward
-    return 4 * (times * max(value.type.nbytes, 1)) + int(moved)
+    return 4 * times * joint.weights[value] + int(moved)
 
 
 def _choose(joint: _Joint) -> list[Value]:

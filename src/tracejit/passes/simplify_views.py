@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..types import Shape
 from .rewrite import Rewriter, Rules
 
 
@@ -105,20 +104,20 @@ def _before_expand(rewriter: Rewriter, value: Value) -> Value | None:
     return rewriter.write("expand", (small,), value.line, shape=value.type.shape)
 
 
-def _reduction_of_single_elements(rewriter: Rewriter, value: Value) -> Value | None:
-    """A reduction along extents of one only changes the shape; a sum also turns -0.0 into 0.0, as ``x + 0.0`` does."""
+def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
+    """A reduction along no dimension is its operand; a sum also turns -0.0 into 0.0, as ``x + 0.0`` does.
+
+    Extents that happen to be one are reduced like any other, so that kernels do not depend on them.
+    """
     assert isinstance(value.op, Reduction)
     x = value.value_operands[0]
-    dims: Shape = value.attributes["dims"]
-    if x.type.dtype is not value.type.dtype or any(x.type.shape[d] != 1 for d in dims):
+    if value.attributes["dims"] or x.type != value.type:
         return None
     if value.op.combine not in ("sum", "prod", "max", "min", "any", "all"):
         return None
     if value.op.combine == "sum" and value.type.dtype.is_floating_point:
-        x = rewriter.write("add", (x, 0.0), value.line)
-    if x.type == value.type:
-        return x
-    return rewriter.write("squeeze", (x,), value.line, dims=dims)
+        return rewriter.write("add", (x, 0.0), value.line)
+    return x
 
 
 VIEW_RULES: Rules = {
@@ -129,5 +128,5 @@ VIEW_RULES: Rules = {
     "unsqueeze": (_identity, _undone),
     "slice": (_identity_slice, _composed_slice),
     "elementwise": (_before_expand,),
-    "reduction": (_reduction_of_single_elements,),
+    "reduction": (_reduction_of_nothing,),
 }

@@ -32,7 +32,10 @@ def strided_view(
         return None
     start = result.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
     offset = start - lowest if result.size else 0
-    return Layout(operand.root, operand.offset + offset, tuple(result.strides))
+    strides = tuple(result.strides)
+    if op.name == "unsqueeze":  # nothing to walk along; NumPy leaves some stride there
+        strides = tuple(0 if d in attributes["dims"] else s for d, s in enumerate(strides))
+    return Layout(operand.root, operand.offset + offset, strides)
 
 
 def contiguous(value: Value) -> Layout:

@@ -99,7 +99,9 @@ def _backward(outputs: Any, arguments: list[Any], rng: np.random.Generator, twic
         return
     leaves = [a for a in arguments if a.requires_grad]
     first = tj.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
-    squares = [(g.to(tj.float64) * 0.1).square().sum() for g in first if g is not None and g.requires_grad]
+    squares = [
+        (g.to(tj.float64) * 0.1).square().sum() for g in first if g is not None and g.requires_grad
+    ]
     if squares:
         tj.stack(squares).sum().backward()
 

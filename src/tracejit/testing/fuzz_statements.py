@@ -237,9 +237,16 @@ def meet(g: Grower) -> Statement:
     name = g.any(lambda t: t.dtype.is_floating_point and t.ndim >= 1)
     rank = g.values[name].ndim
     d, e = g.whole(0, rank), g.whole(0, rank)
-    texts = ["{x}.unsqueeze({d}) - {x}", "{x}.unsqueeze({d}) * {x}.unsqueeze({e})", "{x} + {x}.transpose({d}, {e})", "{x} * {x}.sum({d})",
-             "{x} - {x}.amax({d}, keepdim=True).exp()", "{x}.sum({d}, keepdim=True).expand({x}.shape).sum()", "{x} / ({x}.abs().mean() + 1)",
-             "({x} * {x}.sum({d}).unsqueeze({e})).mean({d})"]  # fmt: skip
+    texts = [
+        "{x}.unsqueeze({d}) - {x}",
+        "{x}.unsqueeze({d}) * {x}.unsqueeze({e})",
+        "{x} + {x}.transpose({d}, {e})",
+        "{x} * {x}.sum({d})",
+        "{x} - {x}.amax({d}, keepdim=True).exp()",
+        "{x}.sum({d}, keepdim=True).expand({x}.shape).sum()",
+        "{x} / ({x}.abs().mean() + 1)",
+        "({x} * {x}.sum({d}).unsqueeze({e})).mean({d})",
+    ]
     return g.let(g.pick(texts).format(x=name, d=d, e=e))
 
 

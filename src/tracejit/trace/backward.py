@@ -23,7 +23,6 @@ from ..tensor_core import Version
 from ..types import Shape, TensorType
 from .segments import Results, compile_graph
 
-
 AnyProgram = Any  # a BackwardProgram or its stand-in
 
 
@@ -79,9 +78,7 @@ class Backward:
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
     programs: dict[tuple[int, ...], dict[tuple[MemoryLayout, ...], AnyProgram]]
 
-    def programs_for(
-        self, pack: dict[Value, int]
-    ) -> dict[tuple[MemoryLayout, ...], AnyProgram]:
+    def programs_for(self, pack: dict[Value, int]) -> dict[tuple[MemoryLayout, ...], AnyProgram]:
         """The programs made so far for saved values packed like ``pack``, by layouts of the gradients."""
         return self.programs.setdefault(tuple(pack.values()), {})
 
@@ -209,19 +206,24 @@ class CompiledBackward(Node):
         seeds = [_seed(grads[i], site.types[i]) for i in site.seeds]
         if MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
-            return interpreter.run_tensors(site.backward.gradient.graph, [*self.inputs, *seeds])
+            graph = site.backward.gradient.graph
+            found: Sequence[Tensor | None] = interpreter.run_tensors(graph, [*self.inputs, *seeds])
+            return found
         layouts = tuple([g._layout or layout_of(g) for g in seeds])
         program = site.programs.get(layouts) or self.compile(layouts)
-        return program.run([*self.saved, *seeds], self.pack)
+        gradients: Sequence[Tensor | None] = program.run([*self.saved, *seeds], self.pack)
+        return gradients
 
     def compile(self, layouts: tuple[MemoryLayout, ...]) -> Any:
         """The program for these gradients, or what replaces it when that fails."""
         site = self.site
         try:
             return site.backward.compile(layouts, site.pack)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
             reason = getattr(error, "summary", None) or str(error)
-            site.report(f"a backward kernel could not be compiled ({type(error).__name__}: {reason})")
+            site.report(
+                f"a backward kernel could not be compiled ({type(error).__name__}: {reason})"
+            )
         found = site.programs[layouts] = InterpretedBackward(site.backward, site.pack)
         return found
 
@@ -231,8 +233,8 @@ class CompiledBackward(Node):
         if number >= len(checked):
             if MODES.grad:
                 raise AutogradError(
-                    "an input of compiled code was modified by an inplace operation; differentiating its gradient again "
-                    f"(create_graph=True) reads it once more (saved by {self.name()}).",
+                    "an input of compiled code was modified by an inplace operation; differentiating its gradient "
+                    f"again (create_graph=True) reads it once more (saved by {self.name()}).",
                     "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
                 )
             return

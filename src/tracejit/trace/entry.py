@@ -19,7 +19,7 @@ from .backward import Site, make_backward
 from .dump import dump_leaf
 from .outside import pinned_arguments, unrepeatable
 from .recorder import Recorder, Signature, recording
-from .replay import make_holds, make_replay, simple
+from .replay import make_holds, make_replay, writable
 from .segments import Runner, compile_tree
 from .signature import flatten, leaf_names, statics_of
 from .state import StateGuard, watch
@@ -181,8 +181,8 @@ class Entry:
         root = compile_tree(
             self.owner.name, self.root, self.signature, self.strides, needs, packable
         )
-        if simple(self):
-            self._serve, self.source = make_replay(self)
+        if writable(root):
+            self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
         self.compiled = True
@@ -216,7 +216,7 @@ class Entry:
     # --- replaying -----------------------------------------------------------------------------------------------
 
     def replay(self, tensors: list[Tensor]) -> Any:
-        """Run the compiled programs for these argument tensors; :class:`NotReplayable` and :class:`Refused` say why not."""
+        """Run the compiled programs for these argument tensors; :class:`NotReplayable`, :class:`Refused` say why not."""
         if not self.compiled or self.failure is not None:
             self._compile_or_fail()
         assert self._serve is not None

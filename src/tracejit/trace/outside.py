@@ -1,4 +1,4 @@
-"""What a recorded run can have reached besides its tensors: which outputs it may hand out again, which arguments it knew.
+"""What a recorded run can have reached besides its tensors: outputs it may hand out again, arguments it knew.
 
 Replaying makes new lists, dicts and dataclass instances and hands out recorded objects as they are. Both are right only
 for containers made inside the run and objects made outside of it.

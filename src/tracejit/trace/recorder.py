@@ -10,13 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import user_frame
-from ..ir.builder import Builder
 from ..ir.graph import Guard, Statement, Value
 from ..modes import MODES
 from ..ops import elementwise
@@ -24,76 +23,10 @@ from ..ops.inverse import write
 from ..ops.table import Movement, Op
 from ..tensor import Tensor
 from ..types import Scalar
+from .inputs import Signature
 
 MAX_STATEMENTS = 200_000
 Step = tuple[Op, dict[str, Any]]
-
-
-@dataclass(eq=False)
-class Source:
-    """Where a graph input comes from at a call: argument ``position``, a captured ``tensor``, or a random key."""
-
-    kind: str  # "argument", "captured", "random"
-    value: Value
-    position: int = -1
-    tensor: Tensor | None = None
-    generator: Any = None
-
-
-@dataclass(eq=False)
-class Signature:
-    """What all recordings of one signature share: the builder (equal prefixes become equal values) and the inputs."""
-
-    builder: Builder
-    sources: list[Source] = field(default_factory=list)
-    captured: dict[int, Value] = field(default_factory=dict)
-
-    def argument(self, position: int, name: str, tensor: Tensor) -> Value:
-        """The input for an argument tensor."""
-        for source in self.sources:
-            if source.kind == "argument" and source.position == position:
-                return source.value
-        value = self.builder.input(name, tensor.type)
-        self.sources.append(Source("argument", value, position))
-        return value
-
-    def capture(self, tensor: Tensor) -> Value:
-        """The input for a tensor from outside the function; the tensor is kept alive, so its id stays its own."""
-        known = self.captured.get(id(tensor))
-        if known is not None:
-            return known
-        taken = {v.name for v in self.builder.inputs}
-        name = next(n for n in _names(tensor) if n not in taken)
-        value = self.builder.input(name, tensor.type)
-        self.sources.append(Source("captured", value, tensor=tensor))
-        self.captured[id(tensor)] = value
-        return value
-
-    def random_key(self, generator: Any, key: Tensor) -> Value:
-        """The input for the state of a random generator."""
-        for source in self.sources:
-            if source.kind == "random" and source.generator is generator:
-                return source.value
-        value = self.builder.input(f"key{sum(s.kind == 'random' for s in self.sources)}", key.type)
-        self.sources.append(Source("random", value, generator=generator))
-        return value
-
-    def rollback(self, count: int) -> None:
-        """Forget the inputs after the first ``count``: the run that added them did not finish."""
-        for source in self.sources[count:]:
-            if source.tensor is not None:
-                self.captured.pop(id(source.tensor), None)
-        del self.sources[count:], self.builder.inputs[count:]  # one input per source
-
-
-def _names(tensor: Tensor) -> Any:
-    given = getattr(tensor, "name", None)
-    if isinstance(given, str) and given.isidentifier():
-        yield given
-    number = 0
-    while True:
-        yield f"c{number}"
-        number += 1
 
 
 @dataclass(eq=False)
@@ -185,7 +118,7 @@ class Recorder:
             key = (op.name, operands[0] if operands else None, repr(operands[1:]), repr(attributes))
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
-        value = self.builder.emit(op, operands, attributes, _user_line(), occurrence)
+        value: Value = self.builder.emit(op, operands, attributes, _user_line(), occurrence)
         self.path.setdefault(value)
         return value
 
@@ -199,7 +132,7 @@ class Recorder:
             return
         try:
             self._record(op, operands, attributes, out)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
             self.unsupported(f"{op.name} could not be recorded ({type(error).__name__}: {error})")
 
     def _record(
@@ -243,6 +176,9 @@ class Recorder:
             return
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
+        if MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
+            self.unsupported("a tensor that requires grad is overwritten with constants")
+            return
         if any(op is elementwise.detach_copy for op, _ in steps):
             self.unsupported("an in-place change through detach()")
             return
@@ -260,7 +196,7 @@ class Recorder:
             value = self.write_through(self.emit(op, (base,), attributes), rest, value)
         before = len(self.builder.body)
         with self.builder.writing():
-            result = write(op, attributes, base, value)
+            result: Value = write(op, attributes, base, value)
         for statement in self.builder.body[before:]:
             self.path.setdefault(statement)
         self.path.setdefault(result)

@@ -1,4 +1,4 @@
-"""The straight-line Python of a call: generated for signatures whose one path has no guard.
+"""The Python of a call as straight lines and branches: generated for signatures with few paths.
 
 What the general walk of a trace tree decides at every call is decided here once: which tensors the program reads, which
 outputs it makes, what the backward node keeps. The text can be read with ``f.source()``.
@@ -15,13 +15,16 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
 from .backward import CompiledBackward
-from .segments import wrap_result
+from .segments import Runner, wrap_result
 from .signature import unflatten
-from .tree import Leaf
-from .walk import FAILURES, Refused, show
+from .tree import Leaf, outcome_of
+from .walk import FAILURES, Refused, UnseenSegment, show
 
 if TYPE_CHECKING:
     from .entry import Entry
+
+MAX_DEPTH = 12  # guards in a row; deeper and wider trees are walked
+MAX_SEGMENTS = 40
 
 
 def generate(
@@ -46,15 +49,21 @@ def make_holds(entry: Entry) -> Callable[[], bool]:
     return function  # type: ignore[no-any-return]
 
 
-def simple(entry: Entry) -> bool:
-    """Can the call be written as a straight line?"""
-    leaf = entry.root.leaf
-    return leaf is not None and not leaf.recording.writes and not leaf.recording.random_calls
+def writable(root: Runner) -> bool:
+    """Can the call be written as straight lines and a few branches?"""
+    count, level = 0, [root]
+    for _ in range(MAX_DEPTH):
+        count += len(level)
+        for leaf in (runner.segment.leaf for runner in level):
+            if leaf is not None and (leaf.recording.writes or leaf.recording.random_calls):
+                return False
+        level = [child for runner in level for child in runner.children.values()]
+    return not level and count <= MAX_SEGMENTS
 
 
-def make_replay(entry: Entry) -> tuple[Callable[[list[Tensor]], Any], str]:
-    """The function that serves a call of an entry with a single straight segment."""
-    return _ReplayWriter(entry).write()
+def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
+    """The function that serves a call of an entry with few paths that write nothing."""
+    return _ReplayWriter(entry).write(root)
 
 
 class _ReplayWriter:
@@ -62,36 +71,35 @@ class _ReplayWriter:
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
-        leaf = entry.root.leaf
-        assert leaf is not None
-        self.leaf: Leaf = leaf
-        self.runner = entry.root.runner
+        self.indent = 1
         self.lines: list[str] = ["def replay(tensors):"]
         self.names: dict[str, Any] = {
-            "run": self.runner.program.run,
             "make": Tensor._of_block,
-            "leaf": leaf,
             "entry": entry,
             "CompiledBackward": CompiledBackward,
             "unflatten": unflatten,
             "show": show,
             "wrap_result": wrap_result,
+            "outcome_of": outcome_of,
             "Refused": Refused,
+            "Unseen": UnseenSegment,
             "failures": FAILURES,
         }
         self.by_value: dict[Value, str] = {}
+        self.number = 0  # of the segment being written; names made for it end with it
 
     def add(self, line: str) -> None:
-        self.lines.append("    " + line)
+        self.lines.append("    " * self.indent + line)
 
-    def write(self) -> tuple[Callable[[list[Tensor]], Any], str]:
+    def bind(self, name: str, value: Any) -> str:
+        """A name of the current segment for an object."""
+        bound = f"{name}_{self.number}" if self.number else name
+        self.names[bound] = value
+        return bound
+
+    def write(self, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
         self.sources()
-        self.run()
-        self.add("entry.replays += 1")
-        self.add("leaf.calls += 1")
-        if self.leaf.backward and self.entry.key[0]:
-            self.attach()
-        self.results()
+        self.segment(root)
         return generate(self.entry.owner.name, self.lines, self.names, "replay")
 
     def sources(self) -> None:
@@ -103,96 +111,119 @@ class _ReplayWriter:
                 self.names[f"t{i}"] = source.tensor
             self.by_value[source.value] = f"t{i}"
 
-    def run(self) -> None:
-        """Run the program and wrap its results."""
-        kinds = self.runner.results.kinds
-        blocks = [f"b{i}" for i in range(len(kinds))] + (["pack"] if self.runner.pack else [])
-        arguments = ", ".join(f"t{i}" for i in self.runner.reads)
+    def segment(self, runner: Runner) -> None:
+        """Run a segment, then what comes after it."""
+        self.run(runner)
+        leaf = runner.segment.leaf
+        if leaf is None:
+            self.branch(runner)
+            return
+        self.add("entry.replays += 1")
+        self.add(f"{self.bind('leaf', leaf)}.calls += 1")
+        if leaf.backward and self.entry.key[0]:
+            self.attach(leaf, runner)
+        self.results(leaf)
+
+    def branch(self, runner: Runner) -> None:
+        """Read the guard and go on below."""
+        guard = runner.segment.guard
+        assert guard is not None
+        here = self.bind("runner", runner)
+        self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        for i, (outcome, child) in enumerate(runner.children.items()):
+            self.add(f"{'elif' if i else 'if'} outcome == {outcome!r}:")
+            self.indent += 1
+            self.add(f"{here}.segment.calls += 1")
+            before, self.number = self.number, len(self.names)
+            self.segment(child)
+            self.number = before
+            self.indent -= 1
+        self.add(f"raise Unseen({here})")
+
+    def run(self, runner: Runner) -> None:
+        """Run the program of a segment and wrap its results."""
+        kinds = runner.results.kinds
+        found = {position: value for value, position in runner.positions.items()}
+        names = {position: self.by_value[found[position]] for position in runner.reads}
+        first = len(runner.positions) - len(kinds)
+        blocks = [f"b{i}" for i in range(len(kinds))] + (["pack"] if runner.pack else [])
+        arguments = ", ".join(names[position] for position in runner.reads)
         target = f"{', '.join(blocks)}{',' if len(blocks) == 1 else ''} = " if blocks else ""
         self.add("try:")
-        self.add(f"    {target}run({arguments})")
+        self.add(f"    {target}{self.bind('run', runner.program.run)}({arguments})")
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
-        count = len(self.entry.signature.sources)
-        names = {position: value for value, position in self.runner.positions.items()}
         for i, (kind, layout, how) in enumerate(kinds):
-            self.names[f"k{i}"], self.names[f"l{i}"] = kind, layout
-            block = how == "block"
-            self.add(
-                f"o{i} = make(b{i}, k{i}, l{i})"
-                if block
-                else f"o{i} = wrap_result(b{i}, k{i}, {how!r})"
-            )
-            self.by_value[names[count + i]] = f"o{i}"
+            k, o = self.bind(f"k{i}", kind), f"o{first + i}"
+            if how == "block":
+                self.add(f"{o} = make(b{i}, {k}, {self.bind(f'l{i}', layout)})")
+            else:
+                self.add(f"{o} = wrap_result(b{i}, {k}, {how!r})")
+            self.by_value[found[first + i]] = o
 
-    def attach(self) -> None:
+    def attach(self, leaf: Leaf, runner: Runner) -> None:
         """Make the backward node."""
-        backward = self.leaf.backward
-        self.names["site"] = self.entry.site(self.leaf, self.runner)
-        inputs = [self.by_value[v] for v in self.leaf.graph.inputs]
-        edges = [
-            self.edge(backward.gradient.wrt[i], inputs) for i in range(len(backward.gradient.wrt))
-        ]
-        saved = [self.saved(v) for v in backward.saved if v not in self.runner.pack]
+        backward = leaf.backward
+        site = self.bind("site", self.entry.site(leaf, runner))
+        inputs = [self.by_value[v] for v in leaf.graph.inputs]
+        edges = [self.edge(leaf, position, inputs) for position in backward.gradient.wrt]
+        saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
         watched = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
         checked = [self.by_value[v] for v in watched]
         versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
-        pack = "pack" if self.runner.pack else "None"
+        pack = "pack" if runner.pack else "None"
         self.add(
-            f"node = CompiledBackward(site, {_tuple(edges)}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
+            f"node = CompiledBackward({site}, {_tuple(edges)}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
             f"{_tuple(versions)})"
         )
-        shown = self.leaf.shown
-        for number in self.leaf.wanted:
-            name = self.by_value[shown[number]]
+        for number in leaf.wanted:
+            name = self.by_value[leaf.shown[number]]
             self.add(f"{name}._requires_grad = True")
             self.add(f"{name}._grad_fn = node")
             if number:
                 self.add(f"{name}._output_nr = {number}")
 
-    def edge(self, position: int, inputs: Sequence[str]) -> str:
+    def edge(self, leaf: Leaf, position: int, inputs: Sequence[str]) -> str:
         """Where the gradient of an input goes; known beforehand for captured leaves."""
         source = next(
-            s for s in self.entry.signature.sources if s.value is self.leaf.graph.inputs[position]
+            s for s in self.entry.signature.sources if s.value is leaf.graph.inputs[position]
         )
         tensor = source.tensor
         if tensor is None or tensor._base is not None or tensor._grad_fn is not None:
             return f"{inputs[position]}._edge()"
-        name = f"e{position}"
-        self.names[name] = (AccumulateGrad.of(tensor), 0)
-        return name
+        return self.bind(f"e{position}", (AccumulateGrad.of(tensor), 0))
 
     def saved(self, value: Value) -> str:
         name = self.by_value[value]
         return f"{name}._alias()" if name.startswith("o") else name
 
-    def results(self) -> None:
+    def results(self, leaf: Leaf) -> None:
         """Return the outputs in the structure the function returned."""
         made: dict[int, str] = {}
-        for i, recipe in enumerate(self.leaf.recording.outputs):
+        for i, recipe in enumerate(leaf.recording.outputs):
             if recipe.number in made:
                 continue
             made[recipe.number] = self.by_value[recipe.value]
             if recipe.inference:
                 self.add(f"{made[recipe.number]}._inference = True")
             if recipe.steps:
-                self.names[f"r{i}"] = recipe
-                self.add(f"y{i} = show(r{i}, {made[recipe.number]})")
+                bound = self.bind(f"r{i}", recipe)
+                self.add(f"y{i} = show({bound}, {made[recipe.number]})")
                 made[recipe.number] = f"y{i}"
-        outputs = [made[recipe.number] for recipe in self.leaf.recording.outputs]
-        structure = self.leaf.structure
+        outputs = [made[recipe.number] for recipe in leaf.recording.outputs]
+        structure = leaf.structure
         if structure is None:
             self.add(f"return {outputs[0]}")
             return
-        self.names["structure"] = structure
         kind, children = structure if isinstance(structure, tuple) else (None, ())
         if kind in (tuple, list) and all(c is None for c in children):
             listing = _tuple(outputs) if kind is tuple else f"[{', '.join(outputs)}]"
             self.add(f"return {listing}")
         else:
-            self.add(f"return unflatten(structure, iter({_tuple(outputs)}))")
+            bound = self.bind("structure", structure)
+            self.add(f"return unflatten({bound}, iter({_tuple(outputs)}))")
 
 
 def _tuple(parts: Sequence[str]) -> str:

@@ -148,7 +148,7 @@ def compile_tree(
     root: Segment,
     signature: Signature,
     input_strides: dict[Value, Shape],
-    leaf_needs: dict[Leaf, Sequence[Value]],
+    leaf_needs: Mapping[Leaf, Sequence[Value]],
     packable: dict[Leaf, set[Value]],
 ) -> Runner:
     """Give every segment of the tree a runner and return the root's; nothing is assigned unless all are made."""
@@ -184,7 +184,7 @@ def _compile_segment(
     positions: dict[Value, int],
     count: int,
     input_strides: dict[Value, Shape],
-    leaf_needs: dict[Leaf, Sequence[Value]],
+    leaf_needs: Mapping[Leaf, Sequence[Value]],
     packable: set[Value],
 ) -> tuple[Runner, dict[Value, int], int]:
     needs = needed_after(segment, leaf_needs)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..device import device
+from ..dtypes import DType
 from ..layout import layout_of
 from ..tensor import Tensor
 from .state_values import describe, token
@@ -43,11 +44,9 @@ class Static:
 
 def fields_of(value: Any) -> tuple[str, ...] | None:
     """The fields of a dataclass instance that is nothing but its fields, else None."""
-    if (
-        isinstance(value, type)
-        or not dataclasses.is_dataclass(value)
-        or hasattr(value, "_parameters")
-    ):
+    if isinstance(value, (type, DType)) or not dataclasses.is_dataclass(value):
+        return None
+    if hasattr(value, "_parameters"):  # a module
         return None
     names = tuple(f.name for f in dataclasses.fields(value))
     known = all(hasattr(value, name) for name in names)
@@ -112,7 +111,7 @@ def unflatten(structure: Any, leaves: Any) -> Any:
 
 
 def statics_of(structure: Any) -> list[Any]:
-    """What Python state can hang on among the non-tensor parts: objects, and the classes of dataclasses and the like."""
+    """What Python state can hang on among the other parts: objects, and the classes of dataclasses and the like."""
     if structure is None:
         return []
     if isinstance(structure, Static):

@@ -1,13 +1,13 @@
 """The trace tree of one signature: straight segments between guards, each with its own program.
 
-Every recorded run is a path from the root to a leaf. Segments shared by several paths are shared here too, because equal
-statements are the same value (one builder per signature). A segment hands on the values that any later segment, output
+Every recorded run is a path from the root to a leaf. Segments shared by several paths are shared here too, because
+equal statements are the same value (one builder per signature). A segment hands on the values that any later segment, output
 or backward pass needs; they live in the *environment*, a list that grows along the path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -146,7 +146,7 @@ def wanted_gradients(recording: Recording) -> list[bool]:
     return [v in wanted for v in computed_outputs(recording)]
 
 
-def needed_after(segment: Segment, leaf_needs: dict[Leaf, Sequence[Value]]) -> dict[Value, None]:
+def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:
     """Values of this segment or earlier that the segments below, their guards or leaves read."""
     needs: dict[Value, None] = {}
     if segment.guard is not None:
@@ -158,7 +158,7 @@ def needed_after(segment: Segment, leaf_needs: dict[Leaf, Sequence[Value]]) -> d
     return needs
 
 
-def reads(segment: Segment, leaf_needs: dict[Leaf, Sequence[Value]]) -> dict[Value, None]:
+def reads(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:
     """Values from before ``segment`` that it or anything below it needs."""
     own = set(segment.statements)
     needs = needed_after(segment, leaf_needs)

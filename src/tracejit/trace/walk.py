@@ -75,10 +75,10 @@ class Walk:
             pack = runner.run(environment)
             if runner.guard_position < 0:
                 return runner, pack
-            runner.segment.calls += 1
             below = runner.children.get(outcome_of(environment[runner.guard_position].array))
             if below is None:
                 raise UnseenSegment(runner)
+            runner.segment.calls += 1
             runner = below
 
     def finish(self, leaf: Leaf, runner: Runner, environment: list[Any], pack: Any) -> Any:

@@ -1,0 +1,70 @@
+"""What a value weighs when the partition chooses what to keep: its bytes, made independent of small batches.
+
+A choice that depended on exact extents would give other kernels for other batch sizes. So extents below 64 count as 64,
+one included, unless the extent is one by construction: kept by a reduction, put in by ``unsqueeze``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir.graph import Value
+from ..ops.table import Elementwise, Movement, Reduction
+
+SHORT = 64
+Ones = tuple[bool, ...]  # for each dimension: is its extent one whatever the inputs' extents?
+
+
+def weights(inputs: Iterable[Value], values: Iterable[Value]) -> dict[Value, int]:
+    """The weight of every value."""
+    ones: dict[Value, Ones] = {v: (False,) * v.type.ndim for v in inputs}
+    for value in values:
+        ones[value] = _ones(value, ones)
+    return {value: _weight(value, found) for value, found in ones.items()}
+
+
+def _weight(value: Value, ones: Ones) -> int:
+    count = value.type.dtype.itemsize
+    for extent, one in zip(value.type.shape, ones, strict=True):
+        count *= extent if one or extent == 0 else max(extent, SHORT)
+    return max(count, 1)
+
+
+def _ones(value: Value, known: dict[Value, Ones]) -> Ones:
+    """Which extents of a result are one by construction."""
+    op, attributes, shape = value.op, value.attributes, value.type.shape
+    operands = [known[x] for x in value.value_operands]
+    if isinstance(op, Elementwise):
+        return tuple(
+            extent == 1 and all(_at(o, len(shape) - d) for o in operands)
+            for d, extent in enumerate(shape)
+        )
+    if isinstance(op, Reduction):
+        dims = attributes["dims"]
+        if attributes["keepdim"]:
+            return tuple(d in dims or one for d, one in enumerate(operands[0]))
+        return tuple(one for d, one in enumerate(operands[0]) if d not in dims)
+    if isinstance(op, Movement) and op.is_view:
+        return _ones_of_view(op.name, value, operands[0])
+    return (False,) * len(shape)
+
+
+def _at(ones: Ones, back: int) -> bool:
+    """The dimension ``back`` from the end; one that is not there is broadcast."""
+    return back > len(ones) or ones[-back]
+
+
+def _ones_of_view(name: str, value: Value, ones: Ones) -> Ones:
+    attributes, shape = value.attributes, value.type.shape
+    if name == "unsqueeze":
+        result = list(ones)
+        for d in attributes["dims"]:
+            result.insert(d, True)
+        return tuple(result)
+    if name == "squeeze":
+        return tuple(one for d, one in enumerate(ones) if d not in attributes["dims"])
+    if name == "permute":
+        return tuple(ones[d] for d in attributes["dims"])
+    if name == "slice":
+        return ones
+    return (False,) * len(shape)
