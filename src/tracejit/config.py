@@ -5,7 +5,6 @@
 ``TRACEJIT_CACHE_SIZE``    upper bound of the store in MiB (512)
 ``TRACEJIT_NUM_THREADS``   threads that run kernels (number of usable CPUs)
 ``TRACEJIT_DUMP``          directory that receives every stage of every compilation as text
-``TRACEJIT_LOWERING``      ``direct`` (kernel source straight to LLVM, the default) or ``numba`` (through numba.njit)
 ``TRACEJIT_DISABLE``       ``1`` turns every ``compile`` into the plain function
 =========================  ==================================================================================
 """
@@ -15,7 +14,6 @@ from __future__ import annotations
 import os
 
 dump_directory: str | None = os.environ.get("TRACEJIT_DUMP") or None
-lowering: str = os.environ.get("TRACEJIT_LOWERING", "direct")
 disabled: bool = os.environ.get("TRACEJIT_DISABLE", "0") == "1"
 
 #: Elements a kernel must touch per thread before a second thread joins.

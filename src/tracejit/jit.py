@@ -327,7 +327,7 @@ def compile(
     (tensor(6.), tensor(6.))
     """
     del dynamic, backend, mode, options
-    chosen: dict[str, Any] = {"strict": strict or fullgraph, "verify": verify}
+    strict = strict or fullgraph
     if model is None:
         return functools.partial(compile, strict=strict, verify=verify, disable=disable)
     if disable:

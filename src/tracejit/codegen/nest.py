@@ -82,8 +82,8 @@ def _index_strides(group: Group, value: Value, dims: Dims) -> list[int]:
     if origin.type.ndim == 0 or origin.op is None or "value" in origin.attributes:
         return [0] * len(group.domain)
     result = [0] * len(group.domain)
-    for axis in dims:
-        if axis is not None:
+    for axis, extent in zip(dims, value.type.shape, strict=True):
+        if axis is not None and extent != 1:
             result[axis] = 1
     return result
 

@@ -29,6 +29,7 @@ from .groups import (
     Dims,
     Group,
     Schedule,
+    as_rows,
     is_free,
     is_random,
     is_view,
@@ -240,7 +241,12 @@ class Fuser(Steps):
     def merge(self, first: int, second: int, value: Value | None = None) -> int:
         """Merge two groups over the same axes when no third step stands between them; return where values live."""
         a, b = self.group(first), self.group(second)
-        if not self.mergeable(first, second):
+        if a.domain != b.domain:
+            lifted = as_rows(b, a)
+            if lifted is None:
+                return first
+            b = lifted
+        if not self.mergeable(a, b, first, second):
             return first
         for v in b.values:
             a.values.append(v)
@@ -258,8 +264,7 @@ class Fuser(Steps):
         self.absorb(first, second)
         return first
 
-    def mergeable(self, first: int, second: int) -> bool:
-        a, b = self.group(first), self.group(second)
+    def mergeable(self, a: Group, b: Group, first: int, second: int) -> bool:
         if a.domain != b.domain or len(a.values) + len(b.values) > MAX_GROUP:
             return False
         if len(a.externals) + len(b.externals) > MAX_POINTERS:
@@ -290,10 +295,17 @@ class Fuser(Steps):
 
     def reads_late(self, a: Group, b: Group) -> bool:
         """Would ``b`` read a final result of ``a`` inside its loops?"""
-        return any(
-            a.level.get(root(x)) == FINAL or (a.level.get(root(x)) == ROW and a.is_column)
-            for x in b.externals
-        )
+        for x in b.externals:
+            level = a.level.get(root(x))
+            if level == ROW and a.is_column:
+                return True
+            if level == FINAL and not all(
+                b.level[v] == FINAL and not isinstance(v.op, Reduction)
+                for v in b.values
+                if any(o is x for o in v.value_operands)
+            ):
+                return True
+        return False
 
     def merge_siblings(self) -> None:
         """Merge independent groups over the same domain that read a common operand (several gradients of one chain)."""

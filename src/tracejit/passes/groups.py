@@ -101,3 +101,24 @@ def root(value: Value) -> Value:
     while value.op is not None and is_view(value):
         value = value.value_operands[0]
     return value
+
+
+def as_rows(rows: Group, full: Group) -> Group | None:
+    """``rows`` in the axes of ``full``, when its domain is what ``full`` keeps: each of its points is a row there."""
+    kept = full.kept
+    if not full.reduced or not kept or full.is_column or rows.domain != [full.domain[a] for a in kept]:
+        return None
+    if rows.reduced and rows.reduced != frozenset(range(len(rows.domain))):
+        return None
+
+    def renamed(dims: Dims) -> Dims:
+        return tuple(None if a is None else kept[a] for a in dims)
+
+    return Group(
+        list(full.domain),
+        full.reduced,
+        list(rows.values),
+        {v: renamed(d) for v, d in rows.dims.items()},
+        {v: FINAL if level == FINAL else ROW for v, level in rows.level.items()},
+        {v: renamed(d) for v, d in rows.externals.items()},
+    )

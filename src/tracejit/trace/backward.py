@@ -207,8 +207,7 @@ class CompiledBackward(Node):
         if MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
             graph = site.backward.gradient.graph
-            found: Sequence[Tensor | None] = interpreter.run_tensors(graph, [*self.inputs, *seeds])
-            return found
+            return interpreter.run_tensors(graph, [*self.inputs, *seeds])
         layouts = tuple([g._layout or layout_of(g) for g in seeds])
         program = site.programs.get(layouts) or self.compile(layouts)
         gradients: Sequence[Tensor | None] = program.run([*self.saved, *seeds], self.pack)

@@ -17,8 +17,9 @@ from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward import Site, make_backward
 from .dump import dump_leaf
+from .inputs import Signature
 from .outside import pinned_arguments, unrepeatable
-from .recorder import Recorder, Signature, recording
+from .recorder import Recorder, recording
 from .replay import make_holds, make_replay, writable
 from .segments import Runner, compile_tree
 from .signature import flatten, leaf_names, statics_of
@@ -216,7 +217,7 @@ class Entry:
     # --- replaying -----------------------------------------------------------------------------------------------
 
     def replay(self, tensors: list[Tensor]) -> Any:
-        """Run the compiled programs for these argument tensors; :class:`NotReplayable`, :class:`Refused` say why not."""
+        """Run the compiled programs for these arguments; :class:`NotReplayable`, :class:`Refused` say why not."""
         if not self.compiled or self.failure is not None:
             self._compile_or_fail()
         assert self._serve is not None

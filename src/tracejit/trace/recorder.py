@@ -21,6 +21,7 @@ from ..modes import MODES
 from ..ops import elementwise
 from ..ops.inverse import write
 from ..ops.table import Movement, Op
+from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
 from .inputs import Signature
@@ -182,6 +183,8 @@ class Recorder:
         if any(op is elementwise.detach_copy for op, _ in steps):
             self.unsupported("an in-place change through detach()")
             return
+        if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
+            value = self.emit(elementwise.clone, (value,), {}, tracked=True)
         self.alive.append(new)
         if id(tensor) in self.external:
             self.write_outside(tensor, new)
@@ -323,9 +326,8 @@ class Recorder:
                 elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
             )
             self.path.setdefault(value)
-        return OutputRecipe(
-            "computed", value, steps, tensor.requires_grad, number, tensor._inference
-        )
+        requires_grad = tensor.requires_grad and not any(op is elementwise.detach_copy for op, _ in steps)
+        return OutputRecipe("computed", value, steps, requires_grad, number, tensor._inference)
 
 
 def _user_line() -> tuple[str, int] | None:

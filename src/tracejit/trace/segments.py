@@ -16,7 +16,7 @@ from ..runtime.program import Program
 from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .dump import dump_program
-from .recorder import Signature
+from .inputs import Signature
 from .tree import Leaf, Segment, needed_after
 
 Environment = list[Any]

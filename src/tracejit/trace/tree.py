@@ -1,8 +1,8 @@
 """The trace tree of one signature: straight segments between guards, each with its own program.
 
 Every recorded run is a path from the root to a leaf. Segments shared by several paths are shared here too, because
-equal statements are the same value (one builder per signature). A segment hands on the values that any later segment, output
-or backward pass needs; they live in the *environment*, a list that grows along the path.
+equal statements are the same value (one builder per signature). A segment hands on the values that any later segment,
+output or backward pass needs; they live in the *environment*, a list that grows along the path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 from ..ir.graph import Graph, Guard, Value
 from ..types import Scalar
-from .recorder import Recording, Signature
+from .inputs import Signature
+from .recorder import Recording
 
 
 class Divergence(Exception):
