@@ -345,3 +345,56 @@ def test_a_replaced_parameter_and_a_late_hook_are_seen() -> None:
     handle = model.register_forward_hook(lambda module, args, out: seen.append(1))
     assert [f(x).item() for _ in range(5)] == [6] * 5
     assert len(seen) == 5
+
+
+@tj.compile
+def module_level(x):
+    return x * 2
+
+
+def test_copies_and_pickles_of_functions() -> None:
+    assert pickle.loads(pickle.dumps(module_level)) is module_level
+    assert copy.deepcopy(module_level) is module_level
+    again = pickle.loads(pickle.dumps(tj.compile(abs_of)))
+    assert settled(again, -tj.ones(1)).item() == 1
+
+
+def abs_of(x):
+    return x.abs()
+
+
+def test_attributes_of_callables_are_not_copied() -> None:
+    class Scaler:
+        def __init__(self):
+            self.entries = "mine"
+            self.scale = 2.0
+
+        def __call__(self, x):
+            return x * self.scale
+
+    scaler = Scaler()
+    f = tj.compile(scaler)
+    assert settled(f, tj.ones(1)).item() == 2
+    assert not hasattr(f, "scale")
+
+
+def test_compiled_methods_of_modules() -> None:
+    class Net(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.layer = nn.Linear(2, width)
+
+        @tj.compile
+        def forward(self, x):
+            return self.layer(x).sum() if self.training else self.layer(x)
+
+    a, b = Net(2), Net(3)
+    x = tj.ones(1, 2)
+    for _ in range(3):
+        for net in (a, b):
+            net.train()
+            net(x).backward()
+            net.eval()
+            assert net(x).shape == (1, net.layer.out_features)
+    assert Net.forward.stats.compiled_calls == 8
+    assert np.allclose(a.layer.weight.grad.tolist(), 3)

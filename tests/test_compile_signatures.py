@@ -306,3 +306,27 @@ def test_a_recording_that_raises_leaves_nothing_behind() -> None:
         assert g(tj.ones(2)).tolist() == [3, 3]
         assert g(-tj.ones(2)).tolist() == [-2, -2]
     assert not g.reasons
+
+
+def test_signatures_that_never_come_back() -> None:
+    f = tj.compile(lambda x, step: x * step)
+    for step in range(1000):
+        assert f(tj.ones(1), step).item() == step
+    assert recordings(f) < 80
+    assert any("calls in a row had new signatures" in reason for reason in f.reasons)
+    for _ in range(3):
+        for step in range(10):
+            assert f(tj.ones(1), step).item() == step
+    assert f.stats.compiled_calls >= 20
+
+
+def test_saved_tensor_hooks_see_every_tensor() -> None:
+    packed = []
+    f = tj.compile(lambda x: (x * x).exp().sum())
+    for _ in range(2):
+        f(tj.ones(2, requires_grad=True))
+    with tj.autograd.graph.saved_tensors_hooks(lambda t: (packed.append(1), t)[1], lambda t: t):
+        x = tj.ones(2, requires_grad=True)
+        f(x).backward()
+    assert packed
+    assert f.stats.compiled_calls == 1

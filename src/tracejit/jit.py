@@ -7,16 +7,19 @@ the tree's programs; whatever is new is run eagerly, recorded, and added.
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import sys
 import threading
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from . import config, dtypes
 from .backoff import Backoff
+from .bound_function import BoundFunction, Stats
 from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
 from .modes import MODES
 from .tensor import Tensor
@@ -26,21 +29,8 @@ from .trace.signature import flatten, tensor_key
 
 log = logging.getLogger("tracejit")
 
-
-class Stats:
-    """Counts of one compiled function since it was made."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.compiled_calls = 0
-        self.eager_calls = 0
-        self.recordings = 0
-
-    def __repr__(self) -> str:
-        return (
-            f"Stats(calls={self.calls}, compiled_calls={self.compiled_calls}, eager_calls={self.eager_calls}, "
-            f"recordings={self.recordings})"
-        )
+#: Signatures recorded in a row, none of which was met again, before recording becomes rare.
+CHURN = 64
 
 
 class CompiledFunction:
@@ -49,7 +39,8 @@ class CompiledFunction:
     def __init__(
         self, function: Callable[..., Any], *, strict: bool = False, verify: bool = False
     ) -> None:
-        functools.update_wrapper(self, function)
+        plain = isinstance(function, FunctionType)  # the attributes of other callables are state
+        functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
         self.function = function
         self.strict = strict
         self.verify = verify
@@ -58,6 +49,8 @@ class CompiledFunction:
         self.entries: dict[Any, list[Entry]] = {}
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
+        self._churn = Backoff(CHURN)
+        self._compiled_before = 0
         self._lock = threading.RLock()
         self._warned: set[str] = set()
 
@@ -70,6 +63,9 @@ class CompiledFunction:
         if modes.recorder is not None or modes.builder is not None or config.disabled:
             return self.function(*args, **kwargs)
         self.stats.calls += 1
+        if modes.saved_hooks and modes.grad:
+            self._explain("saved_tensors_hooks are active: compiled code keeps no single tensors")
+            return self._eager(args, kwargs)
         tensors: list[Tensor] = []
         structure = None
         for x in args:
@@ -143,8 +139,21 @@ class CompiledFunction:
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
         why = why_new(self.entries, key, tensors)
+        if self._changes_always(why):
+            self._explain(self._churn.reason)
+            return self._eager(args, kwargs)
         entry = Entry(self, key, tensors, args, kwargs)
         return self._extend(entry, tensors, args, kwargs, why)
+
+    def _changes_always(self, why: str) -> bool:
+        """Has no signature been met twice for so long that recording this one is in vain?"""
+        compiled = self.stats.compiled_calls
+        if compiled != self._compiled_before:
+            self._compiled_before, self._churn = compiled, Backoff(CHURN)
+        if self._churn.wait():
+            return True
+        self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
+        return False
 
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
@@ -197,6 +206,24 @@ class CompiledFunction:
                 f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=_user_depth()
             )
         self._explain(reason)
+
+    # --- copies and pickles ----------------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        """Functions are not copied; other callables are, and start without recordings."""
+        if isinstance(self.function, FunctionType):
+            return self
+        function = copy.deepcopy(self.function, memo)
+        return CompiledFunction(function, strict=self.strict, verify=self.verify)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By name where the name leads here, else as the function with the options."""
+        found: Any = sys.modules.get(getattr(self, "__module__", ""))
+        for part in getattr(self, "__qualname__", "").split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return self.__qualname__
+        return _compiled, (self.function, self.strict, self.verify)
 
     # --- inspection ------------------------------------------------------------------------------------------------
 
@@ -259,34 +286,6 @@ def _user_depth() -> int:
     while frame.f_back is not None and frame is not user:
         frame, depth = frame.f_back, depth + 1
     return depth
-
-
-class BoundFunction:
-    """A compiled function as a method of an instance; everything else is the function's."""
-
-    __slots__ = ("__func__", "__self__", "__weakref__")
-
-    def __init__(self, function: CompiledFunction, instance: Any) -> None:
-        self.__func__ = function
-        self.__self__ = instance
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The compiled function on the instance."""
-        return self.__func__(self.__self__, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__func__, name)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, BoundFunction):
-            return NotImplemented
-        return self.__func__ is other.__func__ and self.__self__ is other.__self__
-
-    def __hash__(self) -> int:
-        return hash((id(self.__func__), id(self.__self__)))
-
-    def __repr__(self) -> str:
-        return f"<compiled method {self.__func__.name} of {type(self.__self__).__name__} object>"
 
 
 def compile(

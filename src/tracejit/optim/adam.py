@@ -48,7 +48,8 @@ class Adam(Optimizer):
 
     m̂ = m / (1 - beta1^t), v̂ = v / (1 - beta2^t). ``weight_decay`` adds to the gradient; ``amsgrad`` keeps the largest
     v (Reddi et al., 2018); ``maximize`` goes uphill. Half precision parameters are updated in float32 and rounded once.
-    ``foreach``, ``capturable`` and ``fused`` are accepted and change nothing: a compiled step is fused. Raises
+    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers; ``foreach`` and
+    ``capturable`` are accepted and change nothing. Raises
     ``ValueError`` for hyperparameters out of range.
 
     >>> import tracejit as tj

@@ -66,6 +66,9 @@ def update_fused(
     key = (rule, tuple(flags.items()), owners, layouts)
     found = _updates.get(key)
     if found is None:
+        for written in (*params, *(t for state in states for t in state)):
+            if not written.array.flags.writeable:
+                return False  # the plain update says why this cannot be
         while len(_updates) >= MAX_PROGRAMS:
             _updates.pop(next(iter(_updates)))
         _updates[key] = FusedUpdate(list(rows), owners)

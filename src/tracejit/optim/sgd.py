@@ -41,7 +41,8 @@ class SGD(Optimizer):
     """Gradient descent: g += weight_decay * p; v = momentum * v + (1 - dampening) * g; p -= lr * v.
 
     The first step sets v = g; Nesterov uses g + momentum * v (Sutskever et al., 2013). ``maximize`` goes uphill.
-    ``foreach`` and ``fused`` are accepted and change nothing: a compiled step is fused. Raises ``ValueError`` for
+    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers; ``foreach`` is accepted
+    and changes nothing. Raises ``ValueError`` for
     negative hyperparameters, or Nesterov without momentum or with dampening.
 
     >>> import tracejit as tj

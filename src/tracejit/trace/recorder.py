@@ -326,7 +326,9 @@ class Recorder:
                 elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
             )
             self.path.setdefault(value)
-        requires_grad = tensor.requires_grad and not any(op is elementwise.detach_copy for op, _ in steps)
+        requires_grad = tensor.requires_grad and not any(
+            op is elementwise.detach_copy for op, _ in steps
+        )
         return OutputRecipe("computed", value, steps, requires_grad, number, tensor._inference)
 
 
