@@ -15,7 +15,7 @@ MAX_FUNCTION_LINES = 60
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
-    **dict.fromkeys(("backoff", "generated"), 0),
+    **dict.fromkeys(("backoff", "bound_function", "generated"), 0),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),
@@ -23,7 +23,8 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("serialization",), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime"), 4),
-    **dict.fromkeys(("jit", "compiled_module", "explain", "verification", "nn", "optim"), 5),
+    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain"), 5),
+    **dict.fromkeys(("verification", "nn", "optim"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

@@ -340,3 +340,42 @@ def test_reading_grad_of_an_output_warns_as_in_eager() -> None:
         warnings.simplefilter("always")
         assert f(leaf(1.0)).grad is None
     assert "not a leaf" in str(caught[0].message)
+
+
+def test_gradients_enabled_inside_no_grad() -> None:
+    def f(x):
+        a = x * 3
+        with tj.enable_grad():
+            return x * a
+
+    g = tj.compile(f)
+    with tj.no_grad():
+        for _ in range(3):
+            x = leaf(2.0)
+            y = g(x)
+            assert y.requires_grad
+            y.backward()
+            assert x.grad.item() == 6
+    assert g.stats.compiled_calls == 2
+
+
+def test_tensors_overwritten_with_constants_keep_their_history() -> None:
+    f = tj.compile(lambda x: (x * 2).fill_(3.0))
+    for _ in range(3):
+        x = leaf(2.0)
+        f(x).backward()
+        assert x.grad.item() == 0
+
+
+def test_views_of_one_result_share_history() -> None:
+    def f(x):
+        y = x * 2
+        return y[0], y[1], y
+
+    g = tj.compile(f)
+    for _ in range(3):
+        x = tj.ones(2, 2, requires_grad=True)
+        first, _, whole = g(x)
+        first.mul_(3)
+        whole.sum().backward()
+        assert x.grad.tolist() == [[6, 6], [2, 2]]

@@ -199,3 +199,18 @@ def test_batch_statistics() -> None:
     assert np.allclose(expected[0], found[0])
     assert np.allclose(expected[1], found[1], atol=1e-4)
     assert g.stats.compiled_calls == 3, g.explain()
+
+
+def test_versions_count_every_write() -> None:
+    def f(x):
+        x.add_(1)
+        x[0].zero_()
+        x.view(-1).mul_(2)
+
+    g = tj.compile(f)
+    for _ in range(3):
+        a, b = tj.ones(2, 2), tj.ones(2, 2)
+        f(a)
+        g(b)
+        assert a.tolist() == b.tolist()
+        assert a._version.value == b._version.value

@@ -20,14 +20,14 @@ CASES: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-def train(kind: Any, options: dict[str, Any], fused: bool, dtype: str, steps: int = 12) -> list[Any]:
+def train(
+    kind: Any, options: dict[str, Any], fused: bool, dtype: str, steps: int = 12
+) -> list[Any]:
     """Parameters after some steps whose learning rate changes on the way."""
     rng = np.random.default_rng(0)
     shapes = [(5, 3), (7,), (), (4, 0)]
     wanted = getattr(tj, dtype)
-    params = [
-        tj.tensor(rng.standard_normal(s)).to(wanted).requires_grad_() for s in shapes
-    ]
+    params = [tj.tensor(rng.standard_normal(s)).to(wanted).requires_grad_() for s in shapes]
     optimizer = kind(params, fused=fused, **options)
     for step in range(steps):
         for p in params:
@@ -66,7 +66,7 @@ def test_parameters_are_updated_in_place_by_one_program() -> None:
 def test_read_only_parameters_are_refused() -> None:
     array = np.ones(3, np.float32)
     array.flags.writeable = False
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="writ"):
         p = tj.from_numpy(array)
     p.requires_grad_()
     optimizer = tj.optim.SGD([p], lr=0.1, fused=True)

@@ -34,6 +34,19 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert "tj" in runpy.run_path(str(program), run_name="blocks")
 
 
+def test_readme_prints_what_is_printed(tmp_path: Path):
+    """Blocks without a language are the report, a graph and a kernel of README's own program."""
+    page = ROOT / "README.md"
+    program = tmp_path / "mlp.py"
+    program.write_text("\n\n".join(blocks(page, "python")))
+    mlp = runpy.run_path(str(program), run_name="blocks")["mlp"]
+    printed = [str(mlp.explain()), *map(str, mlp.graphs), *(k.source for k in mlp.kernels)]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.M | re.S)
+    shown = [block.strip() for language, block in fenced if not language]
+    assert len(shown) == 3
+    assert [block for block in shown if not any(block in text for text in printed)] == []
+
+
 def test_commands_are_the_ones_ci_runs():
     demo, tests = (block.strip() for block in blocks(ROOT / "README.md", "bash")[:2])
     assert demo.endswith("tracejit demo")

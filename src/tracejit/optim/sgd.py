@@ -41,9 +41,9 @@ class SGD(Optimizer):
     """Gradient descent: g += weight_decay * p; v = momentum * v + (1 - dampening) * g; p -= lr * v.
 
     The first step sets v = g; Nesterov uses g + momentum * v (Sutskever et al., 2013). ``maximize`` goes uphill.
-    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers; ``foreach`` is accepted
-    and changes nothing. Raises ``ValueError`` for
-    negative hyperparameters, or Nesterov without momentum or with dampening.
+    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers; ``foreach`` is
+    accepted and changes nothing. Raises ``ValueError`` for negative hyperparameters, or Nesterov without momentum or
+    with dampening.
 
     >>> import tracejit as tj
     >>> w = tj.tensor([1.0], requires_grad=True)

@@ -175,7 +175,7 @@ class Fuser(Steps):
         level = self.operand_level(group, x) or FULL
         kept_dims = reduced_dims(value, dims)
         if level == FULL and frozenset(a for a in dims if a is not None) == everything:
-            if group.reduced is None and self.only_full(group) and (axes or not everything):
+            if group.reduced is None and self.only_full(group) and axes:
                 group.reduced = axes
                 result = FINAL if axes == everything else ROW
                 return self.accept(group, value, kept_dims, result, [operand]) or self.undo(group)

@@ -106,7 +106,12 @@ def root(value: Value) -> Value:
 def as_rows(rows: Group, full: Group) -> Group | None:
     """``rows`` in the axes of ``full``, when its domain is what ``full`` keeps: each of its points is a row there."""
     kept = full.kept
-    if not full.reduced or not kept or full.is_column or rows.domain != [full.domain[a] for a in kept]:
+    if (
+        not full.reduced
+        or not kept
+        or full.is_column
+        or rows.domain != [full.domain[a] for a in kept]
+    ):
         return None
     if rows.reduced and rows.reduced != frozenset(range(len(rows.domain))):
         return None

@@ -172,7 +172,7 @@ class Entry:
         for segment in self.root.segments():
             leaf = segment.leaf
             if leaf is not None and leaf.backward is None:
-                found = self._backward(leaf) if self.key[0] else None
+                found = self._backward(leaf)
                 if found is not None:
                     segment.statements.extend(found.extra)
                 leaf.backward = found or ()

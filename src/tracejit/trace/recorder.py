@@ -48,7 +48,7 @@ class Recording:
 
     path: tuple[Statement, ...]
     outputs: tuple[OutputRecipe, ...]
-    writes: tuple[tuple[Value, Value], ...]  # (input, its new value)
+    writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
     mutated: tuple[Value, ...]
 
@@ -71,6 +71,7 @@ class Recorder:
         self.failure: str | None = None
         self.occurrences: dict[Any, int] = {}
         self.written: dict[int, Tensor] = {}
+        self.write_counts: dict[int, int] = {}
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
                 self.adopt(tensor, signature.argument(position, name, tensor))
@@ -188,6 +189,7 @@ class Recorder:
         self.alive.append(new)
         if id(tensor) in self.external:
             self.write_outside(tensor, new)
+            self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + 1
         self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
 
     def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
@@ -298,12 +300,16 @@ class Recorder:
         shown: dict[Value, Tensor] = {}
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
         writes = tuple(
-            (self.external[key][1], self.roots[key])
+            (self.external[key][1], self.roots[key], self.write_counts[key])
             for key in self.written
             if self.roots[key] is not self.external[key][1]
         )
         return Recording(
-            tuple(self.path), recipes, writes, dict(self.random_calls), tuple(v for v, _ in writes)
+            tuple(self.path),
+            recipes,
+            writes,
+            dict(self.random_calls),
+            tuple(v for v, _, _ in writes),
         )
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:

@@ -120,7 +120,7 @@ class _ReplayWriter:
             return
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
-        if leaf.backward and self.entry.key[0]:
+        if leaf.backward:
             self.attach(leaf, runner)
         self.results(leaf)
 

@@ -125,13 +125,13 @@ def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
 def _summary(recording: Recording) -> Any:
     """What a run returned, wrote and drew, to be compared."""
     outputs = [(r.kind, id(r.value), len(r.steps), r.requires_grad) for r in recording.outputs]
-    writes = [(id(target), id(new)) for target, new in recording.writes]
+    writes = [(id(target), id(new), count) for target, new, count in recording.writes]
     return outputs, writes, [(id(value), n) for value, n in recording.random_calls.items()]
 
 
 def path_graph(recording: Recording, signature: Signature) -> Graph:
     """The whole path as one graph: computed outputs first, then the new values of what it wrote."""
-    outputs = [*computed_outputs(recording), *(new for _, new in recording.writes)]
+    outputs = [*computed_outputs(recording), *(new for _, new, _ in recording.writes)]
     body = tuple(recording.path)
     return Graph(signature.builder.name, tuple(signature.builder.inputs), body, tuple(outputs))
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..modes import MODES
 from ..runtime.program import KernelFailure
 from ..tensor import Tensor
 from .backward import CompiledBackward
@@ -85,24 +84,24 @@ class Walk:
         """What happens at the end of a path: randomness counted, history attached, writes done."""
         found = leaf.recording
         positions = runner.positions
-        targets = [(environment[positions[t]], environment[positions[n]]) for t, n in found.writes]
+        targets = [environment[positions[target]] for target, _, _ in found.writes]
         self.check_writes(targets, environment)
         self.entry.replays += 1
         leaf.calls += 1
-        if leaf.backward and MODES.grad:
+        if leaf.backward:
             self.attach(leaf, runner, environment, pack)
         for value, count in found.random_calls.items():
             self.sources[positions[value]].generator.skip(count)
-        for destination, new in targets:
-            np.copyto(destination.array, new.array)
-            destination._version.value += 1
+        for destination, (_, new, count) in zip(targets, found.writes, strict=True):
+            np.copyto(destination.array, environment[positions[new]].array)
+            destination._version.value += count
         outputs = self.outputs(found.outputs, environment, positions)
         return outputs[0] if leaf.structure is None else unflatten(leaf.structure, iter(outputs))
 
-    def check_writes(self, targets: list[tuple[Tensor, Tensor]], environment: list[Any]) -> None:
+    def check_writes(self, targets: list[Tensor], environment: list[Any]) -> None:
         """Refuse what eager execution would refuse, or what aliasing makes different from the recorded run."""
         given = environment[: len(self.sources)]
-        for destination, _ in targets:
+        for destination in targets:
             try:
                 destination._check_inplace()
             except RuntimeError as error:
