@@ -199,3 +199,14 @@ def test_an_index_out_of_range_is_the_eager_error() -> None:
         strict(good)
     with pytest.raises(type(eager.value)):
         strict(bad)
+
+
+def test_one_branch_that_cannot_be_recorded() -> None:
+    f = tj.compile(lambda x: x * 2 if x.sum() > 0 else x + float(np.sum(x.numpy())))
+    for _ in range(4):
+        assert f(tj.ones(2)).tolist() == [2, 2]
+        assert f(-tj.ones(2)).tolist() == [-3, -3]
+    assert f.stats.compiled_calls == 3
+    assert f.stats.recordings == 2
+    assert len(f.reasons) == 1
+    assert "unseen branches run eagerly: numpy()" in str(f.explain())

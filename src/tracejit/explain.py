@@ -66,6 +66,8 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
     )
     if found["captured"]:
         lines.append(f"    captured: {', '.join(found['captured'])}")
+    if found["closed"]:
+        lines.append(f"    unseen branches run eagerly: {found['closed']}")
     lines += [f"    not guarded: {limit}" for limit in found["limits"]]
     return [*lines, *(f"    {line}" for line in found["tree"])]
 
@@ -85,6 +87,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
         "eager": entry.failure,
+        "closed": entry.closed,
         "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }
 

@@ -112,7 +112,7 @@ class CompiledFunction:
         ):  # out here: errors of the eager run must not look like caused by a branch
             if entry.open:
                 return self._extend(entry, tensors, args, kwargs, unseen)
-            reason = f"more than {config.max_paths} recorded paths ({unseen})"
+            reason = entry.closed or f"more than {config.max_paths} recorded paths ({unseen})"
         if reason is not None:
             self._explain(reason)
         return self._eager(args, kwargs)
@@ -167,10 +167,9 @@ class CompiledFunction:
             self._keep(entry)
         finally:
             self._lock.release()
-        if entry.failure is not None and (
-            entry.unstable is None or self._backoffs[entry.key].hopeless
-        ):
-            self._explain(entry.failure)
+        reason = entry.failure or entry.closed
+        if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
+            self._explain(reason)
         return result
 
     def _keep(self, entry: Entry) -> None:

@@ -116,7 +116,7 @@ class Writer:
     def read(self, value: Value) -> str:
         """The element of an outside operand at the current point."""
         access = self.nest.reads[value]
-        if access.layout is None:
+        if index_source(value) is not None:
             return self.recomputed(value, access)
         name = self.pointer(value, access, written=False)
         return scalar.load(f"{name}[{self.address(access, name)}]", value.type.dtype)
@@ -130,6 +130,8 @@ class Writer:
             return self.literal(attributes["value"], dtype)
         index = self.address(access, self.names[value])
         start, step = attributes["start"], attributes["step"]
+        if access.layout is not None and access.layout.offset:
+            index = f"{self.number_literal(access.layout.offset)} + {index}"
         if isinstance(start, float) or isinstance(step, float):
             wide = f"({self.literal(float(start), float64)} + float64({index}) * {self.literal(float(step), float64)})"
             return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)

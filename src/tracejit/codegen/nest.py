@@ -34,7 +34,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """Strides of one operand along the axes of the nest; ``layout`` is None for values computed from the index."""
+    """Strides of one operand along the axes of the nest; ``layout`` is None for random numbers, which have no memory."""
 
     strides: Shape
     layout: Layout | None
@@ -60,7 +60,7 @@ class Nest:
 
 
 def index_source(value: Value) -> Value | None:
-    """The source an operand shows, if the index gives it: constants, and iota through axis renaming."""
+    """The source an operand shows, if the index gives it: constants, and iota through any views."""
     origin = root(value)
     if isinstance(origin.op, Source) and origin.op.scalar is not None and not origin.operands:
         return origin
@@ -76,18 +76,6 @@ def _axis_strides(group: Group, value: Value, dims: Dims, strides: Shape) -> lis
     return result
 
 
-def _index_strides(group: Group, value: Value, dims: Dims) -> list[int]:
-    """Strides that make the loop variables count the positions of an iota."""
-    origin = root(value)
-    if origin.type.ndim == 0 or origin.op is None or "value" in origin.attributes:
-        return [0] * len(group.domain)
-    result = [0] * len(group.domain)
-    for axis, extent in zip(dims, value.type.shape, strict=True):
-        if axis is not None and extent != 1:
-            result[axis] = 1
-    return result
-
-
 def build_nest(
     group: Group,
     outputs: Sequence[Value],
@@ -96,11 +84,8 @@ def build_nest(
     """The loop nest of ``group``, whose ``outputs`` are stored."""
     reads: dict[Value, tuple[list[int], Layout | None]] = {}
     for value, dims in group.externals.items():
-        if index_source(value) is not None:
-            reads[value] = (_index_strides(group, value, dims), None)
-        else:
-            layout = layout_of(value)
-            reads[value] = (_axis_strides(group, value, dims, layout.strides), layout)
+        layout = layout_of(value)
+        reads[value] = (_axis_strides(group, value, dims, layout.strides), layout)
     for value in group.values:
         if is_random(value):  # its "access" is the running number of the element
             strides = value.type.contiguous_strides()

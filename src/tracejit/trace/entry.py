@@ -46,7 +46,9 @@ class Entry:
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None
+        self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
+        self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
         self.pinned: tuple[tuple[int, Tensor], ...] = ()
@@ -69,7 +71,11 @@ class Entry:
     @property
     def open(self) -> bool:
         """May another path be recorded?"""
-        return self.failure is None and len(self.root.leaves()) < config.max_paths
+        return (
+            self.failure is None
+            and self.closed is None
+            and len(self.root.leaves()) < config.max_paths
+        )
 
     def holds(self) -> bool:
         """Is the Python state the one this entry was recorded under, are captured tensors as they were?"""
@@ -131,6 +137,9 @@ class Entry:
             self._take(recorder, leaves, structure, tensors)
         if recorder.failure is not None:
             self.signature.rollback(count)
+            if self.root.leaves() and not self.diverged:
+                self.closed, self.unstable = recorder.failure, None
+                return result
             self.failure = recorder.failure
         self.guard, self.pinned = guard, pinned
         self._note_captured()
@@ -148,6 +157,7 @@ class Entry:
         try:
             graft(self.root, found, self.signature, structure)
         except Divergence as divergence:
+            self.diverged = True
             recorder.unsupported(str(divergence))
         for source in self.signature.sources:
             if source.kind == "argument":

@@ -50,7 +50,6 @@ class Recording:
     outputs: tuple[OutputRecipe, ...]
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
-    mutated: tuple[Value, ...]
 
 
 class Recorder:
@@ -304,13 +303,7 @@ class Recorder:
             for key in self.written
             if self.roots[key] is not self.external[key][1]
         )
-        return Recording(
-            tuple(self.path),
-            recipes,
-            writes,
-            dict(self.random_calls),
-            tuple(v for v, _, _ in writes),
-        )
+        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls))
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.
