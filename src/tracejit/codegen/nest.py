@@ -85,7 +85,10 @@ def build_nest(
     reads: dict[Value, tuple[list[int], Layout | None]] = {}
     for value, dims in group.externals.items():
         layout = layout_of(value)
-        reads[value] = (_axis_strides(group, value, dims, layout.strides), layout)
+        strides = layout.strides
+        if index_source(value) is not None:  # nothing is walked along an extent of one
+            strides = tuple(0 if e == 1 else s for e, s in zip(value.type.shape, strides, strict=True))
+        reads[value] = (_axis_strides(group, value, dims, strides), layout)
     for value in group.values:
         if is_random(value):  # its "access" is the running number of the element
             strides = value.type.contiguous_strides()
