@@ -34,7 +34,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """Strides of one operand along the axes of the nest; ``layout`` is None for random numbers, which have no memory."""
+    """Strides of one operand along the axes of the nest; ``layout`` is None for random numbers: they have no memory."""
 
     strides: Shape
     layout: Layout | None
@@ -87,7 +87,9 @@ def build_nest(
         layout = layout_of(value)
         strides = layout.strides
         if index_source(value) is not None:  # nothing is walked along an extent of one
-            strides = tuple(0 if e == 1 else s for e, s in zip(value.type.shape, strides, strict=True))
+            strides = tuple(
+                0 if e == 1 else s for e, s in zip(value.type.shape, strides, strict=True)
+            )
         reads[value] = (_axis_strides(group, value, dims, strides), layout)
     for value in group.values:
         if is_random(value):  # its "access" is the running number of the element

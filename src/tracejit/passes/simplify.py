@@ -179,19 +179,6 @@ def _negated_product(rewriter: Rewriter, value: Value) -> Value | None:
     return None
 
 
-def _division_by_power_of_two(rewriter: Rewriter, value: Value) -> Value | None:
-    """``x / 2**k`` is ``x * 2**-k`` where both powers are normal numbers: one rounding of the same real number."""
-    x, y = value.operands
-    if isinstance(y, (Value, bool)) or not isinstance(x, Value) or x.type.dtype is not value.dtype:
-        return None
-    if y == 0 or abs(y) == math.inf or abs(math.frexp(y)[0]) != 0.5:
-        return None
-    lowest = {"f16": -14, "bf16": -126, "f32": -126, "f64": -1022}[value.dtype.short]
-    if not lowest <= math.frexp(y)[1] - 1 <= -lowest:
-        return None
-    return _rewritten(rewriter, value, "mul", (x, 1.0 / y))
-
-
 def _selection(rewriter: Rewriter, value: Value) -> Value | None:
     """``where(c, x, x)``, a known condition, and ``where(not c, x, y)``."""
     condition, x, y = value.operands
@@ -283,7 +270,8 @@ _ARITHMETIC: Rules = {
     ),
     "sub": (_right_number(0.0), _zero_of_integers, _negated_term),  # -0.0 - 0.0 is -0.0
     "mul": (_right_number(1.0), _left_number(1.0), _negated_factors),
-    "div": (_right_number(1.0), _negated_factors, _division_by_power_of_two),
+    # not by numbers: a mean divides by an extent, and kernels must not depend on which one it is
+    "div": (_negated_factors,),
     "neg": (_involution, _negated_product),
     "bitwise_not": (_involution, _negated_equality),
     "logical_not": (_involution, _negated_equality),

@@ -7,6 +7,7 @@ points. It happens at the first launch, never at import.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import threading
@@ -26,6 +27,7 @@ __all__ = [
     "context_address",
     "native",
     "native_object",
+    "prepare",
     "process_triple",
     "set_context",
 ]
@@ -144,6 +146,12 @@ def _load() -> Native:
         run_bytes=_MethodDef(b"run", addresses["run_bytes"], _METH_FASTCALL, None),
         run_ints=_MethodDef(b"run_slots", addresses["run_ints"], _METH_FASTCALL, None),
     )
+
+
+def prepare() -> None:
+    """Load the native runtime ahead of the first compiled call; a failure is left to that call to report."""
+    with contextlib.suppress(Exception):
+        native()
 
 
 def native_object(text: str, triple: str) -> bytes:

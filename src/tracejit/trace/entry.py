@@ -13,6 +13,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
+from ..runtime.native import prepare
 from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward import Site, make_backward
@@ -143,6 +144,8 @@ class Entry:
             self.failure = recorder.failure
         self.guard, self.pinned = guard, pinned
         self._note_captured()
+        if self.failure is None:
+            prepare()  # so that the compiled call that follows need not wait for it
         return result
 
     def _take(
