@@ -149,7 +149,10 @@ def _load() -> Native:
 
 
 def prepare() -> None:
-    """Load the native runtime ahead of the first compiled call; a failure is left to that call to report."""
+    """Load the native runtime ahead of the first compiled call; a failure is left to that call to report.
+
+    >>> prepare()
+    """
     with contextlib.suppress(Exception):
         native()
 
