@@ -1,7 +1,7 @@
 """Resident memory over many steps and many shapes: ``python benchmarks/memory.py`` (Linux).
 
-Trains a small compiled classifier for 10,000 steps, then calls a compiled function with 1,000 distinct shapes, and prints
-the resident memory before, on the way and after.
+Trains a small compiled classifier for 10,000 steps, then calls a compiled function with 1,000 distinct shapes, and
+prints the resident memory before, on the way and after.
 """
 
 from __future__ import annotations
