@@ -11,6 +11,8 @@ from .signature import Static
 if TYPE_CHECKING:
     from .entry import Entry
 
+#: Signatures, the latest ones, that a new one is compared with.
+NEIGHBOURS = 8
 FIXED = ("grad mode", "inference mode", "the default dtype")
 
 
@@ -19,7 +21,8 @@ def why_new(entries: Mapping[Any, list[Entry]], key: Any, tensors: list[Tensor])
     variants = entries.get(key)
     if variants:
         return variants[-1].difference(tensors)
-    latest = [found[-1] for found in list(entries.values()) if found]
+    recent = list(entries.values())[-NEIGHBOURS:]  # a search through all would grow with their number
+    latest = [found[-1] for found in recent if found]
     if not latest:
         return "the first call"
     nearest = min(reversed(latest), key=lambda entry: sum(1 for _ in differences(entry, key)))
