@@ -21,7 +21,9 @@ def why_new(entries: Mapping[Any, list[Entry]], key: Any, tensors: list[Tensor])
     variants = entries.get(key)
     if variants:
         return variants[-1].difference(tensors)
-    recent = list(entries.values())[-NEIGHBOURS:]  # a search through all would grow with their number
+    recent = list(entries.values())[
+        -NEIGHBOURS:
+    ]  # a search through all would grow with their number
     latest = [found[-1] for found in recent if found]
     if not latest:
         return "the first call"
