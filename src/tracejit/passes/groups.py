@@ -29,7 +29,6 @@ class Group:
     dims: dict[Value, Dims] = field(default_factory=dict)
     level: dict[Value, str] = field(default_factory=dict)
     externals: dict[Value, Dims] = field(default_factory=dict)
-    order: int = 0
 
     @property
     def kept(self) -> tuple[int, ...]:

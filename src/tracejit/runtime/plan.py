@@ -70,7 +70,6 @@ class Plan:
     packed_inputs: frozenset[int]
     pack_bytes: int
     arena_bytes: int
-    unshared_bytes: int
     hosts: int
     constants: tuple[np.ndarray, ...]
 
@@ -168,7 +167,6 @@ class Planner:
         for value in self.output_roots:
             if value not in self.slots or self.slots[value].kind == "constant":
                 self.plan_host(value)  # a source: every call returns memory of its own
-        unshared = sum(v.type.nbytes for v, s in self.slots.items() if s.kind == "arena")
         return Plan(
             self.graph,
             self.schedule,
@@ -180,7 +178,6 @@ class Planner:
             self.packed_inputs,
             self.pack_bytes,
             self.arena.high,
-            unshared,
             self.hosts,
             tuple(self.constants),
         )
