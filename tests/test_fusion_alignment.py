@@ -53,3 +53,20 @@ def test_square_inputs(name: str, extent: int) -> None:
         if eager_grad is not None:
             np.testing.assert_allclose(found_grad, eager_grad, rtol=1e-9, atol=1e-9)
     assert compiled.stats.compiled_calls == 1
+
+
+def test_a_sum_over_one_of_several_broadcast_dimensions():
+    """The sum has an element per repeated row; a group over the row alone has no loop that makes them."""
+
+    def f(x):
+        return (x[:, ::2].sum(1, keepdim=True) + x).mean(0)
+
+    compiled = tj.compile(f)
+    weights = tj.arange(7.0)
+    gradients = []
+    for function in (f, compiled, compiled):
+        x = tj.arange(35.0).reshape(5, 7).requires_grad_()
+        (function(x) * weights).sum().backward()
+        gradients.append(x.grad.tolist())
+    assert gradients[0] == gradients[1] == gradients[2]
+    assert compiled.stats.compiled_calls == 1

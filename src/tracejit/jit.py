@@ -26,6 +26,7 @@ from .tensor import Tensor
 from .trace.entry import Entry, NotReplayable, Refused, Unseen
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
+from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
 
@@ -47,6 +48,7 @@ class CompiledFunction:
         self.name = getattr(function, "__name__", None) or _name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
+        self.plans = PlanStore()
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
         self._churn = Backoff(CHURN)

@@ -8,15 +8,16 @@ depends on structure only; comments name the IR values and the user's lines and 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..dtypes import DType, float64, int64
 from ..errors import describe_line
+from ..extents import is_symbolic
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Reduction
 from ..passes.groups import FULL, Group, is_random, picks_from_row, root
+from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
 from .nest import Access, Layout, Nest, build_nest, index_source
@@ -74,14 +75,13 @@ class Writer:
         """A Python number as a runtime scalar in the compute type of ``dtype``."""
         key = (
             type(value).__name__,
-            value.hex() if isinstance(value, float) else value,
+            value.hex() if isinstance(value, float) else id(value) if is_symbolic(value) else value,
             dtype.short,
         )
         if key not in self.literals:
             kind = scalar.compute_type(dtype)
             wide = "f64" if kind in ("f32", "f64") else "i64"
-            number = float(value) if wide == "f64" else _wrapped(int(value))
-            bits = struct.unpack("<q", struct.pack("<d" if wide == "f64" else "<q", number))[0]
+            bits = float_bits(value) if wide == "f64" else _wrapped(value)  # type: ignore[arg-type]
             name = self.text.parameter(f"c{len(self.literals)}", wide, Number(bits))
             self.literals[key] = name
         name = self.literals[key]
@@ -144,7 +144,7 @@ class Writer:
 
     def number_literal(self, value: int) -> str:
         """An integer as a 64-bit runtime scalar."""
-        return self.literal(int(value), int64)
+        return self.literal(value, int64)
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -313,7 +313,9 @@ def _computed_operands(value: Value) -> tuple[Value, ...]:
 
 def _wrapped(value: int) -> int:
     """A Python int as a signed 64-bit pattern."""
-    value &= (1 << 64) - 1
+    if is_symbolic(value):  # sizes are small
+        return value
+    value = int(value) & (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
 
 

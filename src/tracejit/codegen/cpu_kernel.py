@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from .. import config
 from ..ir.graph import Value
 from ..passes.groups import Group
+from ..sizes import largest
 from .cpu import Scope, Writer, describe_domain
 from .cpu_reduce import write_blocks, write_columns
 from .cpu_rows import write_rows
@@ -76,5 +77,5 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int]:
     writer.text.add(1, "for row in range(lo, hi):")
     writer.decompose(axes[:-1], "row", 2)
     indent = writer.open_loops(axes[-1:], 2)
-    inner = max(writer.nest.axes[-1].extent, 1)
-    return indent, writer.extents_product(axes[:-1]), max(1, config.grain_elements // inner)
+    inner = largest(writer.nest.axes[-1].extent, 1)
+    return indent, writer.extents_product(axes[:-1]), largest(1, config.grain_elements // inner)

@@ -12,6 +12,7 @@ from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..passes.groups import FINAL, FULL, ROW
+from ..sizes import largest
 from . import scalar
 from .cpu import BLOCK, TILE, Scope, Writer, describe, describe_domain
 from .cpu_rows import finished, row_body, update
@@ -54,7 +55,9 @@ def write_columns(writer: Writer) -> Function:
         writer.variables.pop(axis)
     writer.text.add(2, loop)
     _column_results(writer, cells, 3)
-    grain = max(1, config.grain_elements // max(1, TILE * writer.extents_product(nest.reduced)))
+    grain = largest(
+        1, config.grain_elements // largest(1, TILE * writer.extents_product(nest.reduced))
+    )
     extent = tiles * writer.extents_product(outer)
     return writer.finish(
         extent, grain, writer.name, f"{describe_domain(group)}: reduces outer axes"
@@ -118,9 +121,9 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     points = not nest.kept
     axes = nest.reduced if points else nest.kept
     outer = axes[:-1] if points else axes
-    inner = max(writer.extents_product(nest.reduced[-1:] if points else nest.reduced), 1)
+    inner = largest(writer.extents_product(nest.reduced[-1:] if points else nest.reduced), 1)
     length = writer.extents_product(axes if len(axes) <= 1 and points else outer)
-    size = BLOCK if points and len(axes) <= 1 else max(1, BLOCK // inner)
+    size = BLOCK if points and len(axes) <= 1 else largest(1, BLOCK // inner)
     blocks = -(-length // size)
     block_size, total = writer.number("block_size", size), writer.number("length", length)
     writer.text.add(1, "for block in range(lo, hi):")
@@ -140,8 +143,8 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
         dtype = scalar.combine_of(value).dtype
         name = _partial(writer, i, value, blocks)
         writer.text.add(2, f"{name}[block] = {scalar.store(accumulators[value], dtype)}")
-    grain = max(
-        1, config.grain_elements // max(1, size * (1 if points and len(axes) <= 1 else inner))
+    grain = largest(
+        1, config.grain_elements // largest(1, size * (1 if points and len(axes) <= 1 else inner))
     )
     main = writer.finish(
         blocks, grain, writer.name, f"{describe_domain(group)}: one partial result per block"
@@ -151,7 +154,7 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
 
 def _partial(writer: Writer, number: int, value: Value, blocks: int) -> str:
     dtype = scalar.combine_of(value).dtype
-    parameter = Scratch(f"partial{number}", dtype, max(blocks, 1), per_worker=False)
+    parameter = Scratch(f"partial{number}", dtype, largest(blocks, 1), per_worker=False)
     return writer.text.parameter(f"partial{number}", scalar.storage_type(dtype) + "*", parameter)
 
 

@@ -13,6 +13,7 @@ from ..dtypes import DType, float32
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..passes.groups import FINAL, FULL, ROW
+from ..sizes import largest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain, expensive_in_several
 from .kernel import Function, Scratch
@@ -24,8 +25,11 @@ def write_rows(writer: Writer) -> Function:
     writer.text.add(1, "for row in range(lo, hi):")
     writer.decompose(nest.kept, "row", 2)
     row_body(writer, 2, {})
-    rows, inner = writer.extents_product(nest.kept), max(writer.extents_product(nest.reduced), 1)
-    grain = max(1, config.grain_elements // inner)
+    rows, inner = (
+        writer.extents_product(nest.kept),
+        largest(writer.extents_product(nest.reduced), 1),
+    )
+    grain = largest(1, config.grain_elements // inner)
     return writer.finish(
         rows, grain, writer.name, f"{describe_domain(writer.group)}: reduces the inner axes"
     )
@@ -214,7 +218,7 @@ def _exchange(
 
 def _scratch_element(writer: Writer, value: Value, key: str) -> str:
     """Where a row's value is kept: each worker has a row of its own."""
-    count = max(writer.extents_product(writer.nest.reduced), 1)
+    count = largest(writer.extents_product(writer.nest.reduced), 1)
     kind = scalar.compute_type(value.type.dtype)
     name = writer.text.parameter(
         key, kind + "*", Scratch(key, _scratch_dtype(value), count, per_worker=True)

@@ -142,17 +142,22 @@ def _statement_key(
 
 
 def _attributes_key(attributes: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(map(_attribute_key, sorted(attributes.items()))) if attributes else ()
+    return tuple(map(attribute_key, sorted(attributes.items()))) if attributes else ()
 
 
 def _operand_key(operand: Any) -> Any:
     """Value identity; numbers by type and bits, so that 1, 1.0, True and -0.0 stay apart and NaN equals NaN."""
-    return operand if isinstance(operand, Value) else _attribute_key(operand)
+    return operand if isinstance(operand, Value) else attribute_key(operand)
 
 
-def _attribute_key(value: Any) -> Any:
+def attribute_key(value: Any) -> Any:
+    """A number, or a tuple of them, by type and bits.
+
+    >>> attribute_key(1) == attribute_key(1.0), attribute_key(0.0) == attribute_key(-0.0)
+    (False, False)
+    """
     if isinstance(value, float):
         return ("float", value.hex())
     if isinstance(value, tuple):
-        return tuple(map(_attribute_key, value))
+        return tuple(map(attribute_key, value))
     return (type(value).__name__, value)

@@ -13,9 +13,11 @@ from ..dtypes import DType
 from ..types import Scalar, TensorType
 from . import shapes
 from .op import Array, Op
+from .strides import Strided
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
 PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
+StrideRule = Callable[..., Strided]
 
 
 def operand_info(operand: Any) -> OperandInfo:
@@ -173,16 +175,21 @@ def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Movement(Op):
-    """Rearranges elements without computing; ``is_view`` when the result aliases the operand's storage.
+    """Rearranges elements without computing.
 
-    The index map of a view is what the body does to strides: the compiler obtains it by running the body on a
-    strided array of the operand's layout. ``write(base, value, **attributes)`` is ``base`` with ``value`` in the
-    place the view shows; ``None`` for views in which elements share a place.
+    ``strides`` tells where a view's elements lie (see ``ops.strides``); ops without it copy.
+    ``write(base, value, **attributes)`` is ``base`` with ``value`` in the place the view shows; ``None`` for views in
+    which elements share a place.
     """
 
-    is_view: bool
     infer_shape: Callable[..., TensorType]
+    strides: StrideRule | None = None
     write: Callable[..., Any] | None = None
+
+    @property
+    def is_view(self) -> bool:
+        """Does the result alias the operand's storage?"""
+        return self.strides is not None
 
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]

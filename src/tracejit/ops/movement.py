@@ -1,7 +1,7 @@
 """Movement ops: views (reshape, permute, expand, slice, squeeze, unsqueeze, diagonal) and copies (cat, pad).
 
 Attributes are normalised before they get here: dimensions are non-negative, ``slice`` carries a start, a count and a
-step for every dimension. What a view does to strides is read off the body itself.
+step for every dimension. What a view does to strides is its rule in ``ops.strides``.
 """
 
 # mypy: disable-error-code="has-type"
@@ -15,7 +15,7 @@ from typing import Any
 from ..dtypes import from_numpy
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
-from . import shapes
+from . import shapes, strides
 from .namespace import xp
 from .source import full
 from .table import Array, Sample, convert_scalar, movement
@@ -29,7 +29,7 @@ def _reshape_type(x: TensorType, *, shape: Shape) -> TensorType:
 
 @movement(
     _reshape_type,
-    is_view=True,
+    strides=strides.reshaped,
     grad=lambda g, x_type: reshape(g, shape=x_type.shape),
     write=lambda base, value, shape: reshape(value, shape=tuple(base.shape)),
     samples=(
@@ -61,7 +61,7 @@ def _inverse(dims: Shape) -> Shape:
 
 @movement(
     _permute_type,
-    is_view=True,
+    strides=strides.permuted,
     grad=lambda g, dims: permute(g, dims=_inverse(dims)),
     write=lambda base, value, dims: permute(value, dims=_inverse(dims)),
     samples=(
@@ -89,7 +89,7 @@ def _expand_type(x: TensorType, *, shape: Shape) -> TensorType:
 
 @movement(
     _expand_type,
-    is_view=True,
+    strides=strides.expanded,
     grad=lambda g, x_type: sum_to(g, x_type.shape),
     samples=(
         Sample(((3, 1),), {"shape": (3, 4)}),
@@ -128,7 +128,7 @@ def _unsqueeze_type(x: TensorType, *, dims: Shape) -> TensorType:
 
 @movement(
     _unsqueeze_type,
-    is_view=True,
+    strides=strides.unsqueezed,
     grad=lambda g, dims: squeeze(g, dims=dims),
     write=lambda base, value, dims: squeeze(value, dims=dims),
     samples=(
@@ -150,7 +150,7 @@ def _squeeze_type(x: TensorType, *, dims: Shape) -> TensorType:
 
 @movement(
     _squeeze_type,
-    is_view=True,
+    strides=strides.squeezed,
     grad=lambda g, dims: unsqueeze(g, dims=dims),
     write=lambda base, value, dims: unsqueeze(value, dims=dims),
     samples=(Sample(((2, 1, 3),), {"dims": (1,)}), Sample(((1, 1),), {"dims": (0, 1)})),
@@ -182,7 +182,7 @@ def _one_slice(start: int, count: int, step: int) -> builtins.slice:
 
 @movement(
     _slice_type,
-    is_view=True,
+    strides=strides.sliced,
     grad=lambda g, x_type, starts, counts, steps: slice_scatter(
         _zeros(g, x_type.shape), g, starts=starts, counts=counts, steps=steps
     ),
@@ -214,7 +214,6 @@ def _slice(x: Any, starts: Shape, counts: Shape, steps: Shape) -> Any:
 
 @movement(
     _slice_scatter_type,
-    is_view=False,
     grad={
         "x": lambda g, value_type, starts, counts, steps: slice_scatter(
             g, _zeros(g, value_type.shape), starts=starts, counts=counts, steps=steps
@@ -238,7 +237,7 @@ def _diagonal_type(x: TensorType, *, offset: int, dim1: int, dim2: int) -> Tenso
 
 @movement(
     _diagonal_type,
-    is_view=True,
+    strides=strides.on_diagonal,
     grad=lambda g, x_type, offset, dim1, dim2: diagonal_scatter(
         _zeros(g, x_type.shape), g, offset=offset, dim1=dim1, dim2=dim2
     ),
@@ -260,7 +259,6 @@ def diagonal(x: Array, *, offset: int, dim1: int, dim2: int) -> Array:
 
 @movement(
     lambda x, value, *, offset, dim1, dim2: x,
-    is_view=False,
     grad={
         "x": lambda g, value_type, offset, dim1, dim2: diagonal_scatter(
             g, _zeros(g, value_type.shape), offset=offset, dim1=dim1, dim2=dim2
@@ -303,7 +301,6 @@ def _cat_grad(g: Any, position: int, types: tuple[TensorType, ...], dim: int) ->
 
 @movement(
     _cat_type,
-    is_view=False,
     grad={"xs": lambda g, position, types, dim: _cat_grad(g, position, types, dim)},
     samples=(
         Sample(((2, 3), (2, 1), (2, 2)), {"dim": 1}),
@@ -327,7 +324,6 @@ def _pad_type(x: TensorType, *, widths: tuple[tuple[int, int], ...], value: Any)
 
 @movement(
     _pad_type,
-    is_view=False,
     grad=lambda g, x_type, widths: _slice(
         g, tuple(a for a, _ in widths), x_type.shape, (1,) * len(widths)
     ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ArgumentError, DimensionError, ShapeError
+from ..extents import is_symbolic
 from ..types import Shape
 
 
@@ -76,7 +77,7 @@ def numel(shape: Sequence[int]) -> int:
 
 def resolve_size(shape: Sequence[int], count: int) -> Shape:
     """Replace a single -1 in ``shape`` so that it holds ``count`` elements."""
-    sizes = [int(extent) for extent in shape]
+    sizes = [as_size(extent) for extent in shape]
     if any(extent < -1 for extent in sizes):
         raise ShapeError(f"invalid shape dimension {min(sizes)}")
     unknown = [d for d, extent in enumerate(sizes) if extent == -1]
@@ -96,12 +97,17 @@ def resolve_size(shape: Sequence[int], count: int) -> Shape:
     return tuple(sizes)
 
 
+def as_size(extent: Any) -> int:
+    """An extent as an int; symbolic ones stay what they are."""
+    return extent if is_symbolic(extent) else extent.__index__()  # type: ignore[no-any-return]
+
+
 def size_arguments(sizes: tuple[Any, ...]) -> Shape:
     """``f(2, 3)`` and ``f((2, 3))`` alike; every extent as an int."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
     try:
-        return tuple(extent.__index__() for extent in sizes)
+        return tuple(map(as_size, sizes))
     except (AttributeError, TypeError):
         bad = next(s for s in sizes if not hasattr(s, "__index__"))
         raise ArgumentError(f"sizes must be ints, not {type(bad).__name__}") from None

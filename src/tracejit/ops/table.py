@@ -23,6 +23,7 @@ from .kinds import (
     PromotionRule,
     Reduction,
     Source,
+    StrideRule,
     convert_scalar,
     operand_info,
 )
@@ -137,12 +138,12 @@ def reduction(
 def movement(
     infer: Callable[..., TensorType],
     *,
-    is_view: bool,
+    strides: StrideRule | None = None,
     grad: Grad = None,
     write: Callable[..., Any] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare an op that rearranges elements.
+    """Declare an op that rearranges elements; a view when it has a rule for ``strides``.
 
     >>> lookup("permute").is_view
     True
@@ -152,7 +153,7 @@ def movement(
         function,
         grad,
         infer_shape=infer,
-        is_view=is_view,
+        strides=strides,
         write=write,
         samples=tuple(samples),
     )

@@ -27,7 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
+from ..ops.shapes import numel
 from ..ops.source import full
 from ..ops.table import Elementwise, Reduction, convert_scalar, operand_info
 from ..types import Scalar, TensorType
@@ -52,7 +54,7 @@ def fold(graph: Graph) -> Graph:
 def constant(operand: Operand) -> Scalar | None:
     """The one number ``operand`` consists of, None when there is no such."""
     if not isinstance(operand, Value):
-        return operand
+        return None if is_symbolic(operand) else operand
     if operand.op is None or operand.op is not full:
         return None
     return as_number(_element(operand.type, operand.attributes["value"]))
@@ -143,12 +145,16 @@ def _reduction(rewriter: Rewriter, value: Value) -> Value | None:
     number = constant(x)
     if number is None or x.type.numel == 0:
         return None
-    count = math.prod(x.type.shape[d] for d in value.attributes["dims"])
+    count = numel([x.type.shape[d] for d in value.attributes["dims"]])
     if value.op.combine in ("max", "min"):
         return _full(rewriter, value, number)
     if value.op.combine in ("any", "all"):
         return _full(rewriter, value, bool(number))
-    if value.op.combine == "sum" and _sums_exactly(number, count, x.type):
+    if (
+        value.op.combine == "sum"
+        and not is_symbolic(count)
+        and _sums_exactly(number, count, x.type)
+    ):
         total = number * count + (0.0 if isinstance(number, float) else 0)
         return _full(rewriter, value, total)
     return None

@@ -168,7 +168,9 @@ class Fuser(Steps):
             if found is None:
                 return False
             dims = found
-        if any(dims[d] is None and x.type.shape[d] != 1 for d in value.attributes["dims"]):
+        if any(
+            axis is None and extent != 1 for axis, extent in zip(dims, x.type.shape, strict=True)
+        ):
             return False  # repeats of a broadcast element count, and no loop here repeats them
         axes = frozenset(a for d in value.attributes["dims"] if (a := dims[d]) is not None)
         everything = frozenset(range(len(group.domain)))
@@ -193,6 +195,10 @@ class Fuser(Steps):
         """One element per row, at a computed position: the row's expression evaluated there."""
         (x, dims), (index, _) = operands
         if dims is None or group.level.get(root(x)) != FULL or group.is_column:
+            return False
+        if any(
+            axis is None and extent != 1 for axis, extent in zip(dims, x.type.shape, strict=True)
+        ):
             return False
         dim = value.attributes["dim"]
         if group.reduced != frozenset({dims[dim]}) or self.operand_level(group, index) not in (

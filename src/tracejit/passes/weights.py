@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..extents import hint
 from ..ir.graph import Value
 from ..ops.table import Elementwise, Movement, Reduction
 
@@ -25,7 +26,7 @@ def weights(inputs: Iterable[Value], values: Iterable[Value]) -> dict[Value, int
 
 def _weight(value: Value, ones: Ones) -> int:
     count = value.type.dtype.itemsize
-    for extent, one in zip(value.type.shape, ones, strict=True):
+    for extent, one in zip(map(hint, value.type.shape), ones, strict=True):
         count *= extent if one or extent == 0 else max(extent, SHORT)
     return max(count, 1)
 

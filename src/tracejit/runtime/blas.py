@@ -20,6 +20,7 @@ from tracejit.runtime.blas_ir import gemm_module_text
 from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
 from tracejit.runtime.loader import load_object
 from tracejit.runtime.native import native_object, process_triple, set_context
+from tracejit.sizes import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,24 +92,24 @@ def gemm_step(gemm: Gemm) -> Step | None:
     ...
     ValueError: negative size in a matrix product: ...
     """
-    if min(gemm.m, gemm.n, gemm.k, gemm.batch) < 0:
+    if any(size < 0 for size in (gemm.m, gemm.n, gemm.k, gemm.batch)):
         raise ValueError(f"negative size in a matrix product: {gemm}")
     blas = find_blas()
     if blas is None or gemm.dtype not in blas.gemm:
         return None
-    if max(gemm.m, gemm.n, gemm.k) > blas.max_size:
+    if any(size > blas.max_size for size in (gemm.m, gemm.n, gemm.k)):
         return None
-    columns = gemm.batch == 1 and gemm.n > gemm.m
-    extent = gemm.n if columns else gemm.batch * gemm.m
+    single = gemm.batch == 1
+    columns, extent, grain, release = call(divide, int(single), gemm.m, gemm.n, gemm.k, gemm.batch)
     words = (blas.gemm[gemm.dtype], gemm.a, gemm.b, gemm.c, gemm.m, gemm.n, gemm.k)
-    strides = (gemm.lda, gemm.ldb, gemm.ldc, int(gemm.trans_a), int(gemm.trans_b), int(columns))
+    strides = (gemm.lda, gemm.ldb, gemm.ldc, int(gemm.trans_a), int(gemm.trans_b), columns)
     batch = (gemm.stride_a, gemm.stride_b, gemm.stride_c)
     return Step(
         _function(gemm.dtype),
         [_pair(word) for word in (*words, *strides, *batch)],
-        (-1, extent if gemm.m and gemm.n else 0),
-        _grain(gemm, columns) if blas.controlled else SERIAL,
-        _flags(gemm, blas),
+        (-1, extent),
+        grain if blas.controlled else SERIAL,
+        (BLAS if blas.controlled else 0) + (COARSE if single else 0) + release,
     )
 
 
@@ -116,23 +117,28 @@ def _pair(argument: Arg) -> tuple[int, int]:
     return argument if isinstance(argument, tuple) else (-1, argument)
 
 
-def _grain(gemm: Gemm, columns: bool) -> int:
+def divide(single: int, m: int, n: int, k: int, batch: int) -> tuple[int, int, int, int]:
+    """By columns or not, the parallel extent, its grain, and the flag for letting other Python threads run.
+
+    A single product is divided along its longer side: each call packs all of the other matrix.
+
+    >>> divide(1, 8, 4096, 64, 1)
+    (1, 4096, 256, 1)
+    """
+    columns = single == 1 and n > m
+    extent = (n if columns else batch * m) if m and n else 0
+    release = RELEASE_GIL if batch * m * n * k >= _RELEASE_WORK else 0
+    return int(columns), extent, _grain(columns, m, n, k, batch), release
+
+
+def _grain(columns: bool, m: int, n: int, k: int, batch: int) -> int:
     """The least part of the parallel range that is worth a call of its own."""
-    one = max(1, (gemm.m if columns else gemm.n) * max(gemm.k, 1))
+    one = max(1, (m if columns else n) * max(k, 1))
     count = -(-_CHUNK_WORK // one)
-    if not columns and gemm.batch > 1 and count >= gemm.m:
-        return max(1, gemm.m) * -(-count // max(1, gemm.m))  # whole matrices
+    if not columns and batch > 1 and count >= m:
+        return max(1, m) * -(-count // max(1, m))  # whole matrices
     tile = _COLUMN_TILE if columns else _ROW_TILE
     return -(-count // tile) * tile
-
-
-def _flags(gemm: Gemm, blas: Blas) -> int:
-    flags = BLAS if blas.controlled else 0
-    if gemm.batch == 1:
-        flags |= COARSE  # each call packs all of the other matrix: as few calls as threads
-    if gemm.batch * gemm.m * gemm.n * gemm.k >= _RELEASE_WORK:
-        flags |= RELEASE_GIL
-    return flags
 
 
 @lru_cache(maxsize=2)

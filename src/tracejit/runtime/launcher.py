@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracejit.extents import hint
 from tracejit.runtime.native import context_address, native
 from tracejit.runtime.native_ir import HEADER_WORDS, STEP_WORDS
 from tracejit.runtime.threads import _start_pool, get_num_threads
@@ -110,7 +111,17 @@ def build_table(steps: Sequence[Step]) -> Table:
     >>> table.run(0, 0, b"")
     0
     """
+    return make_table([signed(word) for word in table_words(steps)])
+
+
+def make_table(words: Sequence[int]) -> Table:
+    """The table with these words, as `table_words` lays them out."""
     get_num_threads()  # reads the environment the first time
+    return Table(np.array(words, dtype=np.int64))
+
+
+def table_words(steps: Sequence[Step]) -> list[int]:
+    """The words of a table; symbolic sizes stay symbolic."""
     rows: list[int] = []
     pairs: list[int] = []
     first_pair = HEADER_WORDS + STEP_WORDS * len(steps)
@@ -124,8 +135,7 @@ def build_table(steps: Sequence[Step]) -> Table:
             max_slot = max(max_slot, slot)
         max_slot = max(max_slot, step.extent[0])
     most = max((len(step.args) for step in steps), default=0)
-    words = [len(steps), max(most, 1), context_address, max_slot + 1, *rows, *pairs]
-    return Table(np.array([_signed(word) for word in words], dtype=np.int64))
+    return [len(steps), max(most, 1), context_address, max_slot + 1, *rows, *pairs]
 
 
 def failure(code: int) -> tuple[int, int]:
@@ -149,12 +159,16 @@ def pack_slots(values: Sequence[int]) -> bytes:
 def _check(index: int, step: Step) -> None:
     if step.fn_address == 0:
         raise ValueError(f"step {index} has no function")
-    if step.grain < 1:
+    if hint(step.grain) < 1:
         raise ValueError(f"step {index}: the grain is at least 1, not {step.grain}")
     if min((slot for slot, _ in (*step.args, step.extent)), default=-1) < -1:
         raise ValueError(f"step {index} refers to a negative slot")
 
 
-def _signed(word: int) -> int:
-    # Bit patterns of f64 scalars and high addresses may come as unsigned.
+def signed(word: int) -> int:
+    """A 64-bit pattern as a signed number: bits of f64 scalars and high addresses may come as unsigned.
+
+    >>> signed((1 << 64) - 1)
+    -1
+    """
     return word - (1 << 64) if word >= 1 << 63 else word

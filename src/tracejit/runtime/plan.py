@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
 from ..codegen.nest import index_source
 from ..codegen.scalar import printable
+from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
+from ..ops.shapes import numel
 from ..ops.table import Contraction, Op
 from ..passes.fusion import fuse
 from ..passes.groups import Call, Group, Schedule, root
+from ..sizes import largest
 from ..types import Shape, TensorType
 from . import kernels
 from .arena import Arena, aligned
@@ -57,6 +58,14 @@ class HostOperand:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """An array made once per program: a source that a library call reads."""
+
+    op: Op
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything a program needs: native steps with slots, host calls between them, buffers."""
 
@@ -71,7 +80,18 @@ class Plan:
     pack_bytes: int
     arena_bytes: int
     hosts: int
-    constants: tuple[np.ndarray, ...]
+    constants: tuple[Constant, ...]
+    late: tuple[Slot, ...]
+
+    @property
+    def has_arena(self) -> bool:
+        """Does it need memory for temporaries?"""
+        return is_symbolic(self.arena_bytes) or self.arena_bytes > 0
+
+    @property
+    def has_pack(self) -> bool:
+        """Does it return a pack?"""
+        return any(slot.kind == "pack" for slot in self.output_slots)
 
     @property
     def launches(self) -> int:
@@ -111,8 +131,9 @@ class Planner:
         self.output_roots = {v: i for i, v in enumerate(dict.fromkeys(self.graph.outputs))}
         self.items: list[Step | HostCall] = []
         self.kernels: list[kernels.Kernel] = []
-        self.constants: list[np.ndarray] = []
+        self.constants: list[Constant] = []
         self.hosts = 0
+        self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
         self.last_use = self.lifetimes()
 
@@ -120,15 +141,15 @@ class Planner:
 
     @property
     def slot_base(self) -> dict[str, int]:
-        """First launcher slot of each kind: inputs, outputs, arena, pack, host results."""
+        """First launcher slot of each kind: inputs, outputs, arena, pack, then host results and constants."""
         inputs, outputs = len(self.graph.inputs), len(self.output_roots)
         first = inputs + outputs
-        return {"input": 0, "output": inputs, "arena": first, "pack": first + 1, "host": first + 2}
+        return {"input": 0, "output": inputs, "arena": first, "pack": first + 1, "late": first + 2}
 
     def argument(self, slot: Slot, offset: int) -> tuple[int, int]:
         """A launcher argument for an address."""
-        if slot.kind == "constant":
-            return (-1, self.constants[slot.index].ctypes.data + offset)
+        if slot.kind in ("host", "constant"):
+            return (self.slot_base["late"] + self.late.index(slot), offset)
         return (self.slot_base[slot.kind] + slot.index, slot.offset + offset)
 
     def lifetimes(self) -> dict[Value, int]:
@@ -177,9 +198,10 @@ class Planner:
             tuple(v.type for v in self.graph.outputs),
             self.packed_inputs,
             self.pack_bytes,
-            self.arena.high,
+            self.arena.finish(),
             self.hosts,
             tuple(self.constants),
+            tuple(self.late),
         )
 
     def plan_group(self, group: Group) -> None:
@@ -196,7 +218,7 @@ class Planner:
         for function, address in zip(code.functions, kernel.addresses, strict=True):
             arguments = [self.parameter(group, p, temporary) for p in function.parameters]
             self.items.append(
-                Step(address, arguments, (-1, function.extent), max(1, function.grain))
+                Step(address, arguments, (-1, function.extent), largest(1, function.grain))
             )
         for key in temporary:
             self.arena.give((group, key))
@@ -220,8 +242,9 @@ class Planner:
             return
         assert value.op is not None, f"{value} was not computed"
         assert not value.operands, f"{value} was not computed"
-        self.constants.append(np.ascontiguousarray(value.op.evaluate((), value.attributes)))
-        self.slots[value] = Slot("constant", len(self.constants) - 1)
+        self.slots[value] = Slot("constant", len(self.constants))
+        self.constants.append(Constant(value.op, dict(value.attributes)))
+        self.late.append(self.slots[value])
 
     def plan_call(self, call: Call) -> None:
         value = call.value
@@ -243,6 +266,7 @@ class Planner:
         assert value.op is not None
         self.items.append(HostCall(value.op, tuple(operands), dict(value.attributes), self.hosts))
         self.slots[value] = Slot("host", self.hosts)
+        self.late.append(self.slots[value])
         self.hosts += 1
 
     def host_operand(self, value: Value) -> HostOperand:
@@ -262,7 +286,7 @@ class Planner:
             return None
         (a, lda, trans_a, stride_a), (b, ldb, trans_b, stride_b) = left, right
         *batch, m, n = value.type.shape
-        count = int(np.prod(batch, dtype=np.int64)) if batch else 1
+        count = numel(batch)
         slot = self.place(value)
         step = gemm_step(
             Gemm(
@@ -275,7 +299,7 @@ class Planner:
                 x.type.shape[-1],
                 lda,
                 ldb,
-                max(n, 1),
+                largest(n, 1),
                 trans_a,
                 trans_b,
                 count,

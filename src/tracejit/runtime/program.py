@@ -1,4 +1,4 @@
-"""A plan made callable: one generated straight-line Python function per plan.
+"""A plan made callable: one generated straight-line Python function per plan, and a table of numbers per set of sizes.
 
 The function takes tensors, allocates the output blocks and the arena, runs the native steps in one call (one call per
 stretch between host calls) and returns a block, or for host results an array, per output.
@@ -6,16 +6,20 @@ stretch between host calls) and returns a block, or for host results an array, p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..extents import Extents, is_symbolic
 from ..generated import define
 from ..ops.table import Op
+from ..sizes import write_function
+from ..types import TensorType
 from .allocator import allocate
-from .launcher import Step, Table, build_table
-from .plan import HostCall, HostOperand, Plan, Slot
+from .launcher import Step, Table, make_table, signed, table_words
+from .plan import Constant, HostCall, HostOperand, Plan, Slot
 
 
 class KernelFailure(Exception):
@@ -38,32 +42,153 @@ def pointer_of(tensor: Any) -> int:
 
 
 class Program:
-    """Runs a plan.
+    """Runs a plan for one set of sizes.
 
     ``run(*tensors)`` returns one block or array per graph output; ``source`` is the text of that function.
+    ``types`` are those of the outputs.
     """
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.table: Table = build_table([i for i in plan.items if isinstance(i, Step)])
-        self.source = ""
-        self.run: Callable[..., Any] = self._generate()
+        bound = ProgramPlan(plan).bind(())
+        self._set(plan, bound.table, bound.types, bound.source, bound.run)
 
-    def _generate(self) -> Callable[..., Any]:
-        writer = _RunWriter(self.plan)
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        table: Table,
+        types: tuple[TensorType, ...],
+        source: str,
+        names: dict[str, Any],
+    ) -> Program:
+        """A program from its parts."""
+        self = object.__new__(cls)
+        run = define(source, f"program {plan.graph.name}", "run", names)
+        self._set(plan, table, types, source, run)
+        return self
+
+    def _set(
+        self,
+        plan: Plan,
+        table: Table,
+        types: tuple[TensorType, ...],
+        source: str,
+        run: Callable[..., Any],
+    ) -> None:
+        self.plan = plan
+        self.table = table
+        self.types = types
+        self.source = source
+        self.run = run
+
+
+class ProgramPlan:
+    """A plan with everything made that does not depend on sizes; :meth:`bind` adds the sizes.
+
+    ``scope`` and ``parameters`` name the symbols, in the order in which ``bind`` takes their values.
+    """
+
+    def __init__(
+        self, plan: Plan, scope: Extents | None = None, parameters: Sequence[int] = ()
+    ) -> None:
+        self.plan = plan
+        self.words = table_words([i for i in plan.items if isinstance(i, Step)])
+        writer = _RunWriter(plan)
         self.source = writer.text()
+        self.sizes = writer.sizes
+        self.hosts = writer.hosts
+        self.types = plan.output_types
+        numbers = [
+            *self.words,
+            *self.sizes.values(),
+            *_numbers((self.types, self.hosts, plan.constants)),
+        ]
+        self.symbolic = list({id(x): x for x in numbers if is_symbolic(x)}.values())
+        self.compute = write_function(scope or Extents(), parameters, self.symbolic)
+
+    def bind(self, values: Sequence[int]) -> Program:
+        """The program for these values of the symbols."""
+        found = dict(zip(map(id, self.symbolic), self.compute(*values), strict=True))
+
+        def number(x: Any) -> Any:
+            return found.get(id(x), x)
+
+        table = make_table([signed(found.get(id(word), word)) for word in self.words])
         names: dict[str, Any] = {
-            "run_slots": self.table.run_slots,
+            "run_slots": table.run_slots,
             "allocate": allocate,
             "pointer_of": pointer_of,
             "address_of": address_of,
             "fail": _fail,
-            **writer.names,
         }
-        run: Callable[..., Any] = define(
-            self.source, f"program {self.plan.graph.name}", "run", names
-        )
-        return run
+        for name, size in self.sizes.items():
+            names[name] = number(size)
+        constants = [_made(_with_numbers(c, number)) for c in self.plan.constants]
+        for i, array in enumerate(constants):
+            names[f"constant{i}"], names[f"c{i}"] = array, address_of(array)
+        for call in self.hosts:
+            names.update(_host_names(_with_numbers(call, number), constants))
+        types = tuple(_with_numbers(self.types, number))
+        return Program.of(self.plan, table, types, self.source, names)
+
+
+_RECORDS = (TensorType, HostCall, HostOperand, Slot, Constant)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """The plain numbers in nested tuples, dicts and records."""
+    stack = [value]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, (tuple, list)):
+            stack.extend(x)
+        elif isinstance(x, dict):
+            stack.extend(x.values())
+        elif isinstance(x, _RECORDS):
+            stack.extend(getattr(x, f.name) for f in dataclasses.fields(x))
+        elif is_symbolic(x):
+            yield x
+
+
+def _with_numbers(value: Any, number: Callable[[Any], Any]) -> Any:
+    """``value`` with every symbolic size replaced."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_with_numbers(x, number) for x in value)
+    if isinstance(value, dict):
+        return {key: _with_numbers(x, number) for key, x in value.items()}
+    if isinstance(value, _RECORDS):
+        parts = {
+            f.name: _with_numbers(getattr(value, f.name), number) for f in dataclasses.fields(value)
+        }
+        return type(value)(**parts)
+    return number(value)
+
+
+def _made(constant: Constant) -> Any:
+    """The array of a constant."""
+    return np.ascontiguousarray(constant.op.evaluate((), constant.attributes))
+
+
+def bind_numbers(
+    scope: Extents, parameters: Sequence[int], sizes: Sequence[int], value: Any
+) -> Any:
+    """``value`` (nested tuples, lists, dicts) with numbers for its symbols: those ``sizes`` of ``parameters`` give."""
+    symbolic = list({id(x): x for x in _numbers(value)}.values())
+    found = dict(
+        zip(map(id, symbolic), write_function(scope, parameters, symbolic)(*sizes), strict=True)
+    )
+    return _with_numbers(value, lambda x: found.get(id(x), x))
+
+
+def _host_names(call: HostCall, constants: Sequence[Any]) -> dict[str, Any]:
+    """The functions that a host call of the program uses."""
+    names: dict[str, Any] = {f"call{call.index}": _caller(call.op, call.attributes)}
+    for i, operand in enumerate(call.operands):
+        if isinstance(operand, HostOperand):
+            names[f"view{call.index}_{i}"] = _viewer(operand, constants)
+        else:
+            names[f"number{call.index}_{i}"] = operand
+    return names
 
 
 class _RunWriter:
@@ -71,7 +196,8 @@ class _RunWriter:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.names: dict[str, Any] = {}
+        self.sizes: dict[str, int] = {}
+        self.hosts: list[HostCall] = []
         self.lines: list[str] = []
 
     def text(self) -> str:
@@ -87,13 +213,13 @@ class _RunWriter:
         for i, nbytes in enumerate(sizes):
             if nbytes is not None:
                 self.add(f"b{i} = allocate({self.size(f'size{i}', nbytes)})")
-        if plan.arena_bytes:
+        if plan.has_arena:
             self.add(f"arena = allocate({self.size('arena_size', plan.arena_bytes)})")
-        if plan.pack_bytes:
+        if plan.has_pack:
             self.add(f"pack = allocate({self.size('pack_size', plan.pack_bytes)})")
         self.steps(used, sizes)
         results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
-        results += ["pack"] if plan.pack_bytes else []
+        results += ["pack"] if plan.has_pack else []
         self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
         return "\n".join(self.lines) + "\n"
 
@@ -101,8 +227,8 @@ class _RunWriter:
         self.lines.append("    " + line)
 
     def size(self, name: str, nbytes: int) -> str:
-        """A size by name, so that plans for other extents have the same text."""
-        self.names[name] = nbytes
+        """A size by name, so that programs for other sizes have the same text."""
+        self.sizes[name] = nbytes
         return name
 
     def used_inputs(self) -> set[int]:
@@ -126,9 +252,16 @@ class _RunWriter:
         """The slot values of a launch: inputs, outputs, arena, host results so far."""
         parts = [f"p{i}" if i in used else "0" for i in range(len(self.plan.inputs))]
         parts += ["0" if n is None else f"b{i}.ptr" for i, n in enumerate(sizes)]
-        parts.append("arena.ptr" if self.plan.arena_bytes else "0")
-        parts.append("pack.ptr" if self.plan.pack_bytes or self.plan.packed_inputs else "0")
-        parts += [f"q{h}" if h < ready else "0" for h in range(self.plan.hosts)]
+        parts.append("arena.ptr" if self.plan.has_arena else "0")
+        parts.append("pack.ptr" if self.plan.has_pack or self.plan.packed_inputs else "0")
+        parts += [
+            f"c{slot.index}"
+            if slot.kind == "constant"
+            else f"q{slot.index}"
+            if slot.index < ready
+            else "0"
+            for slot in self.plan.late
+        ]
         return ", ".join(parts)
 
     def steps(self, used: set[int], sizes: Sequence[int | None]) -> None:
@@ -151,17 +284,13 @@ class _RunWriter:
 
     def host(self, call: HostCall) -> None:
         """One op body on arrays."""
-        arguments = []
-        for i, operand in enumerate(call.operands):
-            if not isinstance(operand, HostOperand):
-                arguments.append(
-                    repr(operand) if isinstance(operand, (bool, int)) else f"float('{operand!r}')"
-                )
-                continue
-            name = f"view{call.index}_{i}"
-            self.names[name] = _viewer(self.plan, operand)
-            arguments.append(f"{name}({self.storage(operand.slot)})")
-        self.names[f"call{call.index}"] = _caller(call.op, call.attributes)
+        self.hosts.append(call)
+        arguments = [
+            f"view{call.index}_{i}({self.storage(operand.slot)})"
+            if isinstance(operand, HostOperand)
+            else f"number{call.index}_{i}"
+            for i, operand in enumerate(call.operands)
+        ]
         self.add(
             f"h{call.index} = call{call.index}(({', '.join(arguments)}{',' if arguments else ''}))"
         )
@@ -197,18 +326,17 @@ def _caller(op: Op, attributes: dict[str, Any]) -> Callable[[Any], Any]:
 
 def _type(x: Any) -> Any:
     from ..dtypes import from_numpy
-    from ..types import TensorType
 
     return TensorType(x.shape, from_numpy(x.dtype)) if isinstance(x, np.ndarray) else x
 
 
-def _viewer(plan: Plan, operand: HostOperand) -> Callable[[Any], Any]:
+def _viewer(operand: HostOperand, constants: Sequence[Any]) -> Callable[[Any], Any]:
     """A function from the storage array to the operand's array."""
     kind, dtype = operand.type, operand.type.dtype.np
     strides = tuple(s * dtype.itemsize for s in operand.strides)
     start = operand.slot.offset + operand.offset * dtype.itemsize
     if operand.slot.kind == "constant":
-        constant = plan.constants[operand.slot.index]
+        constant = constants[operand.slot.index]
         return lambda _: _shifted(constant, kind.shape, dtype, start, strides)
     if operand.slot.kind in ("output", "arena", "pack"):
         return lambda memory: np.ndarray(kind.shape, dtype, memory, start, strides)

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ..codegen.nest import Layout
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Guard, Value
 from ..ops import elementwise
-from ..ops.table import Op
+from ..ops.table import Movement
 from ..passes.groups import is_view
-from ..types import Shape, TensorType
+from ..types import Shape
 
 
 def strided_view(
-    op: Op, attributes: dict[str, Any], operand: Layout, type: TensorType
+    op: Movement, attributes: Mapping[str, Any], operand: Layout, shape: Shape, result: Shape
 ) -> Layout | None:
-    """What a view op does to a layout: its body applied to an array of that layout; None when it would copy."""
-    span = 1 + sum(abs(s) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True))
-    lowest = -sum(
-        min(s, 0) * max(e - 1, 0) for s, e in zip(operand.strides, type.shape, strict=True)
-    )
-    memory = np.empty(span, np.uint8)
-    base = as_strided(memory[lowest:] if lowest else memory, type.shape, operand.strides)
-    result = op.body(base, **attributes)
-    if result.size and not np.shares_memory(result, memory):
+    """What a view op does to the layout of an operand of ``shape``; None when it would copy."""
+    found = op.strides(shape, operand.strides, result, **attributes)  # type: ignore[misc]
+    if found is None:
         return None
-    start = result.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
-    offset = start - lowest if result.size else 0
-    strides = tuple(result.strides)
-    if op.name == "unsqueeze":  # nothing to walk along; NumPy leaves some stride there
-        strides = tuple(0 if d in attributes["dims"] else s for d, s in enumerate(strides))
+    offset, strides = found
     return Layout(operand.root, operand.offset + offset, strides)
 
 
@@ -57,11 +44,10 @@ class Layouts:
             value = value.value_operands[0]
         layout = self.found.setdefault(value, contiguous(value))
         for view in reversed(chain):
-            assert view.op is not None
+            assert isinstance(view.op, Movement)
             if layout is not None:
-                layout = strided_view(
-                    view.op, dict(view.attributes), layout, view.value_operands[0].type
-                )
+                shape = view.value_operands[0].type.shape
+                layout = strided_view(view.op, view.attributes, layout, shape, view.type.shape)
             self.found[view] = layout
         return layout
 

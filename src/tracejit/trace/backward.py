@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..autograd.node import FREED, Edge, Node
 from ..errors import AutogradError
+from ..extents import Decision
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
-from ..layout import MemoryLayout, contiguous_layout, layout_of
+from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
 from ..ops.source import full
 from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
-from ..runtime.program import Program
+from ..runtime.plan import Plan
+from ..runtime.program import Program, ProgramPlan
+from ..sizes import write_check
 from ..tensor import Tensor
 from ..tensor_core import Version
 from ..types import Shape, TensorType
+from .bound import Bound
+from .dump import dump_program
 from .segments import Results, compile_graph
+from .structure import Pattern, stride_pattern, strides_of
 
 AnyProgram = Any  # a BackwardProgram or its stand-in
 
 
 @dataclass(frozen=True, eq=False)
 class BackwardProgram:
-    """A planned backward pass; ``reads`` are positions among the saved tensors that are not packed, then the seeds."""
+    """A planned backward pass; ``reads`` are positions among the saved tensors that are not packed, then the seeds.
+
+    Seeds at positions ``copied`` are made contiguous first.
+    """
 
     program: Program
     reads: tuple[int, ...]
     results: Results
     packed: bool
+    copied: tuple[int, ...]
 
     def run(self, values: Sequence[Tensor], pack: Any) -> list[Tensor]:
         """The gradients."""
+        if self.copied:
+            values = list(values)
+            for i in self.copied:
+                values[i] = Tensor._wrap(np.ascontiguousarray(values[i].array))
         arguments = [values[i] for i in self.reads]
         if self.packed:
             arguments.append(pack)
@@ -44,29 +59,38 @@ class BackwardProgram:
 
 
 @dataclass(frozen=True, eq=False)
+class BackwardPlan:
+    """A backward pass ready for any sizes under which ``holds``."""
+
+    program: ProgramPlan
+    reads: tuple[int, ...]
+    holds: Callable[..., bool]
+
+
+@dataclass(frozen=True, eq=False)
 class InterpretedBackward:
     """Stands in for a program that could not be compiled: the same graph, op by op."""
 
-    backward: Backward
-    pack: dict[Value, int]
+    backward: BoundBackward
 
     def run(self, values: Sequence[Tensor], pack: Any) -> list[Tensor]:
         """The gradients."""
         given = iter(values)
+        offsets, graph = self.backward.offsets, self.backward.graph
         saved = [
-            self.unpacked(v, pack) if v in self.pack else next(given) for v in self.backward.saved
+            next(given) if offset is None else self.unpacked(value.type, pack, offset)
+            for value, offset in zip(graph.inputs, offsets, strict=False)
         ]
-        return interpreter.run_tensors(self.backward.graph, [*saved, *given])
+        return interpreter.run_tensors(graph, [*saved, *given])
 
-    def unpacked(self, value: Value, pack: Any) -> Tensor:
+    def unpacked(self, kind: TensorType, pack: Any, offset: int) -> Tensor:
         """A saved value that lies in the block shared by all."""
-        kind = value.type
-        return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, pack.array, self.pack[value]))
+        return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, pack.array, offset))
 
 
 @dataclass(eq=False)
 class Backward:
-    """The gradient of one path, its saved values, and programs per layout of the incoming gradients."""
+    """The gradient of one path of symbolic values, what it saves, and plans per layout of the incoming gradients."""
 
     gradient: Gradient
     graph: Graph
@@ -76,43 +100,136 @@ class Backward:
     checked_inputs: tuple[Value, ...]
     checked_outputs: tuple[Value, ...]
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
-    programs: dict[tuple[int, ...], dict[tuple[MemoryLayout, ...], AnyProgram]]
+    decisions: list[Decision]
+    plans: dict[Any, list[BackwardPlan]]
 
-    def programs_for(self, pack: dict[Value, int]) -> dict[tuple[MemoryLayout, ...], AnyProgram]:
-        """The programs made so far for saved values packed like ``pack``, by layouts of the gradients."""
-        return self.programs.setdefault(tuple(pack.values()), {})
+    def plan(
+        self, patterns: tuple[Pattern, ...], pack: dict[Value, int], bound: Bound
+    ) -> BackwardPlan | None:
+        """The plan for gradients that lie like ``patterns`` and saved values packed like ``pack``.
 
-    def compile(self, layouts: tuple[MemoryLayout, ...], pack: dict[Value, int]) -> BackwardProgram:
-        """The program for gradients that lie like ``layouts`` and saved values packed like ``pack``."""
-        inputs = self.graph.inputs
-        strides = dict(
-            zip(inputs, (*self.saved_strides, *(given.strides for given in layouts)), strict=True)
+        None where what is decided about sizes does not hold for those of ``bound``.
+        """
+        known = self.plans.setdefault((patterns, tuple(pack), bound.parameters), [])
+        for plan in known:
+            if plan.holds(*bound.sizes):
+                return plan
+        if known:
+            return None  # it would be made for the same example sizes, and decide the same
+        offsets = [pack.get(v) for v in self.saved]
+        with bound.scope.deciding() as decisions:
+            made, reads = plan_backward(self.graph, self.saved_strides, offsets, patterns)
+        known.append(
+            BackwardPlan(
+                ProgramPlan(made, bound.scope, bound.parameters),
+                reads,
+                write_check(bound.scope, bound.parameters, decisions),
+            )
         )
-        packed = {
-            new: pack[old] for old, new in zip(self.saved, inputs, strict=False) if old in pack
-        }
-        _, program, kept = compile_graph(
-            self.graph.name,
-            inputs,
-            list(self.graph.values),
-            self.graph.outputs,
-            strides.__getitem__,
-            packed=packed,
-        )
-        order = {v: i for i, v in enumerate(v for v in inputs if v not in packed)}
-        results = Results(program.plan, [contiguous_layout(v.type) for v in self.graph.outputs])
-        reads = tuple(order[v] for v in kept)
-        found = BackwardProgram(program, reads, results, bool(program.plan.packed_inputs))
-        self.programs_for(pack)[layouts] = found
+        return known[0] if known[0].holds(*bound.sizes) else None
+
+
+def plan_backward(
+    graph: Graph,
+    saved_strides: Sequence[Shape],
+    offsets: Sequence[int | None],
+    patterns: Sequence[Pattern],
+) -> tuple[Plan, tuple[int, ...]]:
+    """The plan of a backward graph, and what it reads.
+
+    Its first inputs are saved values, which lie in the pack where there is an offset; the others are gradients.
+    """
+    inputs = graph.inputs
+    count = len(saved_strides)
+    given = [strides_of(p, v.type.shape) for p, v in zip(patterns, inputs[count:], strict=True)]
+    strides = dict(zip(inputs, (*saved_strides, *given), strict=True))
+    packed = {v: at for v, at in zip(inputs, offsets, strict=False) if at is not None}
+    values = list(graph.values)
+    _, plan, kept = compile_graph(
+        graph.name, inputs, values, graph.outputs, strides.__getitem__, packed=packed
+    )
+    order = {v: i for i, v in enumerate(v for v in inputs if v not in packed)}
+    return plan, tuple(order[v] for v in kept)
+
+
+class BoundBackward:
+    """The backward pass of one path for one set of sizes; values are those of the recorded path where it has them."""
+
+    def __init__(
+        self,
+        plan: Backward,
+        bound: Bound,
+        pack: dict[Value, int],
+    ) -> None:
+        self.plan = plan
+        self.bound = bound
+        self.pack = pack
+        self.wrt = plan.gradient.wrt
+        self.seeds = plan.gradient.seeds
+        name = bound.recorded
+        self.saved = tuple(map(name, plan.saved))
+        self.checked_inputs = tuple(map(name, plan.checked_inputs))
+        self.checked_outputs = tuple(map(name, plan.checked_outputs))
+        self.reread = tuple(map(name, plan.reread))
+        self.programs: dict[tuple[MemoryLayout, ...], AnyProgram] = {}
+
+    @cached_property
+    def gradient_graph(self) -> Graph:
+        """The gradients from the inputs: what is differentiated again."""
+        return self.bound.graph(self.plan.gradient.graph)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The gradients from what was saved."""
+        return self.bound.graph(self.plan.graph)
+
+    @cached_property
+    def offsets(self) -> list[int | None]:
+        """Where each saved value lies in the pack, None for those outside."""
+        found: list[int | None] = self.bound.numbers([self.pack.get(v) for v in self.plan.saved])
         return found
+
+    def compile(self, layouts: tuple[MemoryLayout, ...]) -> BackwardProgram:
+        """The program for gradients that lie like ``layouts``."""
+        first = len(self.saved) - sum(v in self.pack for v in self.plan.saved)
+        patterns: list[Pattern] = []
+        copied: list[int] = []
+        for i, layout in enumerate(layouts):
+            pattern = stride_pattern(layout.type.shape, layout.strides)
+            if pattern[0] == "free" or not layout.aligned:
+                copied.append(first + i)
+                shape = layout.type.shape
+                pattern = stride_pattern(shape, layout.type.contiguous_strides())
+            patterns.append(pattern)
+        program, reads = self.program(tuple(patterns))
+        dump_program(self.plan.graph.name, program)
+        packed = bool(program.plan.packed_inputs)
+        found = BackwardProgram(program, reads, Results(program), packed, tuple(copied))
+        self.programs[layouts] = found
+        return found
+
+    def program(self, patterns: tuple[Pattern, ...]) -> tuple[Program, tuple[int, ...]]:
+        """The program for gradients that lie like ``patterns``: from the plan for all sizes where that applies."""
+        with self.bound.lock:
+            plan = self.plan.plan(patterns, self.pack, self.bound)
+        if plan is not None:
+            return plan.program.bind(self.bound.sizes), plan.reads
+        strides = self.bound.numbers(list(self.plan.saved_strides))
+        alone, reads = plan_backward(self.graph, strides, self.offsets, patterns)
+        return Program(alone), reads
 
 
 def make_backward(
-    graph: Graph, wrt: Sequence[bool], wanted: Sequence[bool], strides: dict[Value, Shape]
+    graph: Graph,
+    wrt: Sequence[bool],
+    wanted: Sequence[bool],
+    strides: Mapping[Value, Shape],
+    decisions: list[Decision],
 ) -> Backward | None:
     """Differentiate a path with respect to the inputs in ``wrt``; None when no output depends on them.
 
     ``wanted`` tells which of the first outputs take gradients; outputs after those are written back in place.
+    ``decisions`` will hold what is being decided about sizes meanwhile.
     """
     visible = Graph(graph.name, graph.inputs, graph.body, graph.outputs[: len(wanted)])
     gradient = differentiate(visible, wrt, wanted)
@@ -134,6 +251,7 @@ def make_backward(
         tuple(parts.forward.inputs[i] for i in parts.checked_inputs),
         tuple(parts.forward.outputs[i] for i in parts.checked_outputs),
         tuple(v for v in _reread(graph, gradient) if v not in checked),
+        decisions,
         {},
     )
 
@@ -153,8 +271,7 @@ class Site:
     """
 
     function: str
-    backward: Backward
-    pack: dict[Value, int]
+    backward: BoundBackward
     programs: dict[tuple[MemoryLayout, ...], AnyProgram]
     types: tuple[TensorType, ...]
     seeds: tuple[int, ...]
@@ -206,7 +323,7 @@ class CompiledBackward(Node):
         seeds = [_seed(grads[i], site.types[i]) for i in site.seeds]
         if MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
-            graph = site.backward.gradient.graph
+            graph = site.backward.gradient_graph
             return interpreter.run_tensors(graph, [*self.inputs, *seeds])
         layouts = tuple([g._layout or layout_of(g) for g in seeds])
         program = site.programs.get(layouts) or self.compile(layouts)
@@ -217,13 +334,13 @@ class CompiledBackward(Node):
         """The program for these gradients, or what replaces it when that fails."""
         site = self.site
         try:
-            return site.backward.compile(layouts, site.pack)
+            return site.backward.compile(layouts)
         except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
             reason = getattr(error, "summary", None) or str(error)
             site.report(
                 f"a backward kernel could not be compiled ({type(error).__name__}: {reason})"
             )
-        found = site.programs[layouts] = InterpretedBackward(site.backward, site.pack)
+        found = site.programs[layouts] = InterpretedBackward(site.backward)
         return found
 
     def refuse(self, number: int, found: int, expected: int) -> None:

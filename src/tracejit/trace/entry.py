@@ -16,16 +16,16 @@ from ..modes import MODES
 from ..runtime.native import prepare
 from ..runtime.program import Program
 from ..tensor import Tensor
-from .backward import Site, make_backward
-from .dump import dump_leaf
+from .backward import Site
 from .inputs import Signature
 from .outside import pinned_arguments, unrepeatable
 from .recorder import Recorder, recording
 from .replay import make_holds, make_replay, writable
-from .segments import Runner, compile_tree
 from .signature import flatten, leaf_names, statics_of
 from .state import StateGuard, watch
-from .tree import Divergence, Leaf, Segment, graft, wanted_gradients
+from .structure import structure_of
+from .tree import Divergence, Leaf, Segment, graft
+from .tree_plan import SymbolicTree
 from .walk import NotReplayable, Refused, Unseen, UnseenSegment, Walk
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Entry:
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
         self.source = ""
+        self.symbolic: SymbolicTree | None = None
         self._lock = threading.Lock()
         self._serve: Callable[[list[Tensor]], Any] | None = None
 
@@ -181,51 +182,27 @@ class Entry:
     # --- compiling -----------------------------------------------------------------------------------------------
 
     def compile(self) -> None:
-        """Make programs for every segment (again after a path was added)."""
-        for segment in self.root.segments():
-            leaf = segment.leaf
-            if leaf is not None and leaf.backward is None:
-                found = self._backward(leaf)
-                if found is not None:
-                    segment.statements.extend(found.extra)
-                leaf.backward = found or ()
-                dump_leaf(self.owner.name, leaf)
-        needs = {leaf: self._leaf_needs(leaf) for leaf in self.root.leaves()}
-        packable = {leaf: self._packable(leaf) for leaf in self.root.leaves()}
-        root = compile_tree(
-            self.owner.name, self.root, self.signature, self.strides, needs, packable
-        )
+        """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
+        wants = [self._wants_gradient(s.value) for s in self.signature.sources]
+        found = structure_of(self.root, self.signature, self.strides, wants)
+        plan = self.owner.plans.find(found)
+        if plan is None:
+            if self.symbolic is None:
+                self.symbolic = SymbolicTree(self.owner.name, self.signature)
+            plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
+            self.owner.plans.keep(found, plan)
+        root = plan.bind(self.root, found)
         if writable(root):
             self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
         self.compiled = True
 
-    def _backward(self, leaf: Leaf) -> Any:
-        if not any(r.requires_grad and r.kind == "computed" for r in leaf.recording.outputs):
-            return None
-        wrt = [self._wants_gradient(v) for v in leaf.graph.inputs]
-        return make_backward(leaf.graph, wrt, wanted_gradients(leaf.recording), self.strides)
-
     def _wants_gradient(self, value: Value) -> bool:
         source = next(s for s in self.signature.sources if s.value is value)
         if source.tensor is not None:
             return bool(source.tensor.requires_grad)
         return source.kind == "argument" and self.wants[source.position]
-
-    def _leaf_needs(self, leaf: Leaf) -> list[Value]:
-        needs = [*leaf.graph.outputs]
-        if leaf.backward:
-            needs += leaf.backward.saved
-            needs += leaf.backward.checked_outputs
-        return list(dict.fromkeys(needs))
-
-    def _packable(self, leaf: Leaf) -> set[Value]:
-        """Saved values that nothing but the backward pass reads."""
-        if not leaf.backward:
-            return set()
-        shown = {*leaf.graph.outputs, *leaf.backward.checked_outputs, *leaf.graph.inputs}
-        return {v for v in leaf.backward.saved if v not in shown}
 
     # --- replaying -----------------------------------------------------------------------------------------------
 
@@ -257,17 +234,16 @@ class Entry:
         where = describe_line(*guard.line) if guard is not None and guard.line else ""
         return f"an unseen branch at {where}" if where else "an unseen branch"
 
-    def site(self, leaf: Leaf, runner: Runner) -> Site:
+    def site(self, leaf: Leaf) -> Site:
         """What the backward nodes of a path share."""
-        if leaf.site is None or leaf.site.pack is not runner.pack:
+        if leaf.site is None:
             backward = leaf.backward
             leaf.site = Site(
                 self.owner.name,
                 backward,
-                runner.pack,
-                backward.programs_for(runner.pack),
+                backward.programs,
                 tuple(v.type for v in leaf.shown),
-                backward.gradient.seeds,
+                backward.seeds,
                 tuple(v.type for v in (*backward.checked_inputs, *backward.checked_outputs)),
                 self.owner.compile_failed,
             )
@@ -283,8 +259,9 @@ class Entry:
                 yield segment.runner.program
         for leaf in self.root.leaves():
             if leaf.backward:
-                for found in leaf.backward.programs.values():
-                    yield from (p.program for p in found.values() if hasattr(p, "program"))
+                yield from (
+                    p.program for p in leaf.backward.programs.values() if hasattr(p, "program")
+                )
 
     def kernels(self) -> Iterator[Any]:
         """Every kernel of the entry."""

@@ -164,9 +164,9 @@ class _ReplayWriter:
     def attach(self, leaf: Leaf, runner: Runner) -> None:
         """Make the backward node."""
         backward = leaf.backward
-        site = self.bind("site", self.entry.site(leaf, runner))
+        site = self.bind("site", self.entry.site(leaf))
         inputs = [self.by_value[v] for v in leaf.graph.inputs]
-        edges = [self.edge(leaf, position, inputs) for position in backward.gradient.wrt]
+        edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
         watched = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
         checked = [self.by_value[v] for v in watched]

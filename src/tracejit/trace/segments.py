@@ -1,4 +1,7 @@
-"""Compiling a trace tree: which values each segment hands on, and the program that computes them."""
+"""Compiling a trace tree: which values each segment hands on, and the program that computes them.
+
+Plans are made of symbolic values, once per structure; binding one to the sizes of a recorded tree is cheap.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +11,47 @@ from typing import Any
 
 import numpy as np
 
+from ..extents import Decision, Extents
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, contiguous_layout
 from ..passes.pipeline import run_passes
 from ..runtime.plan import Plan, make_plan
-from ..runtime.program import Program
+from ..runtime.program import Program, ProgramPlan
 from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .dump import dump_program
-from .inputs import Signature
 from .tree import Leaf, Segment, needed_after
 
 Environment = list[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Runner:
-    """A compiled segment: reads environment positions, appends its results as tensors.
+class SegmentPlan:
+    """A segment ready for any sizes: which environment positions it reads, what it computes and hands on.
 
     ``pack`` maps values that only a backward pass reads to their offset in the block that holds them all.
     """
 
     graph: Graph
+    program: ProgramPlan
+    reads: tuple[int, ...]
+    guard_position: int
+    positions: dict[Value, int]
+    pack: dict[Value, int]
+    segment: Segment
+    children: dict[Any, SegmentPlan]
+
+
+@dataclass(frozen=True, eq=False)
+class Runner:
+    """A compiled segment: reads environment positions, appends its results as tensors."""
+
     program: Program
     reads: tuple[int, ...]
     results: Results
     guard_position: int
     positions: dict[Value, int]
-    pack: dict[Value, int]
+    pack: Set[Value]
     segment: Segment
     children: dict[Any, Runner]
 
@@ -49,15 +65,16 @@ class Runner:
 class Results:
     """Turns what a program returns into tensors; which results are blocks is known beforehand."""
 
-    def __init__(self, plan: Plan, layouts: Sequence[MemoryLayout]) -> None:
-        shown = [slot for slot in plan.output_slots if slot.kind != "pack"]
+    def __init__(self, program: Program) -> None:
         seen: set[tuple[str, int]] = set()
         self.kinds: list[tuple[TensorType, MemoryLayout, str]] = []
-        for layout, slot in zip(layouts, shown, strict=True):
+        for kind, slot in zip(program.types, program.plan.output_slots, strict=True):
+            if slot.kind == "pack":
+                continue
             place = (slot.kind, slot.index)
-            kind = "copy" if place in seen else "block" if slot.kind == "output" else "array"
+            how = "copy" if place in seen else "block" if slot.kind == "output" else "array"
             seen.add(place)
-            self.kinds.append((layout.type, layout, kind))
+            self.kinds.append((kind, contiguous_layout(kind), how))
 
     def wrap(self, results: Sequence[Any]) -> list[Tensor]:
         """A tensor per result, the pack left out."""
@@ -85,7 +102,7 @@ def compile_graph(
     strides: Callable[[Value], Shape],
     pack: Set[Value] = frozenset(),
     packed: Mapping[Value, int] | None = None,
-) -> tuple[Graph, Program, list[Value]]:
+) -> tuple[Graph, Plan, list[Value]]:
     """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
 
     ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack.
@@ -102,9 +119,7 @@ def compile_graph(
         [i for i, v in enumerate(outputs) if v in pack],
         {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
     )
-    program = Program(plan)
-    dump_program(name, program)
-    return graph, program, [old for old, _ in kept if old not in offsets]
+    return graph, plan, [old for old, _ in kept if old not in offsets]
 
 
 def with_inputs(
@@ -143,84 +158,126 @@ def _used_inputs(graph: Graph) -> set[Value]:
     return used
 
 
-def compile_tree(
-    name: str,
-    root: Segment,
-    signature: Signature,
-    input_strides: dict[Value, Shape],
-    leaf_needs: Mapping[Leaf, Sequence[Value]],
-    packable: dict[Leaf, set[Value]],
+class TreeCompiler:
+    """Plans every segment of a tree of symbolic values."""
+
+    def __init__(
+        self,
+        name: str,
+        scope: Extents,
+        parameters: Sequence[int],
+        strides: Mapping[Value, Shape],
+        leaf_needs: Mapping[Leaf, Sequence[Value]],
+        packable: Mapping[Leaf, Set[Value]],
+    ) -> None:
+        self.name = name
+        self.scope = scope
+        self.parameters = parameters
+        self.strides = strides
+        self.leaf_needs = leaf_needs
+        self.packable = packable
+        self.decisions: list[Decision] = []
+
+    def run(self, root: Segment, inputs: Sequence[Value]) -> SegmentPlan:
+        """The plan of the root, with those of all segments below."""
+        siblings: dict[Any, SegmentPlan] = {}
+        base = {value: i for i, value in enumerate(inputs)}
+        stack: list[tuple[Segment, dict[Value, int], int, dict[Any, SegmentPlan], Any]] = [
+            (root, base, 0, siblings, None)
+        ]
+        while stack:
+            segment, positions, number, family, key = stack.pop()
+            found = self.segment(
+                f"{self.name}_{number}" if number else self.name, segment, positions
+            )
+            family[key] = found
+            for i, (outcome, child) in enumerate(segment.children.items()):
+                stack.append((child, found.positions, 2 * number + i + 1, found.children, outcome))
+        return siblings[None]
+
+    def segment(self, name: str, segment: Segment, positions: dict[Value, int]) -> SegmentPlan:
+        """The plan of one segment, given the environment positions of what was computed before it."""
+        needs = needed_after(segment, self.leaf_needs)
+        outputs = [v for v in needs if v not in positions]
+        inputs = _leaves_of(outputs, positions)
+        packable = self.packable.get(segment.leaf, frozenset()) if segment.leaf else frozenset()
+        graph, plan, kept = self.built(name, segment, inputs, outputs, packable)
+        slots = plan.output_slots
+        pack = {v: s.offset for v, s in zip(outputs, slots, strict=True) if s.kind == "pack"}
+        outputs = [v for v in outputs if v not in pack]
+        after = positions | {v: len(positions) + i for i, v in enumerate(outputs)}
+        return SegmentPlan(
+            graph,
+            ProgramPlan(plan, self.scope, self.parameters),
+            tuple(positions[v] for v in kept),
+            -1 if segment.guard is None else after[segment.guard.value],
+            after,
+            pack,
+            segment,
+            {},
+        )
+
+    def built(
+        self,
+        name: str,
+        segment: Segment,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        packable: Set[Value],
+    ) -> tuple[Graph, Plan, list[Value]]:
+        """The planned piece; made again only when something else is asked of the segment than last time."""
+
+        def strides(value: Value) -> Shape:
+            found = self.strides.get(value)
+            return value.type.contiguous_strides() if found is None else found
+
+        asked = (
+            [*map(id, inputs)],
+            [*map(id, outputs)],
+            {*map(id, packable)},
+            len(segment.statements),
+        )
+        if segment.built is None or segment.built[0] != asked:
+            with self.scope.deciding() as decisions:
+                made = compile_graph(name, inputs, segment.statements, outputs, strides, packable)
+            segment.built = (asked, made, decisions)
+        self.decisions.extend(segment.built[2])
+        found: tuple[Graph, Plan, list[Value]] = segment.built[1]
+        return found
+
+
+def bind_segments(
+    plan: SegmentPlan, root: Segment, sizes: Sequence[int], names: Callable[[Value], Value]
 ) -> Runner:
-    """Give every segment of the tree a runner and return the root's; nothing is assigned unless all are made."""
-    base = {source.value: i for i, source in enumerate(signature.sources)}
+    """Runners for the recorded tree ``root`` from the plan of its structure and its sizes.
+
+    ``names`` maps symbolic values to recorded ones. Nothing is assigned to the tree unless all are made.
+    """
     made: list[Runner] = []
     siblings: dict[Any, Runner] = {}
-    stack: list[tuple[Segment, dict[Value, int], int, int, dict[Any, Runner], Any]] = [
-        (root, base, len(base), 0, siblings, None)
+    stack: list[tuple[SegmentPlan, Segment, dict[Any, Runner], Any]] = [
+        (plan, root, siblings, None)
     ]
     while stack:
-        segment, positions, count, number, family, key = stack.pop()
-        runner, after, total = _compile_segment(
-            f"{name}_{number}" if number else name,
+        found, segment, family, key = stack.pop()
+        program = found.program.bind(sizes)
+        dump_program(found.graph.name, program)
+        runner = family[key] = Runner(
+            program,
+            found.reads,
+            Results(program),
+            found.guard_position,
+            {names(v): i for v, i in found.positions.items()},
+            {names(v) for v in found.pack},
             segment,
-            positions,
-            count,
-            input_strides,
-            leaf_needs,
-            packable.get(segment.leaf, set()) if segment.leaf else set(),
+            {},
         )
         made.append(runner)
-        family[key] = runner
-        for i, (outcome, child) in enumerate(segment.children.items()):
-            stack.append((child, after, total, 2 * number + i + 1, runner.children, outcome))
+        for outcome, child in found.children.items():
+            stack.append((child, segment.children[outcome], runner.children, outcome))
     for runner in made:
         runner.segment.runner = runner
     return siblings[None]
-
-
-def _compile_segment(
-    name: str,
-    segment: Segment,
-    positions: dict[Value, int],
-    count: int,
-    input_strides: dict[Value, Shape],
-    leaf_needs: Mapping[Leaf, Sequence[Value]],
-    packable: set[Value],
-) -> tuple[Runner, dict[Value, int], int]:
-    needs = needed_after(segment, leaf_needs)
-    outputs = [v for v in needs if v not in positions]
-    inputs = _leaves_of(outputs, positions)
-
-    def strides(value: Value) -> Shape:
-        found = input_strides.get(value)
-        return value.type.contiguous_strides() if found is None else found
-
-    asked = (
-        [*map(id, inputs)],
-        [*map(id, outputs)],
-        {*map(id, packable)},
-        len(segment.statements),
-    )
-    if segment.built is None or segment.built[0] != asked:
-        made = compile_graph(name, inputs, segment.statements, outputs, strides, packable)
-        segment.built = (asked, made)
-    graph, program, kept = segment.built[1]
-    slots = program.plan.output_slots
-    pack = {v: slot.offset for v, slot in zip(outputs, slots, strict=True) if slot.kind == "pack"}
-    outputs = [v for v in outputs if v not in pack]
-    after = positions | {v: count + i for i, v in enumerate(outputs)}
-    runner = Runner(
-        graph,
-        program,
-        tuple(positions[v] for v in kept),
-        Results(program.plan, [contiguous_layout(v.type) for v in outputs]),
-        -1 if segment.guard is None else after[segment.guard.value],
-        after,
-        pack,
-        segment,
-        {},
-    )
-    return runner, after, count + len(outputs)
 
 
 def _leaves_of(outputs: Sequence[Value], known: dict[Value, int]) -> list[Value]:

@@ -140,8 +140,8 @@ class Walk:
             (t._version, t._version.value) for t in (environment[positions[v]] for v in checked)
         ]
         inputs = [environment[positions[v]] for v in leaf.graph.inputs]
-        edges = [inputs[i]._edge() for i in backward.gradient.wrt]
-        node = CompiledBackward(self.entry.site(leaf, runner), edges, inputs, saved, pack, versions)
+        edges = [inputs[i]._edge() for i in backward.wrt]
+        node = CompiledBackward(self.entry.site(leaf), edges, inputs, saved, pack, versions)
         for number in leaf.wanted:
             tensor = environment[positions[leaf.shown[number]]]
             tensor._requires_grad = True

@@ -1,0 +1,389 @@
+"""Sizes that stay symbolic while a program is planned, so that one plan serves every size.
+
+An :class:`Extent` stands for an integer that is known now (``value``) and may be another one next time: an extent of an
+input, or what arithmetic makes of it. It is a polynomial in *symbols*; floor division, remainders and the like, which
+leave the polynomials, become symbols with a definition. Comparisons answer for the present value, and what
+cannot be known from the form alone is noted as a *decision*: a plan holds for other sizes as long as every decision
+made on the way comes out the same. Whatever forces a plain number out of an extent (an index, ``range``, NumPy) is such
+a decision too, so nothing can be frozen unseen.
+
+>>> sizes = Extents()
+>>> n = sizes.symbol(6)
+>>> with sizes.deciding() as decisions:
+...     n * 4 == 4 * n, n * 2 + 1 > 1, n % 2 == 0, n == 7
+(True, True, True, False)
+>>> [str(d) for d in decisions]
+['n1 == 0 is True', '7 + -1 * n0 == 0 is False']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from . import polynomial
+from .polynomial import Terms
+
+#: Symbols stand for sizes of at least this; zero and one are sizes of their own kind and never symbols.
+SMALLEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``extent`` compared with zero, and how it came out."""
+
+    extent: Extent
+    relation: str  # "==", "<" or "<="
+    outcome: bool
+
+    def __str__(self) -> str:
+        return f"{self.extent.formula()} {self.relation} 0 is {self.outcome}"
+
+
+@dataclass(slots=True)
+class Symbol:
+    """A number in polynomials: its present value, a lower bound, and the statement that computes it.
+
+    ``statement`` is empty for sizes given from outside. Symbols that one call computes share its text.
+    """
+
+    value: int
+    low: int | None
+    statement: str = ""
+    needs: tuple[int, ...] = ()
+
+
+class Extents:
+    """The symbols of one plan, and the extents made of them: equal polynomials are one object."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self.decisions: dict[tuple[Terms, str], Decision] = {}
+        self._interned: dict[Terms, Extent] = {}
+        self._made: dict[Any, Any] = {}
+
+    def symbol(self, value: int) -> Extent:
+        """A new size from outside."""
+        assert value >= SMALLEST
+        return self._new(value, SMALLEST)
+
+    def reserve(self, value: int, low: int | None = 0) -> Extent:
+        """A new symbol whose computation is given later, by :meth:`compute`."""
+        return self._new(value, low)
+
+    def compute(self, results: Sequence[Extent], function: Callable[..., Any], *args: Any) -> None:
+        """``results``, all of them new symbols, are what ``function(*args)`` returns, in this order."""
+        name = f"call{len(self.functions)}"
+        self.functions[name] = function
+        numbers = [x.symbols[0] for x in results]
+        targets = "".join(f"n{number}, " for number in numbers)
+        statement = f"{targets}= {name}({', '.join(map(text_of, args))})"
+        needs = symbols_of(args)
+        for number in numbers:
+            self.symbols[number].statement, self.symbols[number].needs = statement, needs
+
+    def call(self, function: Callable[..., tuple[int, ...]], *args: Any) -> tuple[int, ...]:
+        """``function(*args)``, which returns numbers; symbolic when an argument is, whatever it decides inside.
+
+        >>> sizes = Extents()
+        >>> sizes.call(lambda n: (n // 2 if n > 4 else n,), sizes.symbol(6))
+        (3,)
+        """
+        values = function(*map(hint, args))
+        if not any(type(x) is Extent for x in args):
+            return values
+        results = [self._new(value, None) for value in values]
+        self.compute(results, function, *args)
+        return tuple(results)  # type: ignore[arg-type]
+
+    def _new(self, value: int, low: int | None) -> Extent:
+        self.symbols.append(Symbol(value, low))
+        found: Extent = self.extent((((len(self.symbols) - 1,), 1),))
+        return found
+
+    def define(self, text: str, value: int, low: int | None, *needs: Any) -> Extent:
+        """The symbol that the expression ``text`` computes from the extents it ``needs``."""
+        found: Extent | None = self._made.get(text)
+        if found is None:
+            found = self._made[text] = self._new(value, low)
+            symbol = self.symbols[-1]
+            symbol.statement, symbol.needs = (
+                f"n{len(self.symbols) - 1} = {text}",
+                symbols_of(needs),
+            )
+        return found
+
+    def extent(self, terms: Terms) -> Any:
+        """The extent with these terms, or the plain number they are."""
+        if not terms:
+            return 0
+        if len(terms) == 1 and not terms[0][0]:
+            return terms[0][1]
+        found = self._interned.get(terms)
+        if found is None:
+            found = self._interned[terms] = Extent(self, terms)
+        return found
+
+    def decide(self, extent: Extent, relation: str, outcome: bool) -> bool:
+        """Note how a comparison with zero came out."""
+        if relation == "==" and extent.terms[0][1] < 0:  # one form for both
+            extent = -extent
+        key = (extent.terms, relation)
+        if key not in self.decisions:
+            self.decisions[key] = Decision(extent, relation, outcome)
+        return outcome
+
+    @contextmanager
+    def deciding(self) -> Iterator[list[Decision]]:
+        """Collect the decisions made meanwhile."""
+        before, self.decisions = self.decisions, {}
+        found: list[Decision] = []
+        try:
+            yield found
+        finally:
+            found.extend(self.decisions.values())
+            self.decisions = before
+
+
+class Extent:
+    """One symbolic integer. Arithmetic gives extents (or plain numbers, where symbols cancel out)."""
+
+    __slots__ = ("low", "scope", "symbols", "terms", "value")
+
+    def __init__(self, scope: Extents, terms: Terms) -> None:
+        self.scope = scope
+        self.terms = terms
+        self.symbols = tuple(dict.fromkeys(n for monomial, _ in terms for n in monomial))
+        value, low = 0, 0
+        bounded = True
+        for monomial, factor in terms:
+            term, least = factor, factor
+            for number in monomial:
+                symbol = scope.symbols[number]
+                term *= symbol.value
+                bound = symbol.low
+                bounded = bounded and factor > 0 and bound is not None and bound >= 0
+                least *= bound or 0
+            value += term
+            low += least
+        self.value = value
+        self.low = low if bounded else None
+
+    # --- what it shows to others -----------------------------------------------------------------------------------
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Extents pass for ints wherever types are asked for, as they do everywhere in arithmetic."""
+        return int
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __index__(self) -> int:
+        """A plain number: from here on the plan holds for this one only."""
+        self.scope.decide(difference(self, self.value), "==", True)
+        return self.value
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __bool__(self) -> bool:
+        return not self.__eq__(0)
+
+    # --- arithmetic ------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        return _binary("+", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return _binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Any:
+        return _binary("*", self, other)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _binary("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _binary("//", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _binary("%", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _binary("%", other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.__index__() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.__index__()
+
+    def __pow__(self, other: Any) -> Any:
+        return self.__index__() ** other
+
+    def __rpow__(self, other: Any) -> Any:
+        return other ** self.__index__()
+
+    # --- comparison ------------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not Extent and not isinstance(other, (int, float)):
+            return NotImplemented
+        return _compare(self, other, "==")
+
+    def __ne__(self, other: object) -> bool:
+        found = self.__eq__(other)
+        return found if found is NotImplemented else not found
+
+    def __lt__(self, other: Any) -> bool:
+        return _compare(self, other, "<")
+
+    def __le__(self, other: Any) -> bool:
+        return _compare(self, other, "<=")
+
+    def __gt__(self, other: Any) -> bool:
+        return not _compare(self, other, "<=")
+
+    def __ge__(self, other: Any) -> bool:
+        return not _compare(self, other, "<")
+
+    # --- as text ---------------------------------------------------------------------------------------------------
+
+    def formula(self) -> str:
+        """The polynomial in the names of its symbols."""
+        return polynomial.formula(self.terms)
+
+
+def symbols_of(values: Iterable[Any]) -> tuple[int, ...]:
+    """The symbols that some extents are made of."""
+    return tuple(dict.fromkeys(n for x in values if type(x) is Extent for n in x.symbols))
+
+
+def difference(a: Any, b: Any) -> Any:
+    """``a - b``."""
+    return _binary("-", a, b)
+
+
+def _binary(operator: str, a: Any, b: Any) -> Any:
+    """``a operator b`` where at least one is an extent."""
+    first, second = type(a) is Extent, type(b) is Extent
+    scope: Extents = a.scope if first else b.scope
+    key = (operator, a.terms if first else a, b.terms if second else b)
+    found = scope._made.get(key)
+    if found is not None:
+        return found
+    if not all(is_symbolic or isinstance(x, int) for is_symbolic, x in ((first, a), (second, b))):
+        return NotImplemented
+    x = a.terms if first else polynomial.constant(int(a))
+    y = b.terms if second else polynomial.constant(int(b))
+    if operator == "*":
+        found = scope.extent(polynomial.multiply(x, y))
+    elif operator in "+-":
+        found = scope.extent(polynomial.add(x, y, 1 if operator == "+" else -1))
+    else:
+        found = _divided(scope, operator, a, b)
+    scope._made[key] = found
+    return found
+
+
+def _divided(scope: Extents, operator: str, a: Any, b: Any) -> Any:
+    """Floor division or remainder: exact on polynomials where every coefficient divides, else an atom."""
+    if b == 0:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    if type(a) is Extent:
+        divisor = b.terms if type(b) is Extent else polynomial.constant(b)
+        whole = polynomial.quotient(a.terms, divisor)
+        if whole is not None:
+            return 0 if operator == "%" else scope.extent(whole)
+    left, right = text_of(a), text_of(b)
+    value = hint(a) // hint(b) if operator == "//" else hint(a) % hint(b)
+    positive = low_of(b) is not None and low_of(b) > 0  # type: ignore[operator]
+    low = 0 if positive and (operator == "%" or (low_of(a) or 0) > 0) else None
+    return scope.define(f"({left}) {operator} ({right})", value, low, a, b)
+
+
+def _compare(a: Extent, b: Any, relation: str) -> bool:
+    if isinstance(b, float):
+        b = int(b) if b == int(b) else a.__index__() + 0 * b
+    gap = _binary("-", a, b)
+    if type(gap) is not Extent:
+        return _holds(gap, relation)
+    value = _holds(gap.value, relation)
+    known = known_sign(gap, relation)
+    return gap.scope.decide(gap, relation, value) if known is None else known
+
+
+def _holds(value: int, relation: str) -> bool:
+    return value == 0 if relation == "==" else value < 0 if relation == "<" else value <= 0
+
+
+def known_sign(gap: Extent, relation: str) -> bool | None:
+    """What the form alone says about a comparison with zero."""
+    low = gap.low
+    if low is not None and (low > 0 or (low == 0 and relation == "<")):
+        return False
+    opposite = -gap
+    if opposite.low is not None and opposite.low > 0:
+        return relation != "=="
+    return None
+
+
+def low_of(x: Any) -> int | None:
+    """A lower bound of a size, None when none is known."""
+    return x.low if type(x) is Extent else x
+
+
+def text_of(x: Any) -> str:
+    """A size as a Python expression."""
+    return x.formula() if type(x) is Extent else str(x)
+
+
+def hint(size: Any) -> Any:
+    """The present value, for choices that are right whatever the size (which of two good plans is better).
+
+    >>> hint(Extents().symbol(5)), hint(7)
+    (5, 7)
+    """
+    return size.value if type(size) is Extent else size
+
+
+def is_symbolic(size: Any) -> bool:
+    """Is this a size that may be another one next time?
+
+    >>> is_symbolic(3)
+    False
+    """
+    return type(size) is Extent

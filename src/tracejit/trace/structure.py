@@ -1,0 +1,216 @@
+"""The structure of a recorded tree: what stays the same when only sizes change, and the sizes themselves.
+
+Two recordings of equal structure differ in nothing but numbers: the extents of inputs (those above one: zero and one
+are structure, because broadcasting treats them differently), strides that follow from no extent, sizes among the
+attributes of ops, and whole numbers used in arithmetic (the count in a mean). The shapes of computed values follow from
+these by the ops' own type rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..extents import SMALLEST, Extents
+from ..ir.builder import attribute_key
+from ..ir.graph import Value
+from ..types import Shape, TensorType
+from .inputs import Signature, Source
+from .tree import Leaf, Segment
+
+#: Attributes of ops that are sizes: they may change from call to call like the extents of inputs.
+SIZES = frozenset({"shape", "start", "starts", "count", "counts", "widths", "size"})
+
+Pattern = tuple[Any, ...]
+
+
+@dataclass
+class Structure:
+    """A tree's structure as a key, its sizes, and its values in the order in which the sizes were met."""
+
+    key: Any = ()
+    sizes: list[int] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+
+
+def structure_of(
+    root: Segment, signature: Signature, strides: Mapping[Value, Shape], wants: Sequence[bool]
+) -> Structure:
+    """The structure of everything recorded so far; ``wants`` tells which inputs want gradients."""
+    found = Structure()
+    numbers: dict[Value, int] = {}
+    parts: list[Any] = [tuple(wants)]
+    for source in signature.sources:
+        numbers[source.value] = len(numbers)
+        parts.append(_source_key(source, strides.get(source.value), found.sizes))
+    for segment in root.segments():
+        for statement in segment.statements:
+            if statement in numbers:  # computed on another branch too
+                parts.append(numbers[statement])
+                continue
+            parts.append(_statement_key(statement, numbers, found.sizes))
+            numbers[statement] = len(numbers)
+        parts.append(_end_key(segment, numbers))
+    found.key = tuple(parts)
+    found.values = list(numbers)
+    return found
+
+
+def _source_key(source: Source, strides: Shape | None, sizes: list[int]) -> Any:
+    kind = source.value.type
+    extents = _sizes_key(kind.shape, sizes)
+    lie = None if strides is None else stride_pattern(kind.shape, strides)
+    if lie is not None and lie[0] == "free":
+        sizes.extend(s for s in strides or () if s >= SMALLEST)
+    return source.kind, source.position, source.value.name, kind.dtype.short, extents, lie
+
+
+def _statement_key(value: Value, numbers: Mapping[Value, int], sizes: list[int]) -> Any:
+    assert value.op is not None
+    parts: list[Any] = [value.op.name]
+    for x in value.operands:
+        if isinstance(x, Value):
+            parts.append(numbers[x])
+        elif type(x) is int and x >= SMALLEST:
+            sizes.append(x)
+            parts.append("size")
+        else:
+            parts.append(attribute_key(x))
+    for name, x in value.attributes.items():
+        parts.append(_sizes_key(x, sizes) if name in SIZES else (name, attribute_key(x)))
+    return tuple(parts)
+
+
+def _sizes_key(x: Any, sizes: list[int]) -> Any:
+    """Numbers from two on are sizes, nested tuples are gone through."""
+    if type(x) is int and x >= SMALLEST:
+        sizes.append(x)
+        return "size"
+    if isinstance(x, tuple):
+        return tuple([_sizes_key(part, sizes) for part in x])
+    return attribute_key(x)
+
+
+def _end_key(segment: Segment, numbers: Mapping[Value, int]) -> Any:
+    """A segment's guard with its outcomes, or what its leaf returns and writes."""
+    if segment.guard is not None:
+        return "guard", numbers[segment.guard.value], tuple(segment.children)
+    leaf = segment.leaf
+    return ("open",) if leaf is None else ("leaf", *_leaf_key(leaf, numbers))
+
+
+def _leaf_key(leaf: Leaf, numbers: Mapping[Value, int]) -> tuple[Any, ...]:
+    found = leaf.recording
+    outputs = tuple([(r.kind, numbers[r.value], r.requires_grad) for r in found.outputs])
+    writes = tuple([(numbers[old], numbers[new]) for old, new, *_ in found.writes])
+    return outputs, writes
+
+
+# --- strides -----------------------------------------------------------------------------------------------------
+
+
+def stride_pattern(shape: Shape, strides: Shape) -> Pattern:
+    """How strides follow from extents, as far as they do.
+
+    ``("dense", order)``: the dimensions in ``order``, innermost first, lie without gaps; those left out repeat (stride
+    0). Everything else is ``("free", ...)``, with what is fixed about each stride.
+
+    >>> stride_pattern((2, 3), (3, 1)), stride_pattern((2, 3), (1, 2)), stride_pattern((2, 3), (0, 1))
+    (('dense', (1, 0)), ('dense', (0, 1)), ('dense', (1,)))
+    >>> stride_pattern((2, 3), (6, 2))
+    ('free', 'size', 'size')
+    """
+    natural = range(len(shape) - 1, -1, -1)
+    if strides == _dense(shape, natural):
+        return "dense", tuple(natural)
+    walked = [d for d in natural if strides[d] != 0]
+    order = tuple(sorted(walked, key=lambda d: (strides[d], shape[d] != 1)))
+    if strides == _dense(shape, order):
+        return "dense", order
+    return ("free", *("size" if s >= SMALLEST else s for s in strides))
+
+
+def _dense(shape: Shape, order: Sequence[int]) -> Shape:
+    """Strides of the dimensions in ``order``, innermost first, without gaps; 0 for the others."""
+    found: list[int] = [0] * len(shape)
+    step = 1
+    for d in order:
+        found[d] = step
+        step = step * (shape[d] if shape[d] > 1 else 1)
+    return tuple(found)
+
+
+def strides_of(pattern: Pattern, shape: Shape, free: Sequence[int] = ()) -> Shape:
+    """The strides of a pattern for other (or symbolic) extents; ``free`` are those that follow from none.
+
+    >>> strides_of(("dense", (0, 1)), (4, 5))
+    (1, 4)
+    """
+    if pattern[0] == "dense":
+        return _dense(shape, pattern[1])
+    rest = iter(free)
+    return tuple(next(rest) if s == "size" else s for s in pattern[1:])
+
+
+# --- the same with symbols -----------------------------------------------------------------------------------------
+
+
+class Symbols:
+    """Replaces the sizes of recorded values by symbols, in the order in which :func:`structure_of` meets them."""
+
+    def __init__(self, scope: Extents) -> None:
+        self.scope = scope
+        self.mapping: dict[Value, Value] = {}  # from recorded values to symbolic ones
+        self.made: dict[Value, tuple[int, ...]] = {}  # the symbols met at each recorded value
+        self.strides: dict[Value, Shape] = {}
+
+    def source(self, value: Value, strides: Shape | None) -> None:
+        """An input, and how it lies."""
+        if value in self.mapping:
+            return
+        numbers: list[int] = []
+        kind = value.type
+        shape = self.replaced(kind.shape, numbers)
+        new = self.mapping[value] = Value(TensorType(shape, kind.dtype), name=value.name)
+        if strides is not None:
+            pattern = stride_pattern(kind.shape, strides)
+            walked = strides if pattern[0] == "free" else ()
+            free = [self.size(s, numbers) for s in walked if s >= SMALLEST]
+            self.strides[new] = strides_of(pattern, shape, free)
+        self.made[value] = tuple(numbers)
+
+    def statement(self, value: Value) -> Value:
+        """A computed value on symbolic operands."""
+        known = self.mapping.get(value)
+        if known is not None:
+            return known
+        assert value.op is not None
+        numbers: list[int] = []
+        operands = tuple(
+            [
+                self.mapping[x] if isinstance(x, Value) else self.replaced(x, numbers)
+                for x in value.operands
+            ]
+        )
+        attributes = {
+            name: self.replaced(x, numbers) if name in SIZES else x
+            for name, x in value.attributes.items()
+        }
+        kind = value.op.infer([x.type if isinstance(x, Value) else x for x in operands], attributes)
+        new = Value(kind, value.op, operands, attributes, line=value.line)
+        self.mapping[value] = new
+        self.made[value] = tuple(numbers)
+        return new
+
+    def replaced(self, x: Any, numbers: list[int]) -> Any:
+        """``x`` with symbols for numbers from two on."""
+        if type(x) is int and x >= SMALLEST:
+            return self.size(x, numbers)
+        return tuple([self.replaced(part, numbers) for part in x]) if isinstance(x, tuple) else x
+
+    def size(self, value: int, numbers: list[int]) -> Any:
+        """A new symbol."""
+        found = self.scope.symbol(value)
+        numbers.append(found.symbols[0])
+        return found

@@ -1,0 +1,211 @@
+"""Plans for all sizes of a recorded tree: made once per structure, bound to sizes in no time."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..extents import Decision, Extents
+from ..ir.graph import Guard, Value
+from ..sizes import write_check
+from ..types import Shape
+from .backward import BoundBackward, make_backward
+from .bound import Bound
+from .dump import dump_leaf
+from .inputs import Signature
+from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
+from .structure import Structure, Symbols
+from .tree import Leaf, Segment, path_graph, wanted_gradients
+
+#: Plans of one structure that differ in what was decided about sizes.
+MAX_VARIANTS = 16
+#: Structures remembered per function.
+MAX_STRUCTURES = 256
+
+
+@dataclass(frozen=True, eq=False)
+class TreePlan:
+    """The plan of a tree of one structure, for all sizes under which ``holds``.
+
+    ``values`` are the symbolic values in the order of the structure, ``leaves`` the leaves in order.
+    """
+
+    root: SegmentPlan
+    leaves: tuple[Leaf, ...]
+    values: tuple[Value, ...]
+    scope: Extents
+    parameters: tuple[int, ...]
+    holds: Callable[..., bool]
+    lock: Any
+
+    def bind(self, root: Segment, found: Structure) -> Runner:
+        """Make a recorded tree of this structure runnable: programs for segments, backward passes for leaves."""
+        names = dict(zip(self.values, found.values, strict=True))
+        bound = Bound(self.scope, self.parameters, tuple(found.sizes), names, self.lock)
+        runner = bind_segments(self.root, root, found.sizes, bound.recorded)
+        packs = _packs(self.root)
+        for leaf, plan in zip(root.leaves(), self.leaves, strict=True):
+            leaf.site = None
+            leaf.backward = (
+                BoundBackward(plan.backward, bound, packs[plan]) if plan.backward else ()
+            )
+        return runner
+
+
+def _packs(root: SegmentPlan) -> dict[Leaf, dict[Value, int]]:
+    """The pack that is filled on the way to each leaf."""
+    found = {}
+    stack = [root]
+    while stack:
+        plan = stack.pop()
+        if plan.segment.leaf is not None:
+            found[plan.segment.leaf] = plan.pack
+        stack.extend(plan.children.values())
+    return found
+
+
+class PlanStore:
+    """The tree plans of one function, by structure."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, list[TreePlan]] = {}
+        self.made = 0
+
+    def find(self, found: Structure) -> TreePlan | None:
+        """A plan for this structure and these sizes."""
+        for plan in self.known.get(found.key, ()):
+            if plan.holds(*found.sizes):
+                return plan
+        return None
+
+    def keep(self, found: Structure, plan: TreePlan) -> None:
+        """Remember a plan."""
+        self.made += 1
+        variants = self.known.setdefault(found.key, [])
+        del variants[: len(variants) + 1 - MAX_VARIANTS]
+        variants.append(plan)
+        if len(self.known) > MAX_STRUCTURES:
+            self.known.pop(next(iter(self.known)))
+
+
+class SymbolicTree:
+    """A recorded tree with symbols for its sizes; grows with the recorded one."""
+
+    def __init__(self, name: str, signature: Signature) -> None:
+        self.name = name
+        self.signature = signature
+        self.scope = Extents()
+        self.symbols = Symbols(self.scope)
+        self.decisions: list[Decision] = []
+        self.root = Segment()
+        self.lock = threading.RLock()
+        self._leaves: dict[Leaf, Leaf] = {}
+
+    def plan(
+        self,
+        root: Segment,
+        strides: Mapping[Value, Shape],
+        found: Structure,
+        wants: Callable[[Value], bool],
+    ) -> TreePlan:
+        """Plan the recorded tree; ``wants`` tells which recorded inputs want gradients."""
+        with self.lock:
+            with self.scope.deciding() as decisions:
+                for source in self.signature.sources:
+                    self.symbols.source(source.value, strides.get(source.value))
+                self._mirror(root)
+            self.decisions += decisions
+            made = self.symbols.made
+            parameters = tuple(n for value in found.values for n in made[value])
+            inputs = {self.symbols.mapping[s.value]: wants(s.value) for s in self.signature.sources}
+            for segment in self.root.segments():
+                if segment.leaf is not None and segment.leaf.backward is None:
+                    self._differentiate(segment, segment.leaf, list(inputs.values()))
+            leaves = self.root.leaves()
+            compiler = TreeCompiler(
+                self.name,
+                self.scope,
+                parameters,
+                self.symbols.strides,
+                {leaf: _leaf_needs(leaf) for leaf in leaves},
+                {leaf: _packable(leaf) for leaf in leaves},
+            )
+            plan = compiler.run(self.root, list(inputs))
+            decided = [*self.decisions, *compiler.decisions]
+            decided += [d for leaf in leaves if leaf.backward for d in leaf.backward.decisions]
+        mapping = self.symbols.mapping
+        return TreePlan(
+            plan,
+            tuple(leaves),
+            tuple(mapping[v] for v in found.values),
+            self.scope,
+            parameters,
+            write_check(self.scope, parameters, decided),
+            self.lock,
+        )
+
+    def _mirror(self, root: Segment) -> None:
+        """Bring the symbolic tree up to the recorded one."""
+        mapping = self.symbols.mapping
+        stack = [(root, self.root)]
+        while stack:
+            old, new = stack.pop()
+            if new.guard is None and new.leaf is None:
+                new.statements = [self.symbols.statement(v) for v in old.statements]
+                if old.guard is not None:
+                    guard = old.guard
+                    new.guard = Guard(mapping[guard.value], guard.expected, guard.line)
+                elif old.leaf is not None:
+                    new.leaf = self._leaf(old.leaf)
+            for outcome, child in old.children.items():
+                stack.append((child, new.children.setdefault(outcome, Segment())))
+
+    def _leaf(self, leaf: Leaf) -> Leaf:
+        """The end of a path in symbolic values."""
+        mapping = self.symbols.mapping
+        found = leaf.recording
+        path = tuple(
+            mapping[s] if isinstance(s, Value) else Guard(mapping[s.value], s.expected, s.line)
+            for s in found.path
+        )
+        recording = dataclasses.replace(
+            found,
+            path=path,
+            outputs=tuple(dataclasses.replace(r, value=mapping[r.value]) for r in found.outputs),
+            writes=tuple((mapping[old], mapping[new], count) for old, new, count in found.writes),
+        )
+        inputs = tuple(mapping[v] for v in leaf.graph.inputs)
+        graph = dataclasses.replace(path_graph(recording, self.signature), inputs=inputs)
+        return Leaf(recording, graph, leaf.structure)
+
+    def _differentiate(self, segment: Segment, leaf: Leaf, wants: Sequence[bool]) -> None:
+        """Make the backward pass of a leaf; what exists only to be saved is computed in its segment."""
+        leaf.backward = ()
+        if any(r.requires_grad and r.kind == "computed" for r in leaf.recording.outputs):
+            wrt = wants[: len(leaf.graph.inputs)]
+            wanted = wanted_gradients(leaf.recording)
+            with self.scope.deciding() as decisions:
+                found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
+            if found is not None:
+                segment.statements.extend(found.extra)
+                leaf.backward = found
+        dump_leaf(self.name, leaf)
+
+
+def _leaf_needs(leaf: Leaf) -> list[Value]:
+    needs = [*leaf.graph.outputs]
+    if leaf.backward:
+        needs += leaf.backward.saved
+        needs += leaf.backward.checked_outputs
+    return list(dict.fromkeys(needs))
+
+
+def _packable(leaf: Leaf) -> set[Value]:
+    """Saved values that nothing but the backward pass reads."""
+    if not leaf.backward:
+        return set()
+    shown = {*leaf.graph.outputs, *leaf.backward.checked_outputs, *leaf.graph.inputs}
+    return {v for v in leaf.backward.saved if v not in shown}
