@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
+_MAXIMA = ("max_pool", "adaptive_max_pool")
+_SPATIAL = (
+    *("conv_transpose", "avg_pool", "adaptive_avg_pool", "lp_pool", "max_unpool", "dropout"),
+    *_MAXIMA,
+)
 _NAMES = (
     *(
         "linear",
@@ -36,6 +41,15 @@ _NAMES = (
     *("poisson_nll_loss", "gaussian_nll_loss", "cosine_embedding_loss", "margin_ranking_loss"),
     *("hinge_embedding_loss", "triplet_margin_loss", "pairwise_distance", "instance_norm"),
     *("scaled_dot_product_attention", "conv1d", "conv2d", "conv3d"),
+    *(f"{name}{rank}d" for name in _SPATIAL for rank in (1, 2, 3)),
+    *(f"{name}{rank}d_with_indices" for name in _MAXIMA for rank in (1, 2, 3)),
+    *("alpha_dropout", "feature_alpha_dropout", "rrelu", "local_response_norm", "embedding_bag"),
+    *("interpolate", "upsample", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"),
+    *("grid_sample", "affine_grid", "pdist", "ctc_loss"),
+    *("soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss"),
+    *("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"),
+    "threshold_",
+    *(f"{name}_" for name in ("relu", "elu", "selu", "celu", "leaky_relu", "hardtanh", "rrelu")),
 )
 
 __all__ = [name for name in _NAMES if name in FUNCTIONS]

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import dtypes
+from ..autograd.slots import gradient_of, set_gradient
 from ..device import check_device
 from ..dtypes import DType
+from ..modes import MODES
 from ..ops.elementwise import cast
 from ..tensor import Tensor
 from .printing import module_repr
@@ -241,11 +243,12 @@ class ModuleTree:
 
 def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
     """Drop a gradient, or overwrite it with zeros after cutting it from its history."""
-    grad = parameter._grad
-    if grad is None:
+    if set_to_none:  # unread: a recorded run does not depend on what was there
+        if MODES.recorder is not None or parameter._grad is not None:
+            set_gradient(parameter, None)
         return
-    if set_to_none:
-        parameter.grad = None
+    grad = gradient_of(parameter)
+    if grad is None:
         return
     if grad.grad_fn is not None:
         grad = grad.detach()

@@ -6,14 +6,17 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ... import dtypes
 from ...autograd.grad_mode import no_grad
+from ...autograd.slots import gradient_of
 from ...ops.elementwise import cast
+from ...ops.source import full
 from ...tensor import Tensor
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    return [t._grad for t in tensors if t._grad is not None]
+    return [g for g in map(gradient_of, tensors) if g is not None]
 
 
 def get_total_norm(
@@ -57,9 +60,8 @@ def _norm(tensors: list[Tensor], power: float) -> Any:
 
 
 def _zero() -> Tensor:
-    import numpy as np
-
-    return Tensor._wrap(np.zeros((), np.float32))
+    zero: Tensor = full(shape=(), value=0.0, dtype=dtypes.float32)
+    return zero
 
 
 def _part(tensor: Tensor, power: float) -> Any:

@@ -325,12 +325,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor.")
     if tensor.type.numel:
-        smallest, largest = int(tensor.min()), int(tensor.max())
-        if smallest < 0:
+        if tensor.min() < 0:  # a comparison, not the number: compiled, one path serves all classes
             raise RuntimeError("Class values must be non-negative.")
-        if num_classes >= 0 and largest >= num_classes:
+        if num_classes < 0:
+            num_classes = int(tensor.max()) + 1
+        elif tensor.max() >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
-        num_classes = largest + 1 if num_classes < 0 else num_classes
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     return as_type(c.eq(tensor.unsqueeze(-1), positions(num_classes, 0)), dtypes.int64)

@@ -1,0 +1,370 @@
+"""Recurrent layers over sequences: RNN, LSTM, GRU; loops of table ops over time."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, ClassVar
+
+from ..dtypes import DType
+from ..ops.functions.common import constant
+from ..ops.functions.joining import cat, stack
+from . import functional as F
+from . import init
+from .linear import empty_parameter
+from .module import Module
+from .recurrent_steps import (
+    KINDS,
+    State,
+    StepWeights,
+    pieces,
+    walk,
+    walk_packed,
+    walk_packed_back,
+)
+from .utils.rnn import PackedSequence
+
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
+
+
+class RNNBase(Module):
+    """Layers of one kind of recurrence, in one or both directions; use RNN, LSTM or GRU.
+
+    Parameters are ``weight_ih_l0`` (gates * hidden, input), ``weight_hh_l0``, ``bias_ih_l0``, ``bias_hh_l0`` for layer
+    0, with ``_reverse`` appended for the other direction; all start uniform on ±1/sqrt(hidden_size).
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("hidden",)
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        _check_sizes(mode, input_size, hidden_size, num_layers, dropout, proj_size)
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        for layer in range(num_layers):
+            for suffix in self._suffixes(layer):
+                self._make(layer, suffix, device, dtype)
+        self.reset_parameters()
+
+    def _suffixes(self, layer: int) -> tuple[str, ...]:
+        return (f"_l{layer}", *((f"_l{layer}_reverse",) if self.bidirectional else ()))
+
+    def _make(self, layer: int, suffix: str, device: Any, dtype: DType | None) -> None:
+        rows = KINDS[self.mode][0] * self.hidden_size
+        out = self.proj_size or self.hidden_size
+        columns = self.input_size if layer == 0 else out * (1 + self.bidirectional)
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, columns),
+            "weight_hh": (rows, out),
+        }
+        if self.bias:
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        if self.proj_size:
+            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+        for name, shape in shapes.items():
+            setattr(self, name + suffix, empty_parameter(*shape, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Draw new values, uniform on ±1/sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: parameters need not lie together."""
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The parameters of each layer and direction."""
+        return [
+            [p for name, p in self.named_parameters() if name.endswith(suffix)]
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+        ]
+
+    def extra_repr(self) -> str:
+        """Sizes and what is not the default."""
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        if self.proj_size:
+            parts.append(f"proj_size={self.proj_size}")
+        if self.num_layers != 1:
+            parts.append(f"num_layers={self.num_layers}")
+        if not self.bias:
+            parts.append("bias=False")
+        if self.batch_first:
+            parts.append("batch_first=True")
+        if self.dropout:
+            parts.append(f"dropout={self.dropout}")
+        if self.bidirectional:
+            parts.append("bidirectional=True")
+        return ", ".join(parts)
+
+    # --- running ----------------------------------------------------------------------------------------------
+
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """The outputs of the last layer at every step, and the last state of every layer and direction."""
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        if input.ndim not in (2, 3):
+            raise ValueError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D instead"
+            )
+        alone = input.ndim == 2
+        x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
+        self._check_input(x)
+        states = self._states(hx, x, x.shape[1], alone)
+        x, last = self._layers(x, states, None)
+        if alone:
+            return x.squeeze(1), self._public(tuple(s.squeeze(1) for s in last))
+        return x.transpose(0, 1) if self.batch_first else x, self._public(last)
+
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
+        sizes = [int(n) for n in input.batch_sizes.tolist()]
+        self._check_input(input.data)
+        states = self._states(hx, input.data, sizes[0], False)
+        if hx is not None and input.sorted_indices is not None:
+            states = tuple(s.index_select(1, input.sorted_indices) for s in states)
+        x, last = self._layers(input.data, states, sizes)
+        if input.unsorted_indices is not None:
+            last = tuple(s.index_select(1, input.unsorted_indices) for s in last)
+        return input._replace(data=x), self._public(last)
+
+    def _check_input(self, x: Any) -> None:
+        if x.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                f"{x.shape[-1]}"
+            )
+
+    def _public(self, state: State) -> Any:
+        return state if len(self.state_names) > 1 else state[0]
+
+    def _sizes(self) -> tuple[int, ...]:
+        """The extent of each part of the state."""
+        out = self.proj_size or self.hidden_size
+        return (out, self.hidden_size)[: len(self.state_names)]
+
+    def _states(self, hx: Any, x: Any, samples: int, alone: bool) -> State:
+        """The initial state, (layers * directions, N, extent) each; zeros by default."""
+        rows = self.num_layers * (1 + self.bidirectional)
+        if hx is None:
+            return tuple(constant(0, x.dtype, (rows, samples, n)) for n in self._sizes())
+        given = tuple(hx) if len(self.state_names) > 1 else (hx,)
+        for name, state, n in zip(self.state_names, given, self._sizes(), strict=True):
+            if state.ndim != (2 if alone else 3):
+                kind, rank = ("unbatched 2-D", "2-D") if alone else ("batched 3-D", "3-D")
+                raise RuntimeError(
+                    f"For {kind} input, hx should also be {rank} but got {state.ndim}-D tensor"
+                )
+            expected = (rows, n) if alone else (rows, samples, n)
+            if tuple(state.shape) != expected:
+                raise RuntimeError(f"Expected {name} size {expected}, got {list(state.shape)}")
+        return tuple(s.unsqueeze(1) for s in given) if alone else given
+
+    def _layers(self, x: Any, states: State, sizes: list[int] | None) -> tuple[Any, State]:
+        """All layers, one on the other."""
+        last: list[State] = []
+        directions = 1 + self.bidirectional
+        for layer in range(self.num_layers):
+            found = [
+                self._direction(
+                    x, layer, back, [s[layer * directions + back] for s in states], sizes
+                )
+                for back in range(directions)
+            ]
+            outputs = [out for out, _ in found]
+            last += [state for _, state in found]
+            x = outputs[0] if directions == 1 else cat(outputs, -1)
+            if self.dropout and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        return x, tuple(stack(list(part), 0) for part in zip(*last, strict=True))
+
+    def _direction(
+        self, x: Any, layer: int, back: int, state: list[Any], sizes: list[int] | None
+    ) -> tuple[Any, State]:
+        """One layer in one direction: the input's part of all steps at once, then step by step."""
+        suffix = self._suffixes(layer)[back]
+        get = {
+            name: getattr(self, name + suffix, None) for name in ("bias_ih", "bias_hh", "weight_hr")
+        }
+        gates = F.linear(x, getattr(self, "weight_ih" + suffix), get["bias_ih"])
+        weights = StepWeights(getattr(self, "weight_hh" + suffix), get["bias_hh"], get["weight_hr"])
+        step, start = KINDS[self.mode][1], tuple(state)
+        steps = pieces(gates, sizes)
+        if sizes is not None:
+            packed = walk_packed_back if back else walk_packed
+            outputs, end = packed(step, steps, sizes, start, weights)
+            return cat(outputs, 0), end
+        outputs, end = walk(step, steps[::-1] if back else steps, start, weights)
+        return stack(outputs[::-1] if back else outputs, 0), end
+
+
+def _check_sizes(
+    mode: str, input_size: int, hidden_size: int, layers: int, dropout: float, proj_size: int
+) -> None:
+    if mode not in KINDS:
+        raise ValueError(f"Unrecognized RNN mode: {mode}")
+    if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+        raise ValueError(
+            "dropout should be a number in range [0, 1] representing the probability of an element "
+            "being zeroed"
+        )
+    if not isinstance(hidden_size, int):
+        raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+    if hidden_size <= 0:
+        raise ValueError("hidden_size must be greater than zero")
+    if layers <= 0:
+        raise ValueError("num_layers must be greater than zero")
+    if proj_size < 0:
+        raise ValueError("proj_size should be a positive integer or zero to disable projections")
+    if proj_size >= hidden_size:
+        raise ValueError("proj_size has to be smaller than hidden_size")
+    if dropout > 0 and layers == 1:
+        warnings.warn(
+            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
+            f"expects num_layers greater than 1, but got dropout={dropout} and num_layers={layers}",
+            stacklevel=4,
+        )
+
+
+class RNN(RNNBase):
+    """h' = tanh(W x + b + V h + c), or relu, for (T, N, input) or (T, input); ``batch_first``: (N, T, input).
+
+    Raises ``ValueError`` or ``RuntimeError`` for sizes that do not fit.
+
+    >>> import tracejit as tj
+    >>> outputs, last = tj.nn.RNN(3, 4)(tj.zeros(5, 2, 3))
+    >>> outputs.shape, last.shape
+    (tracejit.Size([5, 2, 4]), tracejit.Size([1, 2, 4]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+        )
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory for (T, N, input) or (T, input); ``batch_first``: (N, T, input).
+
+    The state is (hidden, cell); ``proj_size`` projects the hidden part. Raises ``ValueError`` or ``RuntimeError`` for
+    sizes that do not fit. Source: Hochreiter and Schmidhuber, 1997.
+
+    >>> import tracejit as tj
+    >>> outputs, (hidden, cell) = tj.nn.LSTM(3, 4, bidirectional=True)(tj.zeros(5, 2, 3))
+    >>> outputs.shape, cell.shape
+    (tracejit.Size([5, 2, 8]), tracejit.Size([2, 2, 4]))
+    """
+
+    state_names = ("hidden[0]", "hidden[1]")
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
+
+
+class GRU(RNNBase):
+    """Gated recurrent units for (T, N, input) or (T, input); ``batch_first``: (N, T, input).
+
+    Raises ``ValueError`` or ``RuntimeError`` for sizes that do not fit. Source: Cho et al., 2014.
+
+    >>> import tracejit as tj
+    >>> tj.nn.GRU(3, 4, num_layers=2)(tj.zeros(5, 2, 3))[1].shape
+    tracejit.Size([2, 2, 4])
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(
+            "GRU",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+        )

@@ -1,0 +1,130 @@
+"""Sums, means and maxima of bags of embedding rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import dtypes
+from ...errors import ArgumentValueError, ShapeError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import ordering as o
+from .. import reduction as r
+from .. import source as s
+from ..table import function
+from .common import Tensor, as_type, check_tensor, constant, shape_of
+from .slicing import narrow
+
+
+def _check(input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, scores: Any) -> None:
+    check_tensor("embedding_bag", input)
+    check_tensor("embedding_bag", weight, "weight", 2)
+    if input.ndim == 2 and offsets is not None:
+        raise ArgumentValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+            f"length sequences. However, found offsets of type {type(offsets)}"
+        )
+    if input.ndim not in (1, 2):
+        raise ArgumentValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}"
+        )
+    if input.ndim == 1 and (offsets is None or offsets.ndim != 1):
+        found = None if offsets is None else f"Tensor of dimension {offsets.ndim}"
+        raise ArgumentValueError(f"offsets has to be a 1D Tensor but got {found}")
+    if mode not in ("sum", "mean", "max"):
+        raise ArgumentValueError("mode has to be one of sum, mean or max")
+    if scores is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+            f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        )
+    if scores is not None and shape_of(scores) != shape_of(input):
+        raise ArgumentValueError(
+            f"embedding_bag: If per_sample_weights ({list(shape_of(scores))}) is not None, then it must "
+            f"have the same shape as the input ({list(shape_of(input))})"
+        )
+
+
+@function(method=False)
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The "sum", "mean" or "max" of the rows of ``weight`` in each bag; empty bags are zero.
+
+    Bags are the rows of a 2D ``input``, or start at ``offsets`` of a 1D one. Rows ``padding_idx`` count for nothing.
+    Raises ``ValueError`` for arguments that do not fit, ``IndexError`` for positions out of range, ``RuntimeError``
+    for options that are not supported.
+
+    >>> import tracejit as tj
+    >>> rows = tj.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> tj.embedding_bag(tj.tensor([0, 1, 2]), rows, tj.tensor([0, 2]))
+    tensor([[2., 3.],
+            [5., 6.]])
+    """
+    _check(input, weight, offsets, mode, per_sample_weights)
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        raise RuntimeError(
+            "embedding_bag: max_norm, scale_grad_by_freq and sparse are not supported; "
+            "renormalise the weight outside"
+        )
+    flat = m.reshape(input, shape=(input.type.numel,))
+    bag, count = _bags(input, offsets, include_last_offset)
+    rows = ix.take(weight, flat, dim=0)
+    if per_sample_weights is not None:
+        rows = e.mul(rows, m.reshape(per_sample_weights, shape=(input.type.numel, 1)))
+    used = None
+    if padding_idx is not None:
+        used = m.unsqueeze(c.ne(flat, padding_idx % shape_of(weight)[0]), dims=(1,))
+    if mode == "max":
+        return _largest(rows, used, bag, count)
+    rows = rows if used is None else e.where(used, rows, 0.0)
+    zeros = constant(0, weight.dtype, (count, shape_of(weight)[1]))
+    total = ix.put(zeros, bag, rows, dim=0, accumulate=True)
+    return total if mode == "sum" else e.div(total, _sizes(used, bag, count, weight))
+
+
+def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, int]:
+    """The bag of each position, and the number of bags."""
+    positions = s.arange(start=0, step=1, count=input.type.numel, dtype=dtypes.int64)
+    if offsets is None:
+        count, length = shape_of(input)
+        return e.floor_divide(positions, max(length, 1)), count
+    count = shape_of(offsets)[0] - last
+    if count > 0 and int(offsets[0].item()) != 0:
+        raise ShapeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {int(offsets[0].item())}"
+        )
+    starts = as_type(narrow(offsets, 0, 0, count), dtypes.int64)
+    return e.sub(o.search_sorted(starts, positions, right=True), 1), count
+
+
+def _sizes(used: Tensor | None, bag: Tensor, count: int, like: Tensor) -> Tensor:
+    """How many rows each bag holds, at least one."""
+    ones = constant(1, like.dtype, (shape_of(bag)[0], 1))
+    ones = ones if used is None else e.where(used, ones, 0.0)
+    counted = ix.put(constant(0, like.dtype, (count, 1)), bag, ones, dim=0, accumulate=True)
+    return e.clamp_min(counted, 1)
+
+
+def _largest(rows: Tensor, used: Tensor | None, bag: Tensor, count: int) -> Tensor:
+    low = float("-inf")
+    rows = rows if used is None else e.where(used, rows, low)
+    shape = shape_of(rows)
+    index = m.expand(m.unsqueeze(bag, dims=(1,)), shape=shape)
+    start = constant(low, rows.dtype, (count, shape[1]))
+    best = ix.scatter_combine(start, index, rows, dim=0, reduce="amax")
+    empty = r.all_true(c.eq(best, low), dims=(1,), keepdim=True)
+    return e.where(empty, 0.0, best)

@@ -1,0 +1,195 @@
+"""Losses that ask for a margin between scores, and of sets of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dtypes import int64
+from ...errors import ArgumentValueError, ShapeError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import reduction as r
+from ..ordering import cumsum
+from ..table import function
+from .activations import logsigmoid
+from .common import Number, Tensor, as_type, constant, shape_of
+from .losses import old_reduction, pairwise_distance, reduced
+from .norms import vector_norm
+from .triangles import positions, triu_indices
+
+
+@function(method=False)
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``log(1 + exp(-target * input))`` for targets 1 and -1.
+
+    >>> import tracejit as tj
+    >>> tj.soft_margin_loss(tj.zeros(2), tj.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
+    loss = e.neg(logsigmoid(e.mul(target, input)))
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
+
+
+def _rows(name: str, input: Tensor, target: Tensor, per_class: bool) -> tuple[Tensor, Tensor, bool]:
+    """Scores (N, C) and targets (N,) or (N, C), and whether the batch was added."""
+    alone = input.ndim == 1
+    expected = shape_of(input) if per_class else shape_of(input)[:-1]
+    if input.ndim not in (1, 2) or not input.type.numel:
+        raise ShapeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(shape_of(input))} ({name})"
+        )
+    if alone and not per_class and target.ndim == 1 and shape_of(target) == (1,):
+        target = m.squeeze(target, dims=(0,))
+    if shape_of(target) != expected:
+        raise ShapeError(
+            f"inconsistent target size, expected {list(expected)} but got {list(shape_of(target))} ({name})"
+        )
+    if not alone:
+        return input, target, False
+    return m.unsqueeze(input, dims=(0,)), m.unsqueeze(target, dims=(0,)), True
+
+
+def _finish(loss: Tensor, alone: bool, reduction: str) -> Tensor:
+    return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
+
+
+@function(method=False)
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum over i != y of max(0, margin - x[y] + x[i])**p / C`` for scores (N, C) and classes (N,).
+
+    Raises ``RuntimeError`` when shapes do not fit, ``ValueError`` unless ``p`` is 1 or 2.
+
+    >>> import tracejit as tj
+    >>> tj.multi_margin_loss(tj.tensor([[0.0, 0.5, 2.0]]), tj.tensor([0]))
+    tensor(1.5000)
+    """
+    if p not in (1, 2):
+        raise ArgumentValueError("only p == 1 and p == 2 supported")
+    x, y, alone = _rows("multi_margin_loss", input, target, False)
+    column = m.unsqueeze(y, dims=(1,))
+    own = ix.gather(x, column, dim=1)
+    distance = e.clamp_min(e.add(e.sub(margin, own), x), 0.0)
+    distance = distance if p == 1 else e.square(distance)
+    distance = distance if weight is None else e.mul(distance, ix.take(weight, column, dim=0))
+    others = c.ne(positions(shape_of(x)[1], 0), column)
+    total = r.sum(e.where(others, distance, 0.0), dims=(1,), keepdim=False)
+    loss = e.div(total, shape_of(x)[1])
+    return _finish(loss, alone, old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``sum over labels j and others i of max(0, 1 - (x[j] - x[i])) / C``; labels (N, C) end at the first -1.
+
+    Raises ``RuntimeError`` when shapes do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.multilabel_margin_loss(tj.tensor([0.1, 0.2, 0.4, 0.8]), tj.tensor([3, 0, -1, 1]))
+    tensor(0.8500)
+    """
+    x, y, alone = _rows("multilabel_margin_loss", input, target, True)
+    classes = shape_of(x)[1]
+    ended = c.gt(cumsum(c.lt(y, 0), dim=1), 0)
+    safe = e.where(ended, 0, y)
+    once = as_type(c.logical_not(ended), int64)
+    counts = ix.scatter_add(constant(0, int64, shape_of(x)), safe, once, dim=1)
+    labels = m.unsqueeze(ix.gather(x, safe, dim=1), dims=(2,))
+    distance = e.clamp_min(e.add(e.sub(1.0, labels), m.unsqueeze(x, dims=(1,))), 0.0)
+    used = c.logical_and(
+        m.unsqueeze(c.logical_not(ended), dims=(2,)), m.unsqueeze(c.eq(counts, 0), dims=(1,))
+    )
+    loss = e.div(r.sum(e.where(used, distance, 0.0), dims=(1, 2), keepdim=False), classes)
+    return _finish(loss, alone, old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over classes of the binary cross entropy of ``sigmoid(input)``.
+
+    >>> import tracejit as tj
+    >>> tj.multilabel_soft_margin_loss(tj.zeros(1, 2), tj.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    yes = e.mul(target, logsigmoid(input))
+    loss = e.neg(e.add(yes, e.mul(e.sub(1.0, target), logsigmoid(e.neg(input)))))
+    loss = loss if weight is None else e.mul(loss, weight)
+    last = input.ndim - 1
+    mean = e.div(r.sum(loss, dims=(last,), keepdim=False), shape_of(input)[last])
+    return reduced(mean, old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` for any distance; Euclidean by default.
+
+    Raises ``ValueError`` unless ``margin`` is positive.
+
+    >>> import tracejit as tj
+    >>> tj.triplet_margin_with_distance_loss(tj.zeros(1, 2), tj.zeros(1, 2), tj.ones(1, 2), margin=2.0)
+    tensor(0.5858)
+    """
+    if margin <= 0:
+        raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = e.minimum(far, distance(positive, negative))
+    return reduced(e.clamp_min(e.add(e.sub(near, far), margin), 0.0), reduction)
+
+
+@function(method=False)
+def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
+    """The ``p`` norm distances between all pairs of rows of (N, M), as a vector.
+
+    Raises ``RuntimeError`` unless ``input`` is a matrix.
+
+    >>> import tracejit as tj
+    >>> tj.pdist(tj.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    rows = shape_of(input)[0]
+    first, second = triu_indices(rows, rows, 1).unbind(0)
+    difference = e.sub(ix.take(input, first, dim=0), ix.take(input, second, dim=0))
+    return vector_norm(difference, p, 1)

@@ -1,0 +1,266 @@
+"""Images at another resolution: interpolation, and channels exchanged for pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArgumentValueError, ShapeError
+from .. import movement as m
+from ..resampling import mix_along
+from ..shapes import numel
+from ..table import FUNCTIONS, alias, function
+from .common import Tensor, as_type, check_tensor, shape_of, upcast
+
+Shape = tuple[int, ...]
+
+_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_MODES = (*_RANKS, "nearest", "nearest-exact", "area")
+
+
+def _check_mode(x: Tensor, mode: str, align_corners: bool | None) -> None:
+    if mode not in _MODES or not 3 <= x.ndim <= 5:
+        raise NotImplementedError(
+            "Input Error: Only 3D, 4D and 5D input Tensors supported "
+            f"(got {x.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})"
+        )
+    if align_corners is not None and mode not in _RANKS:
+        raise ArgumentValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | "
+            "bicubic | trilinear"
+        )
+    if mode in _RANKS and x.ndim != _RANKS[mode] + 2:
+        raise NotImplementedError(
+            f"Got {x.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"
+        )
+
+
+def _per_dim(name: str, value: Any, own: Shape) -> tuple[Any, ...]:
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * len(own)
+    if len(given) != len(own):
+        raise ArgumentValueError(
+            "Input and output must have the same number of spatial dimensions, but got input with "
+            f"spatial dimensions of {list(own)} and {name} of {value}. Please provide input tensor in "
+            f"(N, C, d1, d2, ...,dK) format and {name} in (o1, o2, ...,oK) format."
+        )
+    return given
+
+
+def _sizes(
+    own: Shape, size: Any, scale_factor: Any, recompute: bool | None
+) -> tuple[Shape, tuple[float | None, ...]]:
+    """The extents of the result, and the scales to take positions by (None: what the extents give)."""
+    if size is not None and scale_factor is not None:
+        raise ArgumentValueError("only one of size or scale_factor should be defined")
+    nothing = (None,) * len(own)
+    if size is not None:
+        if recompute:
+            raise ArgumentValueError(
+                "recompute_scale_factor is not meaningful with an explicit size."
+            )
+        return tuple(int(n) for n in _per_dim("output size", size, own)), nothing
+    if scale_factor is None:
+        raise ArgumentValueError("either size or scale_factor should be defined")
+    scales = _per_dim("scale_factor", scale_factor, own)
+    wanted = tuple(math.floor(float(n) * f) for n, f in zip(own, scales, strict=True))
+    return wanted, nothing if recompute else tuple(map(float, scales))
+
+
+@function(method=False)
+def interpolate(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """(N, C, *spatial) at another resolution, given as ``size`` or ``scale_factor``.
+
+    ``mode`` is "nearest", "nearest-exact", "area", "linear" (3D), "bilinear", "bicubic" (4D) or "trilinear" (5D).
+    Raises ``ValueError`` for options that contradict each other, ``NotImplementedError`` for other modes and ranks.
+
+    >>> import tracejit as tj
+    >>> tj.interpolate(tj.tensor([[[1.0, 3.0]]]), scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
+    >>> tj.interpolate(tj.tensor([[[1.0, 3.0]]]), size=3, mode="linear", align_corners=True)
+    tensor([[[1., 2., 3.]]])
+    """
+    check_tensor("interpolate", input)
+    _check_mode(input, mode, align_corners)
+    if antialias:
+        raise NotImplementedError(
+            "interpolate: antialias=True is not supported; blur the input before shrinking it"
+        )
+    own = shape_of(input)[2:]
+    wanted, scales = _sizes(own, size, scale_factor, recompute_scale_factor)
+    if any(n < 1 for n in (*own, *wanted)):
+        raise ShapeError(
+            f"Input and output sizes should be greater than 0, but got input {list(own)} output "
+            f"{list(wanted)}"
+        )
+    if mode == "area":
+        result: Tensor = FUNCTIONS[f"adaptive_avg_pool{len(own)}d"](input, wanted)
+        return result
+    x = input if mode.startswith("nearest") else upcast(input)
+    for axis, (n, want, scale) in enumerate(zip(own, wanted, scales, strict=True)):
+        x = _along(x, axis + 2, n, want, scale, mode, bool(align_corners))
+    return as_type(x, input.dtype)
+
+
+def _along(
+    x: Tensor, dim: int, n: int, want: int, scale: float | None, mode: str, align: bool
+) -> Tensor:
+    if mode.startswith("nearest"):
+        return _nearest(x, dim, n, want, scale, mode == "nearest-exact")
+    if n == want and (align or scale in (None, 1.0)):
+        return x
+    kind: Any = x.dtype.np.type
+    source = _positions(n, want, scale, align, kind)
+    if mode == "bicubic":
+        return _cubic(x, dim, n, source, kind)
+    low = [min(int(max(p, 0)), n - 1) for p in source]
+    share = [
+        min(max(max(p, kind(0)) - kind(i), kind(0)), kind(1))
+        for p, i in zip(source, low, strict=True)
+    ]
+    high = [min(i + 1, n - 1) for i in low]
+    taps = [(low, [kind(1) - w for w in share]), (high, share)]
+    return _weighted(x, dim, taps)
+
+
+def _positions(n: int, want: int, scale: float | None, align: bool, kind: Any) -> list[Any]:
+    """Where each result lies among the elements, in the precision of the tensor."""
+    if align:
+        step = kind(n - 1) / kind(want - 1) if want > 1 else kind(0)
+        return [kind(i) * step for i in range(want)]
+    step = kind(1.0 / scale) if scale else kind(n) / kind(want)
+    return [step * (kind(i) + kind(0.5)) - kind(0.5) for i in range(want)]
+
+
+def _weighted(x: Tensor, dim: int, taps: Sequence[tuple[list[int], list[Any]]]) -> Tensor:
+    """The sum of elements along ``dim`` at the given positions times weights."""
+    return mix_along(
+        x,
+        dim=dim,
+        places=tuple(tuple(places) for places, _ in taps),
+        weights=tuple(tuple(map(float, weights)) for _, weights in taps),
+    )
+
+
+def _cubic(x: Tensor, dim: int, n: int, source: list[Any], kind: Any) -> Tensor:
+    """Convolution with Keys' kernel, a = -0.75 (Keys, 1981); the border is repeated."""
+    floors = [math.floor(p) for p in source]
+    shares = [p - kind(i) for p, i in zip(source, floors, strict=True)]
+    taps = []
+    for offset in range(-1, 3):
+        places = [min(max(i + offset, 0), n - 1) for i in floors]
+        taps.append((places, [_keys(abs(t - kind(offset))) for t in shares]))
+    return _weighted(x, dim, taps)
+
+
+def _keys(distance: Any) -> Any:
+    a = type(distance)(-0.75)
+    if distance <= 1:
+        return ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    return ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+
+
+def _nearest(x: Tensor, dim: int, n: int, want: int, scale: float | None, exact: bool) -> Tensor:
+    if n == want:
+        return x
+    step = np.float32(1.0 / scale) if scale else np.float32(n) / np.float32(want)
+    shift = np.float32(0.5) if exact else np.float32(0)
+    places = [min(int((np.float32(i) + shift) * step), n - 1) for i in range(want)]
+    return mix_along(x, dim=dim, places=(tuple(places),), weights=((1.0,) * want,))
+
+
+@function(method=False)
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(*, C * r**2, H, W) as (*, C, H * r, W * r): channels become pixels.
+
+    Raises ``RuntimeError`` when the channels do not divide.
+
+    >>> import tracejit as tj
+    >>> tj.pixel_shuffle(tj.arange(4).reshape(4, 1, 1), 2)
+    tensor([[[0, 1],
+             [2, 3]]])
+    """
+    _check_image("pixel_shuffle", input)
+    r = upscale_factor
+    if r < 1:
+        raise ShapeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    *lead, channels, height, width = shape_of(input)
+    if channels % (r * r):
+        raise ShapeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}"
+        )
+    k = len(lead)
+    cut = m.reshape(input, shape=(*lead, channels // (r * r), r, r, height, width))
+    moved = m.permute(cut, dims=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return m.reshape(moved, shape=(*lead, channels // (r * r), height * r, width * r))
+
+
+@function(method=False)
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(*, C, H * r, W * r) as (*, C * r**2, H, W): the inverse of :func:`pixel_shuffle`.
+
+    Raises ``RuntimeError`` when height or width do not divide.
+
+    >>> import tracejit as tj
+    >>> tj.pixel_unshuffle(tj.arange(4).reshape(1, 2, 2), 2).flatten()
+    tensor([0, 1, 2, 3])
+    """
+    _check_image("pixel_unshuffle", input)
+    r = downscale_factor
+    if r < 1:
+        raise ShapeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    *lead, channels, height, width = shape_of(input)
+    for name, extent, dim in (("height", height, -2), ("width", width, -1)):
+        if extent % r:
+            raise ShapeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
+                f"input.size({dim})={extent} is not divisible by {r}"
+            )
+    k = len(lead)
+    cut = m.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
+    moved = m.permute(cut, dims=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
+    return m.reshape(moved, shape=(*lead, channels * r * r, height // r, width // r))
+
+
+def _check_image(name: str, x: Tensor) -> None:
+    check_tensor(name, x)
+    if x.ndim < 3:
+        raise ShapeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} "
+            "dimension(s)"
+        )
+
+
+@function(method=False)
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Channels of (N, C, *) taken from ``groups`` groups in turn.
+
+    Raises ``RuntimeError`` when the channels do not divide into groups.
+
+    >>> import tracejit as tj
+    >>> tj.channel_shuffle(tj.arange(4).reshape(1, 4, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
+    """
+    _check_image("channel_shuffle", input)
+    samples, channels, *size = shape_of(input)
+    if groups < 1 or channels % groups:
+        raise ShapeError(
+            f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
+        )
+    cut = m.reshape(input, shape=(samples, groups, channels // groups, numel(size)))
+    return m.reshape(m.permute(cut, dims=(0, 2, 1, 3)), shape=shape_of(input))
+
+
+alias("upsample", interpolate, method=False)
+alias("native_channel_shuffle", channel_shuffle, method=False)

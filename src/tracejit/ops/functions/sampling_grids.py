@@ -1,0 +1,171 @@
+"""Images sampled at positions of a grid, and grids of affine maps."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from ... import dtypes
+from ...errors import ArgumentValueError, ShapeError
+from .. import comparison as c
+from .. import elementwise as e
+from .. import indexing as ix
+from .. import movement as m
+from .. import source as s
+from ..shapes import numel
+from ..table import function
+from .common import Tensor, as_type, check_tensor, shape_of
+from .joining import stack
+from .matrices import matmul
+
+Shape = tuple[int, ...]
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+def _check_grid(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
+    check_tensor("grid_sample", x)
+    check_tensor("grid_sample", grid, "grid", 2)
+    if mode not in ("bilinear", "nearest"):
+        raise ArgumentValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: '{mode}'"
+        )
+    if padding_mode not in _PADDINGS:
+        raise ArgumentValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
+        )
+    shape, places = shape_of(x), shape_of(grid)
+    if len(shape) not in (4, 5) or len(places) != len(shape) or places[-1] != len(shape) - 2:
+        raise ShapeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions and the "
+            f"positions last, but got input with sizes {list(shape)} and grid with sizes {list(places)}"
+        )
+    if shape[0] != places[0]:
+        raise ShapeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(shape)} and grid with sizes {list(places)}"
+        )
+
+
+def _reflected(p: Tensor, low: float, high: float) -> Tensor:
+    """Positions folded back into [low, high], as often as it takes."""
+    span = high - low
+    if span <= 0:
+        return e.mul(p, 0.0)
+    distance = e.abs(e.sub(p, low))
+    turns = e.floor(e.div(e.detach_copy(distance), span))
+    rest = e.sub(distance, e.mul(turns, span))
+    even = c.eq(e.remainder(turns, 2.0), 0.0)
+    return e.where(even, e.add(rest, low), e.sub(high, rest))
+
+
+def _placed(grid: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
+    """Positions of [-1, 1] as positions among ``n`` elements."""
+    p = (
+        e.mul(e.add(grid, 1.0), (n - 1) / 2)
+        if align
+        else e.div(e.sub(e.mul(e.add(grid, 1.0), n), 1.0), 2.0)
+    )
+    if padding_mode == "zeros":
+        return p
+    if padding_mode == "reflection":
+        p = _reflected(p, 0.0, n - 1.0) if align else _reflected(p, -0.5, n - 0.5)
+    return e.clamp_max(e.clamp_min(p, 0.0), n - 1.0)
+
+
+@function(method=False)
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """``input`` (N, C, *size) at the positions ``grid`` (N, *out, 2 or 3), x first, -1 and 1 being the borders.
+
+    ``mode`` is "bilinear" or "nearest"; ``padding_mode`` "zeros", "border" or "reflection" tells what lies outside.
+    Raises ``ValueError`` for other modes, ``RuntimeError`` for shapes that do not fit.
+
+    >>> import tracejit as tj
+    >>> image = tj.arange(4.0).reshape(1, 1, 2, 2)
+    >>> tj.grid_sample(image, tj.zeros(1, 1, 1, 2), align_corners=False).item()
+    1.5
+    """
+    _check_grid(input, grid, mode, padding_mode)
+    size = shape_of(input)[2:]
+    rank, out = len(size), shape_of(grid)[1:-1]
+    places = []
+    for axis, n in enumerate(size):
+        along = ix.take(
+            grid, s.literal(values=(rank - 1 - axis,), shape=(), dtype=dtypes.int64), dim=rank + 1
+        )
+        places.append(_placed(along, n, padding_mode, bool(align_corners)))
+    flat = m.reshape(input, shape=(*shape_of(input)[:2], numel(size)))
+    if mode == "nearest":
+        rounded = [as_type(e.round_half_even(p), dtypes.int64) for p in places]
+        return _corner(flat, rounded, size, out, None)
+    total: Any = None
+    floors = [e.floor(e.detach_copy(p)) for p in places]
+    for corner in itertools.product((0, 1), repeat=rank):
+        weight: Any = 1.0
+        index = []
+        for p, low, step in zip(places, floors, corner, strict=True):
+            share = e.sub(p, low)
+            weight = e.mul(share if step else e.sub(1.0, share), weight)
+            index.append(as_type(e.add(low, step), dtypes.int64))
+        term = _corner(flat, index, size, out, weight)
+        total = term if total is None else e.add(total, term)
+    return total
+
+
+def _corner(
+    flat: Tensor, index: list[Tensor], size: Shape, out: Shape, weight: Tensor | None
+) -> Tensor:
+    """Elements at ``index`` times ``weight``; zero for those outside."""
+    samples, channels = shape_of(flat)[:2]
+    inside: Any = None
+    place: Any = 0
+    for n, i in zip(size, index, strict=True):
+        here = c.logical_and(c.ge(i, 0), c.lt(i, n))
+        inside = here if inside is None else c.logical_and(inside, here)
+        place = e.add(e.mul(place, n), e.clamp_max(e.clamp_min(i, 0), n - 1))
+    count = numel(out)
+    rows = m.expand(m.reshape(place, shape=(samples, 1, count)), shape=(samples, channels, count))
+    found = m.reshape(ix.gather(flat, rows, dim=2), shape=(samples, channels, *out))
+    found = e.where(m.unsqueeze(inside, dims=(1,)), found, 0.0)
+    return found if weight is None else e.mul(found, m.unsqueeze(weight, dims=(1,)))
+
+
+@function(method=False)
+def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+    """The grid of affine maps ``theta`` (N, 2, 3) or (N, 3, 4) for images of ``size`` (N, C, *size).
+
+    Raises ``ValueError`` when the shapes do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.affine_grid(tj.eye(2, 3)[None], (1, 1, 1, 2), align_corners=True)
+    tensor([[[[-1.,  0.],
+              [ 1.,  0.]]]])
+    """
+    check_tensor("affine_grid", theta, "theta")
+    out = tuple(int(n) for n in size)[2:]
+    rank = len(out)
+    if rank not in (2, 3) or shape_of(theta)[1:] != (rank, rank + 1):
+        raise ArgumentValueError(
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size "
+            f"{list(size)}. Got {list(shape_of(theta))}."
+        )
+    coordinates = []
+    for axis in reversed(range(rank)):
+        n = out[axis]
+        steps = s.linspace_of(start=-1.0, end=1.0, count=n, dtype=theta.dtype)
+        if n == 1:
+            steps = e.mul(steps, 0.0)
+        elif not align_corners:
+            steps = e.mul(steps, (n - 1) / n)
+        shape = tuple(n if d == axis else 1 for d in range(rank))
+        coordinates.append(m.expand(m.reshape(steps, shape=shape), shape=out))
+    ones = e.add(e.mul(coordinates[0], 0.0), 1.0)
+    base = m.reshape(stack([*coordinates, ones], -1), shape=(1, numel(out), rank + 1))
+    moved = matmul(base, m.permute(theta, dims=(0, 2, 1)))
+    return m.reshape(moved, shape=(shape_of(theta)[0], *out, rank))
