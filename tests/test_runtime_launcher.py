@@ -13,7 +13,7 @@ import pytest
 
 from tracejit.codegen.llvm import compile_source
 from tracejit.runtime import launcher, threads
-from tracejit.runtime.launcher import Step, build_table, failure, pack_slots
+from tracejit.runtime.launcher import Loop, Step, build_table, failure, pack_slots
 from tracejit.runtime.loader import load_object
 
 ADD = """
@@ -172,11 +172,26 @@ def test_launch_through_ctypes_checks_its_arguments(add: int) -> None:
 
 @pytest.mark.parametrize(
     "step",
-    [Step(0, [], (-1, 1)), Step(1, [], (-1, 1), grain=0), Step(1, [(-2, 0)], (-1, 1))],
+    [
+        Step(0, [], (-1, 1)),
+        Step(1, [], (-1, 1), grain=0),
+        Step(1, [(-2, 0)], (-1, 1)),
+        Step(1, [(0, 0), (0, 0)], (-1, 1), increments=[(8, 0)]),
+    ],
 )
 def test_a_senseless_step_is_refused(step: Step) -> None:
     with pytest.raises(ValueError, match="step 0"):
         build_table([step])
+    with pytest.raises(ValueError, match="step 2"):
+        build_table([Loop((-1, 1), (Step(1, [], (-1, 1)), step))])
+
+
+def test_a_senseless_loop_is_refused() -> None:
+    inner = Loop((-1, 1), ())
+    with pytest.raises(ValueError, match="loop 0 has a loop within"):
+        build_table([Loop((-1, 1), (inner,))])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="loop 1 refers to a negative slot"):
+        build_table([inner, Loop((-2, 1), ())])
 
 
 def test_the_bound_function_keeps_the_table_alive(add: int) -> None:

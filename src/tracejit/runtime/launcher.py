@@ -1,10 +1,14 @@
 """Programs as tables, and running them in one native call.
 
-A program is a sequence of steps; a step is a kernel, where its arguments come from, and how far its
-parallel range reaches. `build_table` packs the steps into one array of 64-bit words that the native
-launcher walks: arguments and extents are constants or refer to the *slots* of the call (addresses
-of inputs and buffers, sizes), so a table is built once and run with any number of slot values, by
-any number of threads at a time.
+A program is a sequence of steps and loops; a step is a kernel, where its arguments come from, and how
+far its parallel range reaches, a loop is steps to be repeated, whose arguments may move on from
+iteration to iteration. `build_table` packs them into one array of 64-bit words that the native
+launcher walks: arguments, extents and counts are constants or refer to the *slots* of the call
+(addresses of inputs and buffers, sizes), so a table is built once and run with any number of slot
+values, by any number of threads at a time.
+
+A program's parts are numbered by the *rows* of its table: a step is one row, a loop is one row and
+then those of its steps.
 """
 
 from __future__ import annotations
@@ -21,21 +25,26 @@ from tracejit.runtime.native_ir import HEADER_WORDS, STEP_WORDS
 from tracejit.runtime.threads import _start_pool, get_num_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
     "BLAS",
     "COARSE",
     "RELEASE_GIL",
     "SERIAL",
+    "Loop",
     "Step",
     "Table",
     "build_table",
     "failure",
+    "make_table",
     "pack_slots",
+    "rows",
+    "signed",
+    "table_words",
 ]
 
-#: Step flag: let other Python threads run although the step is not spread over threads.
+#: Flag of steps and loops: let other Python threads run although nothing else says that it is long.
 RELEASE_GIL = 1
 #: Step flag: one chunk per thread instead of four (work that is dear to start, like a GEMM).
 COARSE = 2
@@ -52,12 +61,30 @@ class Step:
     `args` are (slot, value) pairs: the value itself when slot is -1, else `slots[slot] + value`.
     `extent` is one such pair: the kernel is called over [0, extent), and not at all when that is
     empty. Ranges longer than `grain` are split over the threads, in multiples of `grain`.
+
+    `increments` is empty or has a pair (per_iteration, alternating) for each of `args`: in iteration
+    i of a loop, counted from 0, the argument is `i * per_iteration + (i & 1) * alternating` more
+    than `args` say. Outside loops they mean nothing.
     """
 
     fn_address: int
     args: Sequence[tuple[int, int]]
     extent: tuple[int, int]
     grain: int = SERIAL
+    flags: int = 0
+    increments: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Steps that run in order, `count` times.
+
+    `count` is a (slot, value) pair as in `Step`; zero or less runs nothing. The only flag is
+    `RELEASE_GIL`. Loops do not nest.
+    """
+
+    count: tuple[int, int]
+    steps: tuple[Step, ...]
     flags: int = 0
 
 
@@ -70,11 +97,17 @@ class _Address(int):
 class Table:
     """A program ready to run.
 
-    `run(first, last, slots)` runs steps first..last-1 with `slots` packed as bytes
+    `run(first, last, slots)` runs rows first..last-1 with `slots` packed as bytes
     (`struct.pack("%dq" % n, ...)`), `run_slots(first, last, *slots)` takes the values themselves.
-    Both are built-ins; they return 0, or for the first failing step `(step + 1) << 32 | code` (see
-    `failure`), and raise TypeError or ValueError for arguments that do not fit the table. The GIL
-    is released from the first step on that is longer than its grain.
+    `n_steps` is the number of rows (see `rows`), and both `first` and `last` stand before a step or
+    a loop or after the last one: what a range that cuts a loop runs is not defined.
+    Both are built-ins; they return 0, or for the first failing step `(row + 1) << 32 | code` (see
+    `failure`), whatever the iteration, and raise TypeError or ValueError for arguments that do not
+    fit the table.
+
+    The GIL is released from the first step on that is longer than its grain, and from the start of a
+    loop on with such a step, if the iterations are counted together, or with more than 1024 kernel
+    calls.
     """
 
     __slots__ = ("address", "n_slots", "n_steps", "run", "run_slots")
@@ -102,44 +135,77 @@ class Table:
         return code
 
 
-def build_table(steps: Sequence[Step]) -> Table:
-    """Pack steps into a table.
+def build_table(items: Sequence[Step | Loop]) -> Table:
+    """Pack steps and loops into a table.
 
-    Raises ValueError for a null function, a grain below one or a slot below -1.
+    Raises ValueError for a null function, a grain below one, a slot below -1, increments for some
+    arguments only, or a loop within a loop.
 
     >>> table = build_table([])
     >>> table.run(0, 0, b"")
     0
     """
-    return make_table([signed(word) for word in table_words(steps)])
+    return make_table([signed(word) for word in table_words(items)])
 
 
 def make_table(words: Sequence[int]) -> Table:
-    """The table with these words, as `table_words` lays them out."""
+    """The table with these words, as `table_words` lays them out.
+
+    >>> make_table(table_words([])).n_steps
+    0
+    """
     get_num_threads()  # reads the environment the first time
     return Table(np.array(words, dtype=np.int64))
 
 
-def table_words(steps: Sequence[Step]) -> list[int]:
-    """The words of a table; symbolic sizes stay symbolic."""
-    rows: list[int] = []
+def rows(item: Step | Loop) -> int:
+    """How many rows of a table a step or a loop takes.
+
+    >>> step = Step(1, (), (-1, 0))
+    >>> rows(step), rows(Loop((-1, 10), (step, step)))
+    (1, 3)
+    """
+    return 1 + len(item.steps) if isinstance(item, Loop) else 1
+
+
+def table_words(items: Sequence[Step | Loop]) -> list[int]:
+    """The words of a table; symbolic sizes stay symbolic.
+
+    >>> words = table_words([Loop((-1, 10), (Step(1, [(3, 0)], (-1, 1)),))])
+    >>> words[0], words[1], words[3]
+    (2, 1, 4)
+    """
+    first_pair = HEADER_WORDS + STEP_WORDS * sum(map(rows, items))
+    table: list[int] = []
     pairs: list[int] = []
-    first_pair = HEADER_WORDS + STEP_WORDS * len(steps)
-    max_slot = -1
-    for index, step in enumerate(steps):
-        _check(index, step)
-        rows += [step.fn_address, first_pair + len(pairs), len(step.args), *step.extent]
-        rows += [step.grain, step.flags, 0]
-        for slot, value in step.args:
-            pairs += [slot, value]
-            max_slot = max(max_slot, slot)
-        max_slot = max(max_slot, step.extent[0])
-    most = max((len(step.args) for step in steps), default=0)
-    return [len(steps), max(most, 1), context_address, max_slot + 1, *rows, *pairs]
+    max_slot, most_args = -1, 1
+    for index, item in enumerate(_in_rows(items)):
+        if isinstance(item, Loop):
+            _check_loop(index, item)
+            table += [0, 0, len(item.steps), *item.count, 0, item.flags, 0]
+            max_slot = max(max_slot, item.count[0])
+            continue
+        _check(index, item)
+        first_arg = first_pair + len(pairs)
+        pairs += [word for pair in (*item.args, *item.increments) for word in pair]
+        first_increment = first_arg + 2 * len(item.args) if item.increments else 0
+        table += [item.fn_address, first_arg, len(item.args), *item.extent]
+        table += [item.grain, item.flags, first_increment]
+        max_slot = max(max_slot, item.extent[0], *(slot for slot, _ in item.args))
+        most_args = max(most_args, len(item.args))
+    return [len(table) // STEP_WORDS, most_args, context_address, max_slot + 1, *table, *pairs]
+
+
+def _in_rows(items: Sequence[Step | Loop]) -> Iterator[Step | Loop]:
+    """What stands in each row."""
+    for item in items:
+        yield item
+        if isinstance(item, Loop):
+            yield from item.steps
 
 
 def failure(code: int) -> tuple[int, int]:
-    """The step and the kernel's return code from a nonzero result of `run`.
+    """The step's row and the kernel's return code from a nonzero result of `run`.
 
     >>> failure((3 + 1) << 32 | 7)
     (3, 7)
@@ -163,6 +229,17 @@ def _check(index: int, step: Step) -> None:
         raise ValueError(f"step {index}: the grain is at least 1, not {step.grain}")
     if min((slot for slot, _ in (*step.args, step.extent)), default=-1) < -1:
         raise ValueError(f"step {index} refers to a negative slot")
+    if len(step.increments) not in (0, len(step.args)):
+        raise ValueError(
+            f"step {index} has {len(step.args)} arguments and {len(step.increments)} increments"
+        )
+
+
+def _check_loop(index: int, loop: Loop) -> None:
+    if any(isinstance(step, Loop) for step in loop.steps):
+        raise ValueError(f"loop {index} has a loop within: loops do not nest")
+    if loop.count[0] < -1:
+        raise ValueError(f"loop {index} refers to a negative slot")
 
 
 def signed(word: int) -> int:

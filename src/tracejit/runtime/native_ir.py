@@ -9,9 +9,10 @@ the single description that Python and native code share.
 
 from __future__ import annotations
 
+from tracejit.runtime.native_blas_ir import BLAS_IR
 from tracejit.runtime.native_pool_ir import POOL_IR
 from tracejit.runtime.native_python_ir import PYTHON_IR
-from tracejit.runtime.native_run_ir import BLAS_IR, RUN_IR
+from tracejit.runtime.native_run_ir import RUN_IR
 
 __all__ = [
     "CONTEXT",
@@ -23,9 +24,13 @@ __all__ = [
     "module_text",
 ]
 
-# A program table: header, then one row per step, then (slot, value) pairs.
-HEADER_WORDS = 4  # n_steps, max_args, context address, slots needed
-STEP_WORDS = 8  # fn, first_arg, n_args, extent_slot, extent_value, grain, flags, unused
+# A program table: header, then one row per step and per loop, then pairs of words: the (slot, value)
+# pairs of each step's arguments, and right behind them its increments if it has any. A loop's row
+# comes before the rows of its steps; it has no fn, and the number of steps in place of n_args.
+HEADER_WORDS = 4  # n_rows, max_args, context address, slots needed
+# fn, first_arg, n_args, extent_slot, extent_value, grain, flags, first_increment (0: none)
+# 0, 0, n_steps, count_slot, count_value, 0, flags, 0
+STEP_WORDS = 8
 
 # The words of the process-wide context. `blas_*` are used by steps that call BLAS.
 CONTEXT = {

@@ -1,106 +1,138 @@
-"""LLVM assembly of the launcher: the steps of a program table in order, and BLAS around them.
+"""LLVM assembly of the launcher: the steps and loops of a program table, in order.
 
-The words of a table and of the context are named in `native_ir`.
+The words of a table and of the context are named in `native_ir`. What happens rarely or takes long
+anyway is kept out of line (noinline): a short step then finds its numbers in registers.
 """
 
 from __future__ import annotations
 
-__all__ = ["BLAS_IR", "RUN_IR"]
+__all__ = ["RUN_IR"]
 
 RUN_IR = """
-; Steps first..last-1 of a table, in order.
-;   for (step = first; step < last; step++) {
-;     for (k = 0; k < n_args; k++) args[k] = slot < 0 ? value : slots[slot] + value;
-;     extent likewise;  if (extent <= 0) continue;
-;     if ((extent > grain || flags & 1) && gil && !*gil) *gil = PyEval_SaveThread();
-;     if (extent > grain && threads > 1) { if (!pool) return -(step + 1);   -- start it, come back
-;                                          code = parallel(...); }
-;     else code = fn(args, 0, extent, 0);
-;     if (code) return (step + 1) << 32 | code;
-;   } return 0;
-; `gil` is where the released thread state is kept; null when the caller has no GIL to release.
-define internal i64 @run(ptr %table, i64 %first, i64 %last, ptr %slots, ptr %gil) nounwind {
+@zero = private constant i64 0
+
+; A word of a program: (slot < 0 ? 0 : slots[slot]) + value, both at `pair`. Without a branch: which
+; words are constants changes from one to the next.
+define internal i64 @resolve(ptr %pair, ptr %slots) nounwind alwaysinline {
 entry:
-  %max.p = getelementptr i64, ptr %table, i64 1
-  %max = load i64, ptr %max.p
-  %context.p = getelementptr i64, ptr %table, i64 2
-  %context = load ptr, ptr %context.p
-  %threads.p = getelementptr i64, ptr %context, i64 1
-  %args = alloca i64, i64 %max, align 16
-  %any = icmp slt i64 %first, %last
-  br i1 %any, label %step, label %done
-step:
-  %i = phi i64 [ %first, %entry ], [ %i.next, %next ]
-  %i8 = shl i64 %i, 3
-  %row.i = add i64 %i8, 4
-  %row = getelementptr i64, ptr %table, i64 %row.i
-  %fn = load ptr, ptr %row
+  %slot = load i64, ptr %pair
+  %value.p = getelementptr i64, ptr %pair, i64 1
+  %value = load i64, ptr %value.p
+  %fixed = icmp slt i64 %slot, 0
+  %slot.p = getelementptr i64, ptr %slots, i64 %slot
+  %word.p = select i1 %fixed, ptr @zero, ptr %slot.p
+  %word = load i64, ptr %word.p, align 1
+  %result = add i64 %word, %value
+  ret i64 %result
+}
+
+; The arguments of the step at `row`, as they are in iteration i.
+;   for (k = 0; k < n_args; k++) args[k] = resolve(pairs[k]);
+;   if (increments) for (k = 0; k < n_args; k++)
+;     args[k] += i * increments[k].per_iteration + (i & 1) * increments[k].alternating;
+define internal void @pack(ptr %table, ptr %row, ptr %slots, ptr %args, i64 %i) nounwind
+    alwaysinline {
+entry:
   %a.p = getelementptr i64, ptr %row, i64 1
   %a = load i64, ptr %a.p
   %n.p = getelementptr i64, ptr %row, i64 2
   %n = load i64, ptr %n.p
   %pairs = getelementptr i64, ptr %table, i64 %a
-  %has.args = icmp sgt i64 %n, 0
-  br i1 %has.args, label %arg, label %packed
+  %any = icmp sgt i64 %n, 0
+  br i1 %any, label %arg, label %done
 arg:
-  %k = phi i64 [ 0, %step ], [ %k.next, %arg.stored ]
+  %k = phi i64 [ 0, %entry ], [ %k.next, %arg ]
   %k2 = shl i64 %k, 1
   %pair = getelementptr i64, ptr %pairs, i64 %k2
-  %slot = load i64, ptr %pair
-  %value.p = getelementptr i64, ptr %pair, i64 1
-  %value = load i64, ptr %value.p
-  %fixed = icmp slt i64 %slot, 0
-  br i1 %fixed, label %arg.stored, label %arg.slot
-arg.slot:
-  %slot.p = getelementptr i64, ptr %slots, i64 %slot
-  %slot.v = load i64, ptr %slot.p, align 1
-  %slot.sum = add i64 %slot.v, %value
-  br label %arg.stored
-arg.stored:
-  %word = phi i64 [ %value, %arg ], [ %slot.sum, %arg.slot ]
+  %word = call i64 @resolve(ptr %pair, ptr %slots)
   %word.p = getelementptr i64, ptr %args, i64 %k
   store i64 %word, ptr %word.p
   %k.next = add i64 %k, 1
   %k.more = icmp slt i64 %k.next, %n
   br i1 %k.more, label %arg, label %packed
 packed:
-  %e.slot.p = getelementptr i64, ptr %row, i64 3
-  %e.slot = load i64, ptr %e.slot.p
-  %e.value.p = getelementptr i64, ptr %row, i64 4
-  %e.value = load i64, ptr %e.value.p
-  %e.fixed = icmp slt i64 %e.slot, 0
-  br i1 %e.fixed, label %extent.known, label %extent.slot
-extent.slot:
-  %e.p = getelementptr i64, ptr %slots, i64 %e.slot
-  %e.v = load i64, ptr %e.p, align 1
-  %e.sum = add i64 %e.v, %e.value
-  br label %extent.known
-extent.known:
-  %extent = phi i64 [ %e.value, %packed ], [ %e.sum, %extent.slot ]
+  %b.p = getelementptr i64, ptr %row, i64 7
+  %b = load i64, ptr %b.p
+  %plain = icmp eq i64 %b, 0
+  br i1 %plain, label %done, label %move
+move:
+  %increments = getelementptr i64, ptr %table, i64 %b
+  %odd = and i64 %i, 1
+  %odd.mask = sub i64 0, %odd
+  br label %moved
+moved:
+  %m = phi i64 [ 0, %move ], [ %m.next, %moved ]
+  %m2 = shl i64 %m, 1
+  %each.p = getelementptr i64, ptr %increments, i64 %m2
+  %each = load i64, ptr %each.p
+  %other.p = getelementptr i64, ptr %each.p, i64 1
+  %other = load i64, ptr %other.p
+  %far = mul i64 %i, %each
+  %swap = and i64 %odd.mask, %other
+  %shift = add i64 %far, %swap
+  %at.p = getelementptr i64, ptr %args, i64 %m
+  %at = load i64, ptr %at.p
+  %at.new = add i64 %at, %shift
+  store i64 %at.new, ptr %at.p
+  %m.next = add i64 %m, 1
+  %m.more = icmp slt i64 %m.next, %n
+  br i1 %m.more, label %moved, label %done, !llvm.loop !0
+done:
+  ret void
+}
+
+; if (gil && !*gil) *gil = PyEval_SaveThread();
+define internal void @release(ptr %gil) nounwind noinline {
+entry:
+  %none = icmp eq ptr %gil, null
+  br i1 %none, label %done, label %look
+look:
+  %held = load ptr, ptr %gil
+  %is.held = icmp eq ptr %held, null
+  br i1 %is.held, label %let.go, label %done
+let.go:
+  %state = call ptr @tracejit_x_PyEval_SaveThread()
+  store ptr %state, ptr %gil
+  br label %done
+done:
+  ret void
+}
+
+; One step, in iteration i: the kernel's code, or -1 when the pool must be started first. A loop is
+; not left for that (the pool may have gone since it began): the step then runs on this thread.
+;   pack(...);  extent = resolve(...);  if (extent <= 0) return 0;
+;   if (extent > grain || flags & 1) release(gil);
+;   if (extent > grain && threads > 1 && (pool || !looping)) { if (!pool) return -1;
+;                                                              code = parallel(...); }
+;   else code = fn(args, 0, extent, 0);
+;   return code;                                           -- as an unsigned number
+define internal i64 @step(ptr %table, ptr %context, ptr %row, ptr %slots, ptr %gil, ptr %args,
+                          i64 %i, i1 %looping) nounwind alwaysinline {
+entry:
+  call void @pack(ptr %table, ptr %row, ptr %slots, ptr %args, i64 %i)
+  %extent.p = getelementptr i64, ptr %row, i64 3
+  %extent = call i64 @resolve(ptr %extent.p, ptr %slots)
   %nonempty = icmp sgt i64 %extent, 0
-  br i1 %nonempty, label %decide, label %next
+  br i1 %nonempty, label %decide, label %skip
+skip:
+  ret i64 0
 decide:
+  %fn = load ptr, ptr %row
   %grain.p = getelementptr i64, ptr %row, i64 5
   %grain = load i64, ptr %grain.p
   %flags.p = getelementptr i64, ptr %row, i64 6
   %flags = load i64, ptr %flags.p
+  %blas.bit = and i64 %flags, 4
+  %blas = icmp ne i64 %blas.bit, 0
   %large = icmp sgt i64 %extent, %grain
   %flag.release = trunc i64 %flags to i1
   %long = or i1 %large, %flag.release
-  %owns.gil = icmp ne ptr %gil, null
-  %could = and i1 %long, %owns.gil
-  br i1 %could, label %release, label %where
-release:
-  %held = load ptr, ptr %gil
-  %is.held = icmp eq ptr %held, null
-  br i1 %is.held, label %let.go, label %where
+  br i1 %long, label %let.go, label %where
 let.go:
-  %state = call ptr @tracejit_x_PyEval_SaveThread()
-  store ptr %state, ptr %gil
+  call void @release(ptr %gil)
   br label %where
 where:
-  %blas.bit = and i64 %flags, 4
-  %blas = icmp ne i64 %blas.bit, 0
+  %threads.p = getelementptr i64, ptr %context, i64 1
   %threads = load atomic i64, ptr %threads.p monotonic, align 8
   %several = icmp sgt i64 %threads, 1
   %spread = and i1 %large, %several
@@ -116,10 +148,11 @@ serial.call:
 pooled:
   %pool = load atomic ptr, ptr %context acquire, align 8
   %no.pool = icmp eq ptr %pool, null
-  br i1 %no.pool, label %start, label %pooled.begin
+  br i1 %no.pool, label %alone, label %pooled.begin
+alone:
+  br i1 %looping, label %serial, label %start
 start:
-  %i.neg = xor i64 %i, -1
-  ret i64 %i.neg
+  ret i64 -1
 pooled.begin:
   br i1 %blas, label %pooled.blas, label %pooled.call
 pooled.blas:
@@ -129,7 +162,7 @@ pooled.call:
   %coarse.bit = and i64 %flags, 2
   %coarse = icmp ne i64 %coarse.bit, 0
   %code.pooled = call i32 @parallel(ptr %pool, ptr %fn, ptr %args, i64 %extent, i64 %grain,
-                                    i1 %coarse)
+                                    i1 %coarse) noinline
   br label %ran
 ran:
   %code = phi i32 [ %code.serial, %serial.call ], [ %code.pooled, %pooled.call ]
@@ -138,109 +171,184 @@ ran.blas:
   call void @blas_leave(ptr %context)
   br label %judge
 judge:
-  %ok = icmp eq i32 %code, 0
-  br i1 %ok, label %next, label %failed
-failed:
-  %i.one = add i64 %i, 1
-  %i.high = shl i64 %i.one, 32
   %code64 = zext i32 %code to i64
-  %result = or i64 %i.high, %code64
-  ret i64 %result
+  ret i64 %code64
+}
+
+; Does one of the n > 0 steps from `rows` on, done `times` times, reach beyond its grain?
+;   for (; n; n--, row++) if (extent > 0 && times > grain / extent) return 1;    return 0;
+define internal i1 @reaches(ptr %rows, i64 %n, ptr %slots, i64 %times) nounwind noinline {
+entry:
+  br label %step
+step:
+  %row = phi ptr [ %rows, %entry ], [ %row.next, %next ]
+  %left = phi i64 [ %n, %entry ], [ %left.next, %next ]
+  %extent.p = getelementptr i64, ptr %row, i64 3
+  %extent = call i64 @resolve(ptr %extent.p, ptr %slots)
+  %nonempty = icmp sgt i64 %extent, 0
+  br i1 %nonempty, label %measure, label %next
+measure:
+  %grain.p = getelementptr i64, ptr %row, i64 5
+  %grain = load i64, ptr %grain.p
+  %within = sdiv i64 %grain, %extent
+  %beyond = icmp sgt i64 %times, %within
+  br i1 %beyond, label %yes, label %next
+yes:
+  ret i1 1
 next:
-  %i.next = add i64 %i, 1
-  %more = icmp slt i64 %i.next, %last
-  br i1 %more, label %step, label %done
+  %row.next = getelementptr i64, ptr %row, i64 8
+  %left.next = sub i64 %left, 1
+  %more = icmp sgt i64 %left.next, 0
+  br i1 %more, label %step, label %no
+no:
+  ret i1 0
+}
+
+; Before the first iteration of a loop of n > 0 steps: 1 when the pool must be started first.
+;   if (threads > 1 && !pool && reaches(steps, 1)) return 1;
+;   if (gil && !*gil && (flags & 1 || times > 1024 / n || reaches(steps, times))) release(gil);
+;   return 0;
+define internal i1 @enter_loop(ptr %context, ptr %row, i64 %n, ptr %slots, ptr %gil, i64 %times)
+    nounwind noinline {
+entry:
+  %rows = getelementptr i64, ptr %row, i64 8
+  %threads.p = getelementptr i64, ptr %context, i64 1
+  %threads = load atomic i64, ptr %threads.p monotonic, align 8
+  %several = icmp sgt i64 %threads, 1
+  %pool = load atomic ptr, ptr %context acquire, align 8
+  %no.pool = icmp eq ptr %pool, null
+  %might = and i1 %several, %no.pool
+  br i1 %might, label %ask, label %gil.mine
+ask:
+  %wanted = call i1 @reaches(ptr %rows, i64 %n, ptr %slots, i64 1)
+  br i1 %wanted, label %start, label %gil.mine
+start:
+  ret i1 1
+gil.mine:
+  %none = icmp eq ptr %gil, null
+  br i1 %none, label %done, label %gil.held
+gil.held:
+  %state = load ptr, ptr %gil
+  %held = icmp eq ptr %state, null
+  br i1 %held, label %judge, label %done
+judge:
+  %flags.p = getelementptr i64, ptr %row, i64 6
+  %flags = load i64, ptr %flags.p
+  %flag.release = trunc i64 %flags to i1
+  %few = sdiv i64 1024, %n
+  %many = icmp sgt i64 %times, %few
+  %long = or i1 %flag.release, %many
+  br i1 %long, label %let.go, label %measure
+measure:
+  %far = call i1 @reaches(ptr %rows, i64 %n, ptr %slots, i64 %times)
+  br i1 %far, label %let.go, label %done
+let.go:
+  call void @release(ptr %gil)
+  br label %done
+done:
+  ret i1 0
+}
+
+; Rows first..last-1 of a table, in order.
+;   for (row = first, back = -1; row < last; row++) {   -- back: the last row of the loop we are in
+;     if (!fn) {                                           -- a loop's header
+;       times = resolve(...);
+;       if (times <= 0 || n <= 0) row += n;
+;       else { if (enter_loop(...)) return -(row + 1);       -- start the pool, come back
+;              begin = row + 1;  back = row + n;  i = 0; }
+;     } else {
+;       code = step(row, i, back >= 0);
+;       if (code < 0) return -(row + 1);                  -- likewise; never inside a loop
+;       if (code) return (row + 1) << 32 | code;
+;       if (row == back) { if (++i < times) row = begin - 1; else { back = -1; i = 0; } }
+;   } } return 0;
+; `gil` is where the released thread state is kept; null when the caller has no GIL to release.
+define internal i64 @run(ptr %table, i64 %first, i64 %last, ptr %slots, ptr %gil) nounwind {
+entry:
+  %max.p = getelementptr i64, ptr %table, i64 1
+  %max = load i64, ptr %max.p
+  %context.p = getelementptr i64, ptr %table, i64 2
+  %context = load ptr, ptr %context.p
+  %rows = getelementptr i64, ptr %table, i64 4
+  %args = alloca i64, i64 %max, align 16
+  %any = icmp slt i64 %first, %last
+  br i1 %any, label %item, label %done
+item:
+  %s = phi i64 [ %first, %entry ], [ %s.next, %next ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
+  %begin = phi i64 [ 0, %entry ], [ %begin.next, %next ]
+  %back = phi i64 [ -1, %entry ], [ %back.next, %next ]
+  %times = phi i64 [ 0, %entry ], [ %times.next, %next ]
+  %s8 = shl i64 %s, 3
+  %row = getelementptr i64, ptr %rows, i64 %s8
+  %after = add i64 %s, 1
+  %fn = load ptr, ptr %row
+  %is.loop = icmp eq ptr %fn, null
+  br i1 %is.loop, label %loop, label %step
+loop:
+  %n.p = getelementptr i64, ptr %row, i64 2
+  %n = load i64, ptr %n.p
+  %loop.back = add i64 %s, %n
+  %loop.after = add i64 %loop.back, 1
+  %count.p = getelementptr i64, ptr %row, i64 3
+  %count = call i64 @resolve(ptr %count.p, ptr %slots)
+  %no.count = icmp sle i64 %count, 0
+  %no.steps = icmp sle i64 %n, 0
+  %empty = or i1 %no.count, %no.steps
+  br i1 %empty, label %next, label %loop.enter
+loop.enter:
+  %wants.pool = call i1 @enter_loop(ptr %context, ptr %row, i64 %n, ptr %slots, ptr %gil,
+                                    i64 %count)
+  br i1 %wants.pool, label %start, label %next
+step:
+  %looping = icmp sge i64 %back, 0
+  %code = call i64 @step(ptr %table, ptr %context, ptr %row, ptr %slots, ptr %gil, ptr %args,
+                         i64 %i, i1 %looping)
+  %ok = icmp eq i64 %code, 0
+  br i1 %ok, label %ran, label %stop
+ran:
+  %turns = icmp eq i64 %s, %back
+  br i1 %turns, label %turn, label %next
+turn:
+  %i.up = add i64 %i, 1
+  %again = icmp slt i64 %i.up, %times
+  br i1 %again, label %next, label %left
+left:
+  br label %next
+next:
+  %s.next = phi i64 [ %loop.after, %loop ], [ %after, %loop.enter ], [ %after, %ran ],
+                    [ %begin, %turn ], [ %after, %left ]
+  %i.next = phi i64 [ 0, %loop ], [ 0, %loop.enter ], [ %i, %ran ], [ %i.up, %turn ], [ 0, %left ]
+  %begin.next = phi i64 [ 0, %loop ], [ %after, %loop.enter ], [ %begin, %ran ],
+                        [ %begin, %turn ], [ 0, %left ]
+  %back.next = phi i64 [ -1, %loop ], [ %loop.back, %loop.enter ], [ %back, %ran ],
+                       [ %back, %turn ], [ -1, %left ]
+  %times.next = phi i64 [ 0, %loop ], [ %count, %loop.enter ], [ %times, %ran ],
+                        [ %times, %turn ], [ 0, %left ]
+  %more = icmp slt i64 %s.next, %last
+  br i1 %more, label %item, label %done
+stop:
+  %must.start = icmp slt i64 %code, 0
+  br i1 %must.start, label %start, label %failed
+start:
+  %s.neg = xor i64 %s, -1
+  ret i64 %s.neg
+failed:
+  %s.high = shl i64 %after, 32
+  %result = or i64 %s.high, %code
+  ret i64 %result
 done:
   ret i64 0
 }
+
+; A step has a handful of arguments: vector code for them would only cost.
+!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.vectorize.enable", i1 false}
 
 ; For ctypes: the caller deals with the GIL and with a negative result (start the pool, go on).
 define i64 @tracejit_launch(ptr %table, i64 %first, i64 %last, ptr %slots) nounwind {
 entry:
   %result = call i64 @run(ptr %table, i64 %first, i64 %last, ptr %slots, ptr null)
   ret i64 %result
-}
-"""
-
-# BLAS may have threads of its own, which would fight with the pool. While any step calls BLAS its
-# threads are set to one; the last to leave restores what it found.
-BLAS_IR = """
-define internal void @blas_lock(ptr %context) nounwind {
-entry:
-  %lock.p = getelementptr i64, ptr %context, i64 7
-  br label %try
-try:
-  PAUSE
-  %was = atomicrmw xchg ptr %lock.p, i64 1 acquire
-  %taken = icmp eq i64 %was, 0
-  br i1 %taken, label %done, label %try
-done:
-  ret void
-}
-
-; if (set) { lock; if (depth++ == 0) { saved = get(); if (saved != 1) set(1); } unlock; }
-define internal void @blas_enter(ptr %context) nounwind {
-entry:
-  %set.p = getelementptr i64, ptr %context, i64 6
-  %set = load ptr, ptr %set.p
-  %none = icmp eq ptr %set, null
-  br i1 %none, label %done, label %locked
-locked:
-  call void @blas_lock(ptr %context)
-  %depth.p = getelementptr i64, ptr %context, i64 8
-  %depth = load i64, ptr %depth.p
-  %depth.next = add i64 %depth, 1
-  store i64 %depth.next, ptr %depth.p
-  %outer = icmp eq i64 %depth, 0
-  br i1 %outer, label %save, label %unlock
-save:
-  %get.p = getelementptr i64, ptr %context, i64 5
-  %get = load ptr, ptr %get.p
-  %saved = call i32 %get()
-  %saved64 = sext i32 %saved to i64
-  %saved.p = getelementptr i64, ptr %context, i64 9
-  store i64 %saved64, ptr %saved.p
-  %already = icmp eq i32 %saved, 1
-  br i1 %already, label %unlock, label %change
-change:
-  call void %set(i32 1)
-  br label %unlock
-unlock:
-  %lock.p = getelementptr i64, ptr %context, i64 7
-  store atomic i64 0, ptr %lock.p release, align 8
-  br label %done
-done:
-  ret void
-}
-
-; if (set) { lock; if (--depth == 0 && saved != 1) set(saved); unlock; }
-define internal void @blas_leave(ptr %context) nounwind {
-entry:
-  %set.p = getelementptr i64, ptr %context, i64 6
-  %set = load ptr, ptr %set.p
-  %none = icmp eq ptr %set, null
-  br i1 %none, label %done, label %locked
-locked:
-  call void @blas_lock(ptr %context)
-  %depth.p = getelementptr i64, ptr %context, i64 8
-  %depth = load i64, ptr %depth.p
-  %depth.next = sub i64 %depth, 1
-  store i64 %depth.next, ptr %depth.p
-  %saved.p = getelementptr i64, ptr %context, i64 9
-  %saved = load i64, ptr %saved.p
-  %outer = icmp eq i64 %depth.next, 0
-  %changed = icmp ne i64 %saved, 1
-  %restores = and i1 %outer, %changed
-  br i1 %restores, label %restore, label %unlock
-restore:
-  %saved32 = trunc i64 %saved to i32
-  call void %set(i32 %saved32)
-  br label %unlock
-unlock:
-  %lock.p = getelementptr i64, ptr %context, i64 7
-  store atomic i64 0, ptr %lock.p release, align 8
-  br label %done
-done:
-  ret void
 }
 """
