@@ -22,8 +22,7 @@ from . import scalar
 from .kernel import Function, Number, Pointer, Text
 from .nest import Access, Layout, Nest, build_nest, index_source
 
-#: Columns per tile of a column reduction, elements per block of a full reduction.
-TILE = 256
+#: Elements per block of a full reduction.
 BLOCK = 8192
 
 

@@ -9,7 +9,8 @@ from ..ir.graph import Value
 from ..passes.groups import Group
 from ..sizes import largest
 from .cpu import Scope, Writer, describe_domain
-from .cpu_reduce import write_blocks, write_columns
+from .cpu_columns import write_columns
+from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
 from .kernel import Function, KernelCode
 from .nest import Layout
@@ -51,7 +52,7 @@ def write_kernel(
     elif group.ends_in_final:
         functions = write_blocks(writer)
     elif group.is_column:
-        functions = (write_columns(writer),)
+        functions = write_columns(writer)
     else:
         functions = (write_rows(writer),)
     return KernelCode(name, functions, group, writer.outputs)

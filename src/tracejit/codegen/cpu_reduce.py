@@ -1,6 +1,6 @@
-"""Printing column reductions (innermost axis kept) and full reductions by blocks.
+"""Printing full reductions by blocks.
 
-Full reductions leave one partial result per block of fixed size, combined in order by a second function, so the result
+They leave one partial result per block of fixed size, combined in order by a second function, so the result
 does not depend on the number of threads.
 """
 
@@ -11,106 +11,12 @@ from collections.abc import Sequence
 from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import FINAL, FULL, ROW
+from ..passes.groups import FINAL, FULL
 from ..sizes import largest
 from . import scalar
-from .cpu import BLOCK, TILE, Scope, Writer, describe, describe_domain
+from .cpu import BLOCK, Scope, Writer, describe, describe_domain
 from .cpu_rows import finished, row_body, update
 from .kernel import Function, Scratch
-
-# --- columns ---------------------------------------------------------------------------------------------------------
-
-
-def write_columns(writer: Writer) -> Function:
-    """Tiles of the innermost (kept) axis with one accumulator per column."""
-    nest, group = writer.nest, writer.group
-    inner = len(nest.axes) - 1
-    outer = nest.kept[:-1]
-    columns = nest.axes[inner].extent
-    tiles = -(-columns // TILE)
-    width = writer.extent(inner)
-    writer.text.add(1, "for tile in range(lo, hi):")
-    if outer:
-        count = writer.number("tiles", tiles)
-        writer.text.add(2, f"start = (tile % {count}) * {TILE}")
-        writer.text.add(2, f"row = tile // {count}")
-        writer.decompose(outer, "row", 2)
-    else:
-        writer.text.add(2, f"start = tile * {TILE}")
-    writer.text.add(2, f"stop = minimum_i64(start + {TILE}, {width})")
-    reductions = [v for v in group.values if isinstance(v.op, Reduction)]
-    loop = f"for i{inner} in range(start, stop):"
-    cells = {v: _column_cell(writer, v, i, inner) for i, v in enumerate(reductions)}
-    writer.text.add(2, loop)
-    for value in reductions:
-        combine = scalar.combine_of(value)
-        writer.text.add(
-            3, f"{cells[value]} = {scalar.store(combine.identity, combine.dtype)}", describe(value)
-        )
-    indent = writer.open_loops(nest.reduced, 2)
-    writer.text.add(indent, loop)
-    writer.variables[inner] = f"i{inner}"
-    _column_points(writer, cells, indent + 1)
-    for axis in nest.reduced:
-        writer.variables.pop(axis)
-    writer.text.add(2, loop)
-    _column_results(writer, cells, 3)
-    grain = largest(
-        1, config.grain_elements // largest(1, TILE * writer.extents_product(nest.reduced))
-    )
-    extent = tiles * writer.extents_product(outer)
-    return writer.finish(
-        extent, grain, writer.name, f"{describe_domain(group)}: reduces outer axes"
-    )
-
-
-def _column_cell(writer: Writer, value: Value, number: int, inner: int) -> str:
-    """The accumulator of the current column: each worker has a tile of its own."""
-    dtype = scalar.combine_of(value).dtype
-    name = writer.text.parameter(
-        f"acc{number}",
-        scalar.storage_type(dtype) + "*",
-        Scratch(f"acc{number}", dtype, TILE, per_worker=True),
-    )
-    return f"{name}[worker * {TILE} + i{inner} - start]"
-
-
-def _column_points(writer: Writer, cells: dict[Value, str], indent: int) -> None:
-    """The element work of one row of a tile."""
-    scope: Scope = {}
-    group = writer.group
-    for value in group.values:
-        if group.level[value] == FULL and value in writer.nest.writes:
-            writer.write(value, writer.value(value, [scope], indent), indent)
-    for value, cell in cells.items():
-        text = writer.value(value.value_operands[0], [scope], indent)
-        combine = scalar.combine_of(value)
-        element = scalar.convert(text, value.value_operands[0].type.dtype, combine.dtype)
-        name = f"acc{writer.counter}_now"
-        writer.counter += 1
-        writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
-        update = combine.update.format(acc=name, x=element).replace(
-            f"{name} += ", f"{name} = {name} + "
-        )
-        writer.text.add(indent, update)
-        writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
-
-
-def _column_results(writer: Writer, cells: dict[Value, str], indent: int) -> None:
-    """What follows from the finished columns."""
-    scope: Scope = {}
-    group = writer.group
-    for value, cell in cells.items():
-        combine = scalar.combine_of(value)
-        name = writer.fresh()
-        writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
-        scope[value] = finished(writer, value, name, indent)
-    for value in group.values:
-        if group.level[value] == ROW and value in writer.nest.writes:
-            writer.write(value, writer.value(value, [scope], indent), indent)
-
-
-# --- full reductions -------------------------------------------------------------------------------------------------
 
 
 def write_blocks(writer: Writer) -> tuple[Function, Function]:

@@ -1,0 +1,173 @@
+"""Printing column reductions: the innermost axis is kept, axes outside of it are reduced.
+
+Rows are cut into blocks, each of which leaves a partial result per column; a second function adds the blocks up in
+order and does what follows from the result. So threads share the rows of a tall matrix, memory is read along its rows,
+and the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from .. import config
+from ..ir.graph import Value
+from ..ops.table import Reduction
+from ..passes.groups import FULL, ROW
+from ..sizes import largest, smallest
+from . import scalar
+from .cpu import Scope, Writer, describe, describe_domain
+from .cpu_rows import finished
+from .kernel import Function, Scratch
+
+#: Columns per tile: partial results of a tile stay in the first-level cache.
+TILE = 1024
+#: Elements per block of rows: enough to be worth a hand-over, few enough to share evenly.
+BLOCK_ELEMENTS = 1 << 16
+
+
+class Columns:
+    """The extents of a column reduction, and where its partial results are kept."""
+
+    def __init__(self, writer: Writer) -> None:
+        nest = writer.nest
+        self.writer = writer
+        self.inner = len(nest.axes) - 1
+        self.outer = nest.kept[:-1]
+        self.columns = nest.axes[self.inner].extent
+        self.tiles = -(-self.columns // TILE)
+        self.rows = nest.axes[nest.reduced[0]].extent
+        around = writer.extents_product(nest.reduced[1:])
+        work = largest(1, around * smallest(self.columns, TILE))
+        self.block_rows = largest(1, BLOCK_ELEMENTS // work)
+        self.blocks = largest(1, -(-self.rows // self.block_rows))
+        self.outer_count = writer.extents_product(self.outer)
+        self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
+
+    @property
+    def grain(self) -> int:
+        """A block is worth a thread when it has enough elements."""
+        around = self.writer.extents_product(self.writer.nest.reduced[1:])
+        work = smallest(self.rows, self.block_rows) * around * smallest(self.columns, TILE)
+        found: int = largest(1, config.grain_elements // largest(1, work))
+        return found
+
+    def cells(self, index: str) -> dict[Value, str]:
+        """The partial result of each reduction at ``index``."""
+        writer = self.writer
+        count = self.outer_count * self.blocks * self.columns
+        found = {}
+        for number, value in enumerate(self.reductions):
+            dtype = scalar.combine_of(value).dtype
+            key = f"partial{number}"
+            scratch = Scratch(key, dtype, largest(count, 1), per_worker=False)
+            name = writer.text.parameter(key, scalar.storage_type(dtype) + "*", scratch)
+            found[value] = f"{name}[{index}]"
+        return found
+
+    def open_tile(self, rest: str, indent: int) -> None:
+        """From the running number: the tile of columns, and the number of what is left."""
+        text, writer = self.writer.text, self.writer
+        tiles = writer.number("tiles", self.tiles)
+        text.add(indent, f"start = (task % {tiles}) * {TILE}")
+        text.add(indent, f"stop = minimum_i64(start + {TILE}, {writer.extent(self.inner)})")
+        text.add(indent, f"{rest} = task // {tiles}")
+
+
+def write_columns(writer: Writer) -> tuple[Function, Function]:
+    """Partial results per block of rows, then their sum and what follows."""
+    columns = Columns(writer)
+    return _write_partials(writer, columns), _write_sums(writer, columns)
+
+
+def _write_partials(writer: Writer, columns: Columns) -> Function:
+    text, nest, inner = writer.text, writer.nest, columns.inner
+    first_axis = nest.reduced[0]
+    text.add(1, "for task in range(lo, hi):")
+    columns.open_tile("part", 2)
+    blocks = writer.number("blocks", columns.blocks)
+    size = writer.number("block_rows", columns.block_rows)
+    text.add(2, f"first = (part % {blocks}) * {size}")
+    text.add(2, f"last = minimum_i64(first + {size}, {writer.extent(first_axis)})")
+    if columns.outer:
+        text.add(2, f"row = part // {blocks}")
+        writer.decompose(columns.outer, "row", 2)
+    text.add(2, f"base = part * {writer.extent(inner)}")
+    loop = f"for i{inner} in range(start, stop):"
+    cells = columns.cells(f"base + i{inner}")
+    text.add(2, loop)
+    for value, cell in cells.items():
+        combine = scalar.combine_of(value)
+        identity = scalar.store(combine.identity, combine.dtype)
+        text.add(3, f"{cell} = {identity}", describe(value))
+    text.add(2, f"for i{first_axis} in range(first, last):")
+    writer.variables[first_axis] = f"i{first_axis}"
+    indent = writer.open_loops(nest.reduced[1:], 3)
+    text.add(indent, loop)
+    writer.variables[inner] = f"i{inner}"
+    _points(writer, cells, indent + 1)
+    extent = columns.outer_count * columns.blocks * columns.tiles
+    doc = f"{describe_domain(writer.group)}: reduces outer axes by blocks"
+    return writer.finish(extent, columns.grain, writer.name, doc)
+
+
+def _points(writer: Writer, cells: dict[Value, str], indent: int) -> None:
+    """The element work of one row of a tile."""
+    scope: Scope = {}
+    group = writer.group
+    for value in group.values:
+        if group.level[value] == FULL and value in writer.nest.writes:
+            writer.write(value, writer.value(value, [scope], indent), indent)
+    for value, cell in cells.items():
+        text = writer.value(value.value_operands[0], [scope], indent)
+        combine = scalar.combine_of(value)
+        element = scalar.convert(text, value.value_operands[0].type.dtype, combine.dtype)
+        _accumulate(writer, cell, combine, combine.update, element, indent)
+
+
+def _accumulate(
+    writer: Writer, cell: str, combine: scalar.Combine, update: str, element: str, indent: int
+) -> None:
+    """Fold an element into a cell of memory."""
+    name = f"acc{writer.counter}_now"
+    writer.counter += 1
+    writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
+    step = update.format(acc=name, x=element).replace(f"{name} += ", f"{name} = {name} + ")
+    writer.text.add(indent, step)
+    writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
+
+
+def _write_sums(writer: Writer, columns: Columns) -> Function:
+    """Add later blocks to the first, then the results of the columns."""
+    text, inner = writer.text, columns.inner
+    text.add(1, "for task in range(lo, hi):")
+    columns.open_tile("row", 2)
+    writer.decompose(columns.outer, "row", 2)
+    blocks, width = writer.number("blocks", columns.blocks), writer.extent(inner)
+    text.add(2, f"base = row * {blocks} * {width}")
+    loop = f"for i{inner} in range(start, stop):"
+    cells = columns.cells(f"base + i{inner}")
+    text.add(2, f"for block in range(1, {blocks}):")
+    text.add(3, f"later = base + block * {width}")
+    text.add(3, loop)
+    for value, other in columns.cells(f"later + i{inner}").items():
+        combine = scalar.combine_of(value)
+        part = scalar.load(other, combine.dtype)
+        _accumulate(writer, cells[value], combine, combine.merge, part, 4)
+    text.add(2, loop)
+    writer.variables[inner] = f"i{inner}"
+    _results(writer, cells, 3)
+    extent = columns.tiles * columns.outer_count
+    grain = largest(1, config.grain_elements // largest(1, columns.blocks * TILE))
+    return writer.finish(extent, grain, f"{writer.name}_combine", "adds the blocks up")
+
+
+def _results(writer: Writer, cells: dict[Value, str], indent: int) -> None:
+    """What follows from the finished columns."""
+    scope: Scope = {}
+    group = writer.group
+    for value, cell in cells.items():
+        combine = scalar.combine_of(value)
+        name = writer.fresh()
+        writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
+        scope[value] = finished(writer, value, name, indent)
+    for value in group.values:
+        if group.level[value] == ROW and value in writer.nest.writes:
+            writer.write(value, writer.value(value, [scope], indent), indent)
