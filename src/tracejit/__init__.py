@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, nn, optim
+from . import autograd, func, nn, optim
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from .autograd import (
@@ -37,6 +37,7 @@ from .dtypes import (
     uint8,
 )
 from .dtypes import bool_ as bool
+from .func import grad, value_and_grad
 from .interop import from_dlpack, from_numpy
 from .jit import CompiledFunction, compile
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
@@ -97,9 +98,11 @@ __all__ = [
     "float64",
     "from_dlpack",
     "from_numpy",
+    "func",
     "get_default_dtype",
     "get_printoptions",
     "get_rng_state",
+    "grad",
     "half",
     "inf",
     "inference_mode",
@@ -130,5 +133,6 @@ __all__ = [
     "short",
     "tensor",
     "uint8",
+    "value_and_grad",
     *sorted(_PUBLISHED),
 ]

@@ -57,7 +57,7 @@ class AutogradMethods(TensorCore):
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
             )
         if MODES.recorder is not None and requires_grad != self._requires_grad:
-            MODES.recorder.unsupported("requires_grad_() inside a compiled function")
+            MODES.recorder.leaf_made(self)
         self._requires_grad = bool(requires_grad)
         return this  # type: ignore[no-any-return]
 
@@ -68,7 +68,7 @@ class AutogradMethods(TensorCore):
         Assigning checks shape and dtype: ``RuntimeError`` when they differ.
         """
         if MODES.recorder is not None:
-            MODES.recorder.unsupported("reading .grad inside a compiled function")
+            MODES.recorder.gradient_read(self)
         if self._grad is None and self._grad_fn is not None and not self._retains_grad:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
@@ -103,12 +103,12 @@ class AutogradMethods(TensorCore):
                     "are the same size"
                 )
         if MODES.recorder is not None:
-            MODES.recorder.unsupported("assigning .grad inside a compiled function")
+            MODES.recorder.gradient_set(self)
         self._grad = value
 
     @grad.deleter
     def grad(self) -> None:
-        self._grad = None
+        self.grad = None
 
     def backward(
         self,

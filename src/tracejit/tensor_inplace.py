@@ -148,6 +148,8 @@ class InplaceMethods(TensorCore):
                     None,
                 )
                 copy._version = Version()
+                if MODES.recorder is not None:
+                    MODES.recorder.copied(tensor, copy)
                 edge = None if entry.is_output else tensor._edge()
                 if edge is not None:
                     copy._continue_from(edge)

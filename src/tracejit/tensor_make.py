@@ -110,7 +110,7 @@ def _may_require_grad(result: Tensor) -> bool:
     if not result.dtype.is_floating_point:
         raise AutogradError("Only Tensors of floating point dtype can require gradients")
     if MODES.recorder is not None:
-        MODES.recorder.unsupported("a new leaf that requires grad inside a compiled function")
+        MODES.recorder.leaf_made(result)
     return True
 
 

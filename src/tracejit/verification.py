@@ -37,7 +37,7 @@ class _State:
     def restore(self) -> None:
         """Values, version counters and generators as they were."""
         for tensor, value, version in zip(self.tensors, self.values, self.versions, strict=True):
-            if tensor._version.value != version:
+            if tensor._version.value != version or tensor.array.flags.writeable:
                 np.copyto(tensor.array, value)
                 tensor._version.value = version
         for generator, draws in zip(self.generators, self.draws, strict=True):
@@ -51,7 +51,12 @@ def replay_beside_eager(
     from .random import default_generator
 
     sources = entry.signature.sources
-    outside = [*tensors, *(s.tensor for s in sources if s.tensor is not None)]
+    captured = [s.tensor for s in sources if s.kind == "captured"]
+    outside = [*tensors, *(t for t in captured if t is not None)]
+    effects = [r.effects for r in (leaf.recording for leaf in entry.root.leaves()) if r.effects]
+    slots = _Gradients(sources, effects, tensors)
+    outside += [g for g in slots.before if g is not None]
+    restores = [call.saved() for found in effects for call in found.calls]
     generators = list({id(g): g for g in _generators(sources, default_generator)}.values())
     before = _State(outside, generators)
     result = entry.replay(tensors)
@@ -59,7 +64,10 @@ def replay_beside_eager(
     ours, theirs = list[Any](), list[Any]()
     structure = flatten(result, ours)
     compiled = [t.array.copy() for t in ours]
+    gradients = slots.taken_back()
     before.restore()
+    for restore in restores:
+        restore()
     expected = function.function(*args, **kwargs)
     name = function.name
     if flatten(expected, theirs) != structure:
@@ -70,8 +78,43 @@ def replay_beside_eager(
         _compare(f"{name}: a tensor changed in place", tensor.dtype.short, value, tensor.array)
     if [g.get_state().tolist() for g in generators] != [d.tolist() for d in after.draws]:
         raise VerificationError(f"{name}: compiled and eager runs drew different counts of numbers")
+    for value, owner in zip(gradients, slots.owners, strict=True):
+        _compare_slot(name, value, owner)
     _compare_gradients(name, ours, theirs, after.tensors)
     return result
+
+
+class _Gradients:
+    """What is in the ``.grad`` of every tensor whose gradient a recording reads or replaces."""
+
+    def __init__(
+        self, sources: Sequence[Any], effects: Sequence[Any], tensors: list[Tensor]
+    ) -> None:
+        owners = [s.owner for s in sources if s.kind == "gradient"]
+        for found in effects:
+            owners += [s.tensor if s.position < 0 else s.position for s in found.slots]
+        known = [tensors[owner] if isinstance(owner, int) else owner for owner in owners]
+        self.owners: list[Tensor] = list({id(t): t for t in known}.values())
+        self.before = [t._grad for t in self.owners]
+
+    def taken_back(self) -> list[Any]:
+        """The values now; then everything is as it was."""
+        values = [None if t._grad is None else t._grad.array.copy() for t in self.owners]
+        for owner, gradient in zip(self.owners, self.before, strict=True):
+            owner._grad = gradient
+        return values
+
+
+def _compare_slot(name: str, value: Any, owner: Tensor) -> None:
+    """The gradient that the compiled call left, and the one that eager execution left."""
+    what = f"{name}: the .grad of a tensor of type {owner.type}"
+    if (value is None) != (owner._grad is None):
+        there = "there" if value is not None else "missing"
+        raise VerificationError(
+            f"{what} is {there} after the compiled call, but not after an eager one"
+        )
+    if owner._grad is not None:
+        _compare(what, owner.dtype.short, value, owner._grad.array)
 
 
 def _generators(sources: Sequence[Any], default: Any) -> Iterator[Any]:
@@ -88,7 +131,7 @@ def _compare_gradients(
     from .autograd import grad
 
     wrt = [t for t in tensors if t.requires_grad]
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.grad_fn is not None]
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if _has_history(a)]
     if not pairs or not wrt or not MODES.grad or any(t._hooks for t in wrt):
         return
     weights = [_weights(a) for a, _ in pairs]
@@ -100,6 +143,11 @@ def _compare_gradients(
             raise VerificationError(f"{what} is {a} compiled and {b} eager")
         if a is not None and b is not None:
             _compare(what, a.dtype.short, a.array, b.array)
+
+
+def _has_history(tensor: Tensor) -> bool:
+    """Was it computed from something, and can a backward pass still go there?"""
+    return tensor.grad_fn is not None and not tensor.grad_fn.freed
 
 
 def _weights(output: Tensor) -> Tensor:

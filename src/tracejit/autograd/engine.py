@@ -18,6 +18,7 @@ from ..errors import AutogradError
 from ..modes import MODES
 from ..ops.elementwise import add, clone
 from .node import AccumulateGrad, Edge, Node
+from .slots import gradient_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -37,9 +38,6 @@ def run(
 
     ``accumulate`` with ``capture``: leaves among the captured edges also accumulate, as ``backward(inputs=)`` asks.
     """
-    recorder = MODES.recorder
-    if recorder is not None:
-        recorder.backward_inside()
     walk = _Walk(capture, retain_graph, create_graph, accumulate)
     grad_mode, MODES.grad = MODES.grad, create_graph
     try:
@@ -68,6 +66,7 @@ class _Walk:
         self.buffers: dict[Node, Gradients] = {}
         self.ready: list[tuple[int, Node]] = []
         self.useful: set[Node] | None = None
+        self.recorder = MODES.recorder
 
     def start(self, roots: Sequence[tuple[Edge, Tensor]]) -> None:
         """Queue the roots; with ``capture``, find out which nodes lead to a captured one."""
@@ -117,6 +116,8 @@ class _Walk:
 
     def visit(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
         """Run one node; the gradients of its inputs."""
+        if self.recorder is not None:
+            self.recorder.backward_node(node)
         if node.hooked:
             grads = self.run_prehooks(node, grads)
         if type(node) is AccumulateGrad:
@@ -184,7 +185,7 @@ class _Walk:
 
     def accumulate(self, leaf: Tensor, gradient: Tensor) -> None:
         """Add to ``leaf.grad``: in place, so that whoever holds it sees it, unless the sum is to have a history."""
-        present = leaf._grad
+        present = gradient_of(leaf)
         if gradient._type is not leaf._type and gradient.type.shape != leaf.type.shape:
             raise AutogradError(
                 f"the gradient of a leaf of type {leaf.type} has type {gradient.type}: "

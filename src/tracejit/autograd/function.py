@@ -12,7 +12,7 @@ from ..ops.elementwise import cast
 from ..ops.movement import sum_to
 from ..ops.source import full
 from .node import FREED, Edge, Node, SavedTensor
-from .saved import INFERENCE
+from .saved import INFERENCE, alias_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -71,6 +71,11 @@ class FunctionNode(Node):
         """Drop the saved tensors."""
         if self._saved:
             self._saved = None
+
+    @property
+    def freed(self) -> bool:
+        """Were the saved tensors dropped?"""
+        return self._saved is None
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the user's ``backward`` and check what it returns."""
@@ -171,9 +176,7 @@ class Function:
         tracked = MODES.grad and any(e is not None for e in edges)
         node.needs_input_grad = tuple(e is not None for e in edges)
         if tracked and MODES.recorder is not None:
-            MODES.recorder.unsupported(
-                f"autograd.Function {cls.__name__}: its backward is Python code"
-            )
+            MODES.recorder.opaque(f"autograd.Function {cls.__name__}: its backward is Python code")
         grad, MODES.grad = MODES.grad, False
         try:
             output = cls._run(node, args, kwargs)
@@ -220,11 +223,11 @@ def _output(node: FunctionNode, number: int, x: Any, is_input: bool, is_dirty: b
     """One output with its place in the graph; an input returned unchanged becomes a tensor of its own."""
     if is_dirty:
         x._check_inplace()
-        alias = x._alias()
+        alias = alias_of(x)
         alias._continue_from((node, number))
         x._rebase(alias)
         return x
-    result = x._alias() if is_input or x._base is not None else x
+    result = alias_of(x) if is_input or x._base is not None else x
     result._continue_from((node, number))
     return result
 
@@ -300,6 +303,6 @@ class _NotTwice(Node):
 def _marked(node: Node, result: Any) -> Any:
     if result is None or not hasattr(result, "_edge"):
         return result
-    alias = result._alias()
+    alias = alias_of(result)
     alias._continue_from((node, 0))
     return alias

@@ -10,6 +10,9 @@ from typing import Any
 
 _numbers = itertools.count()
 
+#: How many hooks of any kind were ever registered, in a list so that a guard can hold the cell itself.
+REGISTERED: list[int] = [0]
+
 
 class _Registry(dict[int, Any]):
     """A dict that can be weakly referenced."""
@@ -24,6 +27,7 @@ class RemovableHandle:
         self.id = next(_numbers)
         self._registry: Any = weakref.ref(registry) if isinstance(registry, _Registry) else registry
         registry[self.id] = hook
+        REGISTERED[0] += 1
 
     def remove(self) -> None:
         """Unregister the hook; harmless when it is gone already."""

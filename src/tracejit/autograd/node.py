@@ -40,6 +40,12 @@ Hook = Callable[..., Any]
 _NUMBERS = (bool, int, float)
 _next_number = itertools.count().__next__
 
+
+def next_number() -> int:
+    """The number the next node would get; all nodes made before have lower ones."""
+    return _next_number()
+
+
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they "
     "have already been freed). Saved intermediate values of the graph are freed when you call "
@@ -98,6 +104,11 @@ class Node:
 
     def release(self) -> None:
         """Drop what was saved for backward."""
+
+    @property
+    def freed(self) -> bool:
+        """Was something dropped that another pass would need?"""
+        return False
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node ran; it may return other ``grad_inputs``."""
@@ -237,6 +248,11 @@ class OpNode(Node):
         """Drop the saved tensors. A node that saved none can run again, as in PyTorch."""
         if self.saved:
             self.saved = None
+
+    @property
+    def freed(self) -> bool:
+        """Were the saved tensors dropped?"""
+        return self.saved is None
 
 
 class Overwritten(Node):

@@ -32,7 +32,7 @@ class SavedTensor:
         self.version = tensor._version.value
         self.is_output = is_output
         self.number = number
-        self.tensor: Any = tensor._alias() if is_output else tensor
+        self.tensor: Any = alias_of(tensor) if is_output else tensor
         self.unpack_hook: Any = None
         hooks = MODES.saved_hooks
         if hooks:
@@ -55,9 +55,11 @@ class SavedTensor:
         tensor: Tensor = self.tensor
         if tensor._version.value != self.version:
             self._refuse(tensor, node)
+        if MODES.recorder is not None:
+            MODES.recorder.unpacked(tensor)
         if not self.is_output:
             return tensor
-        result = tensor._alias()
+        result = alias_of(tensor)
         result._requires_grad = True
         result._grad_fn = node
         if self.number:
@@ -88,6 +90,14 @@ class SavedTensor:
             f"{tensor._version.value}; expected version {self.version} instead (saved by {node.name()}).",
             "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
         )
+
+
+def alias_of(tensor: Tensor) -> Tensor:
+    """The same storage without history; a recorder is told that it is the same."""
+    other = tensor._alias()
+    if MODES.recorder is not None:
+        MODES.recorder.alias(tensor, other)
+    return other
 
 
 class ArgumentTypeError(AutogradError, TypeError):

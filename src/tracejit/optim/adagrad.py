@@ -47,6 +47,8 @@ class Adagrad(Optimizer):
     tensor([0.9000])
     """
 
+    _counts = True
+
     def __init__(
         self,
         params: Any,
@@ -87,13 +89,13 @@ class Adagrad(Optimizer):
         )
 
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
-        hyper = [self._scalars(group, self._next_step(p)) for p in params]
+        hyper = self._rows(group, params)
         start = group.number("initial_accumulator_value")
         states = [(self._slot(p, "sum", start),) for p in params]
         grads: list[Any] = [p._grad for p in params]
         flags = {"decay": group["weight_decay"] != 0, "maximize": bool(group["maximize"])}
         update(adagrad, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
 
-    def _scalars(self, group: ParamGroup, step: Any) -> tuple[Any, ...]:
-        lr = self._hyper(group, "lr") / (1.0 + (step - 1.0) * self._hyper(group, "lr_decay"))
-        return lr, self._hyper(group, "eps"), self._hyper(group, "weight_decay")
+    def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
+        lr = group.number("lr") / (1.0 + (step - 1.0) * group.number("lr_decay"))
+        return lr, group.number("eps"), group.number("weight_decay")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .group import ParamGroup
-from .maths import lerp, maximum, sqrt
+from .maths import Mix, lerp, maximum, sqrt
 from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
 from .update import update
 
@@ -21,21 +21,22 @@ def adam(
     h: tuple[Any, ...],
     *,
     decay: str,
+    early: bool,
     maximize: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
     """One step on moments ``state`` = (m, v) or, with AMSGrad, (m, v, largest v).
 
-    ``decay`` is "none", "coupled" (through the gradient) or "decoupled".
+    ``decay`` is "none", "coupled" (through the gradient) or "decoupled"; ``early`` belongs to the mix of m.
     """
-    step_size, root_correction, beta1, beta2, eps, weight_decay, shrink = h
+    step_size, root_correction, weight, rest, beta2, part2, eps, weight_decay, shrink = h
     if maximize:
         g = -g
     if decay == "decoupled":
         p = p * shrink
     elif decay == "coupled":
         g = g + p * weight_decay
-    m = lerp(state[0], g, 1.0 - beta1)
-    v = state[1] * beta2 + (g * (1.0 - beta2)) * g
+    m = lerp(state[0], g, Mix(weight, rest, early))
+    v = state[1] * beta2 + (g * part2) * g
     new: tuple[Any, ...] = (m, v)
     if len(state) == 3:
         v = maximum(state[2], v)
@@ -61,6 +62,7 @@ class Adam(Optimizer):
     tensor([0.9000])
     """
 
+    _counts = True
     _decoupled = False
 
     def __init__(
@@ -99,27 +101,29 @@ class Adam(Optimizer):
 
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
         names = ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ())
-        scalars: dict[Any, tuple[Any, ...]] = {}
-        hyper = []
-        for parameter in params:
-            step = self._next_step(parameter)
-            if step not in scalars:
-                scalars[step] = self._scalars(group, step)
-            hyper.append(scalars[step])
+        hyper = self._rows(group, params)
         states = [tuple(self._slot(p, name) for name in names) for p in params]
         grads: list[Any] = [p._grad for p in params]
         decay = ("decoupled" if self._decoupled else "coupled") if group["weight_decay"] else "none"
-        flags = {"decay": decay, "maximize": bool(group["maximize"])}
+        early = Mix.of(group["betas"][0]).early
+        flags = {"decay": decay, "early": early, "maximize": bool(group["maximize"])}
         update(adam, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
 
-    def _scalars(self, group: ParamGroup, step: Any) -> tuple[Any, ...]:
-        """What the rule needs besides tensors, in double precision."""
+    def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
-        lr, decay = self._hyper(group, "lr"), self._hyper(group, "weight_decay")
-        step_size = lr / (1.0 - beta1**step)
-        root_correction = sqrt(1.0 - beta2**step)
-        eps = self._hyper(group, "eps")
-        return step_size, root_correction, beta1, beta2, eps, decay, 1.0 - lr * decay
+        lr, decay = group.number("lr"), group.number("weight_decay")
+        mix = Mix.of(beta1)
+        return (
+            lr / (1.0 - beta1**step),
+            sqrt(1.0 - beta2**step),
+            mix.weight,
+            mix.rest,
+            beta2,
+            1.0 - beta2,
+            group.number("eps"),
+            decay,
+            1.0 - lr * decay,
+        )
 
 
 class AdamW(Adam):

@@ -1,8 +1,8 @@
-"""A parameter group: parameters with their hyperparameters, which compiled code reads as tensors.
+"""A parameter group: parameters with their hyperparameters, which compiled code reads at every step.
 
-A learning-rate schedule must not make a compiled step stale, nor cost a new recording. So every number of a group has,
-once asked for, a 0-d float64 tensor that follows it: compiled code captures the tensor, and ``group["lr"] = 0.1``
-writes into it. Changes that alter the *formula* (a flag, a number becoming zero, other parameters) count as structure.
+A learning-rate schedule must not make a compiled step stale, nor cost a new recording. So numbers are read anew by
+every step, compiled or not, and only changes that alter the *formula* (a flag, a number becoming zero, other
+parameters) count as structure.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ..nn.structure import STRUCTURE_VERSION
-from ..tensor import Tensor
+from .maths import Mix
+from .recorded import refuse_inside
 
 _MISSING = object()
 #: Numbers whose being zero or not decides what an update computes.
@@ -21,13 +20,12 @@ _SWITCHES = frozenset({"momentum", "weight_decay"})
 
 
 class ParamGroup(dict[str, Any]):
-    """A dict of hyperparameters and ``params`` that keeps its numbers readable as tensors."""
+    """A dict of hyperparameters and ``params`` that counts changes of what an update computes."""
 
-    __slots__ = ("_tensors", "_version")
+    __slots__ = ("_version",)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values)
-        self._tensors: dict[str, Tensor] = {}
         self._version = 0
 
     def number(self, name: str) -> float:
@@ -35,37 +33,21 @@ class ParamGroup(dict[str, Any]):
         value = self[name]
         return value if type(value) is float else float(value)
 
-    def tensor(self, name: str) -> Tensor:
-        """A hyperparameter as a 0-d tensor that follows the group's value."""
-        value = self[name]
-        if isinstance(value, Tensor):
-            return value
-        found = self._tensors.get(name)
-        if found is None:
-            found = self._tensors[name] = Tensor._wrap(np.array(float(value)))
-        return found
-
     def __setitem__(self, name: str, value: Any) -> None:
+        refuse_inside("setting a hyperparameter")
         before = self.get(name, _MISSING)
         super().__setitem__(name, value)
         self._follow(name, before, value)
 
     def _follow(self, name: str, before: Any, value: Any) -> None:
-        """Write a new number into its tensor, or count a change of the formula."""
-        if value is before:
+        """Count a change of the formula."""
+        if value is before or _formula(name, before) == _formula(name, value):
             return
-        numbers = _is_number(before) and _is_number(value)
-        if numbers and (name not in _SWITCHES or (before == 0) == (value == 0)):
-            tensor = self._tensors.get(name)
-            if tensor is not None and float(tensor.array) != float(value):
-                tensor.array[...] = value
-                tensor._version.value += 1
-            return
-        self._tensors.pop(name, None)
         self._version += 1
         STRUCTURE_VERSION[0] += 1
 
     def __delitem__(self, name: str) -> None:
+        refuse_inside("deleting a hyperparameter")
         super().__delitem__(name)
         self._follow(name, _MISSING, None)
 
@@ -93,6 +75,17 @@ class ParamGroup(dict[str, Any]):
 
     def __copy__(self) -> ParamGroup:
         return ParamGroup(dict(self))
+
+
+def _formula(name: str, value: Any) -> Any:
+    """What a hyperparameter decides about the formula of an update: for plain numbers mostly nothing."""
+    if name in _SWITCHES and _is_number(value):
+        return value == 0
+    if name == "alpha" and _is_number(value):
+        return Mix.of(value).early
+    if name == "betas" and isinstance(value, tuple) and all(map(_is_number, value)):
+        return len(value), Mix.of(value[0]).early
+    return None if _is_number(value) else (type(value), id(value))
 
 
 def _is_number(value: Any) -> bool:

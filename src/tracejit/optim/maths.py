@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,22 @@ def maximum(x: Any, y: Any) -> Any:
     return np.maximum(x, y) if isinstance(x, np.ndarray) else x.maximum(y)
 
 
-def lerp(start: Any, end: Any, weight: float) -> Any:
+class Mix(NamedTuple):
+    """The weight of a running mean as the three numbers that mixing needs, each rounded once in double precision."""
+
+    weight: Any
+    rest: Any
+    early: bool  # below one half
+
+    @classmethod
+    def of(cls, decay: float) -> Mix:
+        """The weight of a new value in a mean that decays by ``decay``."""
+        weight = 1.0 - decay
+        return cls(weight, 1.0 - weight, weight < 0.5)
+
+
+def lerp(start: Any, end: Any, mix: Mix) -> Any:
     """``start + weight * (end - start)``, written so that it ends exactly at ``end``."""
-    if weight < 0.5:
-        return start + (end - start) * weight
-    return end - (end - start) * (1.0 - weight)
+    if mix.early:
+        return start + (end - start) * mix.weight
+    return end - (end - start) * mix.rest

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.handle import RemovableHandle
+from ..autograd.slots import gradient_of
 from ..modes import MODES
-from ..nn.structure import STRUCTURE_VERSION
 from ..nn.tree import clear_grad
 from ..ops.elementwise import cast
 from ..tensor import Tensor
 from .group import ParamGroup
+from .recorded import OptimizerState, recorded_rows, refuse_inside
+from .state import Changes, StateTable
 
 __all__ = ["Optimizer"]
 
@@ -29,18 +30,22 @@ class Optimizer:
     ``ValueError`` for no parameters, non-leaves, or a parameter in two groups.
     """
 
+    #: Does the rule need to know how many steps a parameter has made?
+    _counts = False
+
     def __init__(self, params: Any, defaults: Mapping[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
             )
         self.defaults = dict(defaults)
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self._own_changes = Changes()
+        self.state: Any = StateTable(self._own_changes)
         self.param_groups: list[ParamGroup] = []
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
         self._stepped = False
-        self._changes = 0
+        refuse_inside("an optimizer made")  # a replay would go on with the one made while recording
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -50,16 +55,16 @@ class Optimizer:
     @property
     def _version(self) -> int:
         """How often the formula of a step changed: groups, flags, state tensors that appeared or were replaced."""
-        return self._changes + sum(group._version for group in self.param_groups)
+        return self._own_changes.count + sum(group._version for group in self.param_groups)
 
     def _changed(self) -> None:
-        self._changes += 1
-        STRUCTURE_VERSION[0] += 1
+        self._own_changes.note()
 
     # --- groups ---------------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with hyperparameters of their own; missing ones are the defaults."""
+        refuse_inside("add_param_group()")
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params, names = _named(param_group["params"])
@@ -89,14 +94,17 @@ class Optimizer:
         for hook in tuple(self._pre_hooks.values()):
             hook(self, (closure,), {})
         loss = None
-        if MODES.recorder is not None:  # gradients are new tensors at every step
-            MODES.recorder.unsupported("an optimizer step inside a compiled function")
+        if not isinstance(self.state, StateTable):  # replaced by a plain dict
+            self.state = StateTable(self._own_changes, self.state)
+            self._changed()
+        if MODES.recorder is not None:
+            MODES.recorder.checks.append(OptimizerState.of(self))
         if closure is not None:
             with enable_grad():
                 loss = closure()
         with no_grad():
             for group in self.param_groups:
-                params = [p for p in group["params"] if p._grad is not None]
+                params = [p for p in group["params"] if gradient_of(p) is not None]
                 if params:
                     self._update_group(group, params)
         if not self._stepped:  # a counter would be new state at every step
@@ -109,6 +117,23 @@ class Optimizer:
         """Update parameters that share hyperparameters."""
         raise NotImplementedError(f"{type(self).__name__} does not define an update")
 
+    def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
+        """What the rule of a group needs besides tensors at step ``step``, in double precision."""
+        raise NotImplementedError(f"{type(self).__name__} does not define an update")
+
+    def _rows(self, group: ParamGroup, params: Sequence[Tensor]) -> list[tuple[Any, ...]]:
+        """Count a step of each parameter; its numbers, as tensors while a program is recorded."""
+        if MODES.recorder is not None:
+            return recorded_rows(self, group, params)
+        rows: dict[float, tuple[float, ...]] = {}
+        found = []
+        for parameter in params:
+            step = self._next_step(parameter) if self._counts else 0.0
+            if step not in rows:
+                rows[step] = self._numbers(group, step)
+            found.append(rows[step])
+        return found
+
     def _slot(self, parameter: Tensor, name: str, value: float | Tensor = 0.0) -> Tensor:
         """The state tensor ``name`` of ``parameter``, made in its shape on first use."""
         state = self.state[parameter]
@@ -119,27 +144,23 @@ class Optimizer:
                 array = value.array.copy(order="C")
             else:
                 array = np.full(kind.shape, value, kind.dtype.np)
-            found = state[name] = Tensor._wrap(array)
-            self._changed()
+            found = state.begin(name, Tensor._wrap(array))
         return found
 
-    def _next_step(self, parameter: Tensor) -> Any:
-        """Count one step of ``parameter``: the number, as a tensor while a program is recorded."""
+    def _counter(self, parameter: Tensor) -> Tensor:
+        """How many steps ``parameter`` has made, as it is kept in its state."""
         state = self.state[parameter]
         step: Tensor | None = state.get("step")
         if step is None:
-            step = state["step"] = Tensor._wrap(np.zeros((), np.float32))
-            self._changed()
-        if MODES.recorder is None:
-            step.array[...] += 1
-            step._version.value += 1
-            return float(step.array)
-        step._assign(step + 1.0)
-        return step.double()
+            step = state.begin("step", Tensor._wrap(np.zeros((), np.float32)))
+        return step
 
-    def _hyper(self, group: ParamGroup, name: str) -> Any:
-        """A hyperparameter: its number, or the tensor that follows it while a program is recorded."""
-        return group.number(name) if MODES.recorder is None else group.tensor(name)
+    def _next_step(self, parameter: Tensor) -> float:
+        """Count one step of ``parameter``: the new number."""
+        step = self._counter(parameter)
+        step.array[...] += 1
+        step._version.value += 1
+        return float(step.array)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before every step."""
@@ -153,6 +174,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyperparameters, with parameters replaced by their positions."""
+        refuse_inside("state_dict() of an optimizer")
         order = [p for group in self.param_groups for p in group["params"]]
         position = {p: i for i, p in enumerate(order)}
         groups = []
@@ -167,6 +189,7 @@ class Optimizer:
 
         State tensors are copied and converted to their parameter's dtype, except ``step``.
         """
+        refuse_inside("load_state_dict() of an optimizer")
         saved = list(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -178,7 +201,7 @@ class Optimizer:
         parameters = {
             index: p for s, g in pairs for index, p in zip(s["params"], g["params"], strict=True)
         }
-        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        state = StateTable(self._own_changes)
         for index, values in state_dict["state"].items():
             parameter = parameters[index]
             state[parameter] = {k: _restored(k, v, parameter) for k, v in values.items()}

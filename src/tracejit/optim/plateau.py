@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .optimizer import Optimizer
+from .recorded import refuse_inside
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -76,6 +77,7 @@ class ReduceLROnPlateau:
 
     def step(self, metrics: Any) -> None:
         """Take the metric of one more epoch, and reduce the learning rates if it is time."""
+        refuse_inside("ReduceLROnPlateau.step()")
         current = float(metrics)
         self.last_epoch += 1
         if self.is_better(current, self.best):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .group import ParamGroup
-from .maths import lerp, sqrt
+from .maths import Mix, lerp, sqrt
 from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
 from .update import update
 
@@ -22,19 +22,20 @@ def rmsprop(
     *,
     decay: bool,
     centered: bool,
+    early: bool,
     with_momentum: bool,
     maximize: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
     """One step; ``state`` is (mean square[, mean][, velocity])."""
-    lr, alpha, eps, weight_decay, momentum = h
+    lr, alpha, weight, rest, eps, weight_decay, momentum = h
     if maximize:
         g = -g
     if decay:
         g = g + p * weight_decay
-    square = state[0] * alpha + (g * (1.0 - alpha)) * g
+    square = state[0] * alpha + (g * weight) * g
     new: tuple[Any, ...] = (square,)
     if centered:
-        mean = lerp(state[1], g, 1.0 - alpha)
+        mean = lerp(state[1], g, Mix(weight, rest, early))
         new = (*new, mean)
         square = square - mean * mean
     root = sqrt(square) + eps
@@ -58,6 +59,8 @@ class RMSprop(Optimizer):
     >>> w.detach()
     tensor([0.5000])
     """
+
+    _counts = True
 
     def __init__(
         self,
@@ -100,14 +103,7 @@ class RMSprop(Optimizer):
         names = ["square_avg"]
         names += ["grad_avg"] if centered else []
         names += ["momentum_buffer"] if with_momentum else []
-        for p in params:
-            self._next_step(p)
-        alpha = group.number("alpha")
-        hyper = (
-            self._hyper(group, "lr"),
-            alpha,
-            *(self._hyper(group, name) for name in ("eps", "weight_decay", "momentum")),
-        )
+        hyper = self._rows(group, params)
         states = [tuple(self._slot(p, name) for name in names) for p in params]
         grads: list[Any] = [p._grad for p in params]
         update(
@@ -115,9 +111,17 @@ class RMSprop(Optimizer):
             params,
             grads,
             states,
-            [hyper] * len(params),
+            hyper,
             decay=group["weight_decay"] != 0,
             centered=centered,
+            early=Mix.of(group["alpha"]).early,
             with_momentum=with_momentum,
             maximize=bool(group["maximize"]),
         )
+
+    def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
+        alpha = group.number("alpha")
+        mix = Mix.of(alpha)
+        names = ("eps", "weight_decay", "momentum")
+        eps, decay, momentum = (group.number(name) for name in names)
+        return group.number("lr"), alpha, mix.weight, mix.rest, eps, decay, momentum

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..modes import MODES
 from .optimizer import Optimizer
+from .recorded import StepSchedule, refuse_inside
 
 __all__ = ["LRScheduler"]
 
@@ -18,6 +20,7 @@ class LRScheduler:
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        refuse_inside("a schedule made")
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         for index, group in enumerate(optimizer.param_groups):
@@ -45,17 +48,35 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[Any]:
         """The learning rates set last."""
+        refuse_inside("get_last_lr() of a schedule")
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch, or to ``epoch``, and set the learning rates."""
+        """Go to the next epoch, or to ``epoch``, and set the learning rates.
+
+        Inside a compiled function this is Python that every call runs, after its optimizer steps.
+        """
+        recorder = MODES.recorder
+        if recorder is None:
+            self._advance(epoch)
+            return
+        recorder.scheduled.add(id(self.optimizer))
+        recorder.again(StepSchedule(self, epoch))
+        MODES.recorder = None  # what it computes is not part of the recorded program
+        try:
+            self._advance(epoch)
+        finally:
+            MODES.recorder = recorder
+
+    def _advance(self, epoch: int | None = None) -> None:
+        """One step of the schedule."""
         if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
                 "`optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the "
                 "schedule is skipped.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self._step_count += 1
         closed = getattr(self, "_get_closed_form_lr", None)
@@ -78,8 +99,10 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
+        refuse_inside("state_dict() of a schedule")
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a saved schedule."""
+        refuse_inside("load_state_dict() of a schedule")
         self.__dict__.update(state_dict)

@@ -62,7 +62,7 @@ class SequentialLR(LRScheduler):
         first.step()
         self._last_lr = first.get_last_lr()
 
-    def step(self, epoch: int | None = None) -> None:
+    def _advance(self, epoch: int | None = None) -> None:
         """Step the schedule whose turn it is."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
@@ -98,7 +98,7 @@ class ChainedScheduler(LRScheduler):
         self._schedulers = list(schedulers)
         self._last_lr = self._lrs
 
-    def step(self, epoch: int | None = None) -> None:
+    def _advance(self, epoch: int | None = None) -> None:
         """Step every schedule."""
         for scheduler in self._schedulers:
             scheduler.step()

@@ -88,31 +88,38 @@ class SGD(Optimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
-        momentum = self._hyper(group, "momentum")
-        h = (
-            self._hyper(group, "lr"),
-            momentum,
-            1.0 - self._hyper(group, "dampening"),
-            self._hyper(group, "weight_decay"),
-        )
         flags = {
             "decay": group["weight_decay"] != 0,
             "nesterov": bool(group["nesterov"]),
             "maximize": bool(group["maximize"]),
         }
+        rows = self._rows(group, params)
         new = {p for p in params if self._is_first(p)}
         for first in (True, False):
-            chosen = [p for p in params if (p in new) is first]
-            self._update(group, chosen, h, {**flags, "first": first})
+            chosen = [(p, h) for p, h in zip(params, rows, strict=True) if (p in new) is first]
+            if chosen:
+                self._update(group, chosen, {**flags, "first": first})
+
+    def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
+        names = ("momentum", "dampening", "weight_decay")
+        momentum, dampening, decay = (group.number(name) for name in names)
+        return group.number("lr"), momentum, 1.0 - dampening, decay
 
     def _is_first(self, parameter: Tensor) -> bool:
         return self.state.get(parameter, {}).get("momentum_buffer") is None
 
     def _update(
-        self, group: ParamGroup, params: list[Tensor], h: tuple[Any, ...], flags: dict[str, Any]
+        self,
+        group: ParamGroup,
+        chosen: list[tuple[Tensor, tuple[Any, ...]]],
+        flags: dict[str, Any],
     ) -> None:
         """Update parameters that all do, or all do not, make their first step."""
         with_momentum = group["momentum"] != 0
+        params = [p for p, _ in chosen]
         states = [(self._slot(p, "momentum_buffer"),) if with_momentum else () for p in params]
+        if with_momentum and flags["first"]:
+            self._changed()  # the next step has another formula
         grads: list[Any] = [p._grad for p in params]
-        update(sgd, params, grads, states, [h] * len(params), **flags, fused=bool(group["fused"]))
+        hyper = [h for _, h in chosen]
+        update(sgd, params, grads, states, hyper, **flags, fused=bool(group["fused"]))

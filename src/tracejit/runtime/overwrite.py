@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..ir.graph import Value
-from ..passes.groups import Call, Group, Schedule, root
+from ..ops.contraction import matmul
+from ..passes.groups import ROW, Call, Group, Schedule, picks_from_row, root
 from .views import Layouts
 
 
 def overwrites(
     schedule: Schedule, layouts: Layouts, wanted: Mapping[int, int]
 ) -> dict[Value, Value]:
-    """Outputs that can be written over an input: a pointwise kernel computes them, and is the only and last reader."""
+    """Outputs that can be written over an input: a kernel computes them point by point, and is the last reader.
+
+    Nothing that can refuse its input may run at the same time or later: a call that fails has written nothing.
+    """
     graph = schedule.graph
+    order: dict[Group | Call, int] = {step: i for i, step in enumerate(schedule.steps)}
+    safe = max((i + 1 for step, i in order.items() if _may_fail(step)), default=0)
     readers: dict[Value, list[Group | Call]] = {}
     for step in schedule.steps:
         reads = step.externals if isinstance(step, Group) else step.value.value_operands
@@ -25,19 +31,47 @@ def overwrites(
         maker = next((g for g in schedule.groups if value in g.dims), None)
         if maker is None or value in found or target in set(found.values()):
             continue
-        if _same_points(maker, value, target, layouts) and all(
-            r is maker for r in readers.get(target, ())
-        ):
+        last = order[maker]
+        late = last < safe or any(order[r] > last for r in readers.get(target, ()))
+        if not late and _same_points(maker, value, target, layouts):
             found[value] = target
             layouts.found[value] = layouts(target)
     return found
 
 
+def _may_fail(step: Group | Call) -> bool:
+    """Can this step end the program: a position outside a row, an op's own body?"""
+    if isinstance(step, Group):
+        return any(picks_from_row(v) for v in step.values)
+    return step.value.op is not matmul
+
+
 def _same_points(group: Group, value: Value, target: Value, layouts: Layouts) -> bool:
-    """Does the group read ``target`` only at the point where it writes ``value``?"""
-    if group.reduced or value.type != target.type:
+    """Does the group read ``target`` only at the point where it writes ``value``, and before it writes there?
+
+    In a reduction over outer axes, what follows from a finished column is written after the column was read.
+    """
+    columns = group.is_column and group.level[value] == ROW
+    if (group.reduced and not columns) or value.type != target.type:
+        return False
+    if layouts(target).strides != target.type.contiguous_strides():
         return False
     shown = [x for x in group.externals if root(x) is target]
-    strides = layouts(target).strides
-    dense = strides == target.type.contiguous_strides()
-    return dense and all(x is target and group.externals[x] == group.dims[value] for x in shown)
+    if any(x is not target or group.externals[x] != group.dims[value] for x in shown):
+        return False
+    return not shown or _leads_to(group, target, value)
+
+
+def _leads_to(group: Group, target: Value, value: Value) -> bool:
+    """Is ``value`` computed from ``target``? Then the target's element is in a variable when it is written over."""
+    own = set(group.values)
+    stack, seen = [value], {value}
+    while stack:
+        for operand in stack.pop().value_operands:
+            shown = root(operand)
+            if shown is target:
+                return True
+            if shown in own and shown not in seen:
+                seen.add(shown)
+                stack.append(shown)
+    return False

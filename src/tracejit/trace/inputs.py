@@ -8,18 +8,29 @@ from typing import Any
 
 from ..ir.builder import Builder
 from ..ir.graph import Value
+from ..layout import layout_of
 from ..tensor import Tensor
+from ..types import Shape
+from .state_checks import Check
+from .state_gradients import ArgumentGradient
 
 
 @dataclass(eq=False)
 class Source:
-    """Where a graph input comes from at a call: argument ``position``, a captured ``tensor``, or a random key."""
+    """Where a graph input comes from at a call.
 
-    kind: str  # "argument", "captured", "random"
+    ``argument``: the tensor at ``position``. ``captured``: ``tensor``, from outside the function. ``number``:
+    ``tensor``, a cell that is filled before every call. ``gradient``: what is in the ``.grad`` of ``owner``, a tensor
+    or the position of an argument; it lies by ``strides``. ``random``: the key of ``generator``.
+    """
+
+    kind: str
     value: Value
     position: int = -1
     tensor: Tensor | None = None
     generator: Any = None
+    owner: Tensor | int | None = None
+    strides: Shape | None = None
 
 
 @dataclass(eq=False)
@@ -29,6 +40,16 @@ class Signature:
     builder: Builder
     sources: list[Source] = field(default_factory=list)
     captured: dict[int, Value] = field(default_factory=dict)
+    rows: dict[Any, tuple[Any, tuple[Value, ...]]] = field(default_factory=dict)
+    checks: dict[Any, Check] = field(default_factory=dict)
+    gradient_checks: dict[int, Check] = field(default_factory=dict)
+    argument_gradients: dict[int, ArgumentGradient] = field(default_factory=dict)
+    leaves: dict[int, Tensor] = field(default_factory=dict)
+
+    @property
+    def special(self) -> bool:
+        """Are there inputs that are neither arguments nor captured tensors nor random keys?"""
+        return any(s.kind in ("gradient", "number") for s in self.sources)
 
     def argument(self, position: int, name: str, tensor: Tensor) -> Value:
         """The input for an argument tensor."""
@@ -60,12 +81,43 @@ class Signature:
         self.sources.append(Source("random", value, generator=generator))
         return value
 
+    def gradient(self, owner: Tensor | int, gradient: Tensor) -> Value:
+        """The input for what is in the ``.grad`` of ``owner``."""
+        for source in self.sources:
+            if source.kind == "gradient" and _same_owner(source.owner, owner):
+                return source.value
+        count = sum(s.kind == "gradient" for s in self.sources)
+        value = self.builder.input(f"grad{count}", gradient.type)
+        strides = layout_of(gradient).strides
+        self.sources.append(Source("gradient", value, owner=owner, strides=strides))
+        return value
+
+    def numbers(self, row: Any) -> tuple[Value, ...]:
+        """The inputs for a row of numbers; rows of equal ``key`` are one."""
+        known = self.rows.get(row.key)
+        if known is not None:
+            return known[1]
+        first = sum(s.kind == "number" for s in self.sources)
+        values = tuple(
+            self.builder.input(f"number{first + i}", cell.type) for i, cell in enumerate(row.cells)
+        )
+        for value, cell in zip(values, row.cells, strict=True):
+            self.sources.append(Source("number", value, tensor=cell))
+        self.rows[row.key] = (row, values)
+        return values
+
     def rollback(self, count: int) -> None:
         """Forget the inputs after the first ``count``: the run that added them did not finish."""
         for source in self.sources[count:]:
             if source.tensor is not None:
                 self.captured.pop(id(source.tensor), None)
+        gone = {source.value for source in self.sources[count:]}
+        self.rows = {k: row for k, row in self.rows.items() if gone.isdisjoint(row[1])}
         del self.sources[count:], self.builder.inputs[count:]  # one input per source
+
+
+def _same_owner(a: Tensor | int | None, b: Tensor | int) -> bool:
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 def _names(tensor: Tensor) -> Iterator[str]:

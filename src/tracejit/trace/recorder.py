@@ -24,6 +24,7 @@ from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
+from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
 
 MAX_STATEMENTS = 200_000
@@ -40,6 +41,9 @@ class OutputRecipe:
     requires_grad: bool
     number: int = 0  # outputs of equal number are one tensor
     inference: bool = False
+    spent: tuple[Value, ...] | None = (
+        None  # a backward pass freed its history: the leaves it led to
+    )
 
 
 @dataclass(eq=False)
@@ -50,12 +54,14 @@ class Recording:
     outputs: tuple[OutputRecipe, ...]
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
+    effects: Effects | None = None  # what else the run did to the world
 
 
-class Recorder:
+class Recorder(GradientsInside):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
+        super().__init__()
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Statement, None] = {}
@@ -65,7 +71,6 @@ class Recorder:
         self.external: dict[int, tuple[Tensor, Value]] = {}
         self.alive: list[Any] = []
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
-        self.grad = MODES.grad
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
         self.occurrences: dict[Any, int] = {}
@@ -73,6 +78,7 @@ class Recorder:
         self.write_counts: dict[int, int] = {}
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
+                self.positions[id(tensor)] = position
                 self.adopt(tensor, signature.argument(position, name, tensor))
 
     # --- values --------------------------------------------------------------------------------------------------
@@ -172,23 +178,24 @@ class Recorder:
 
     def _assign(self, tensor: Tensor, new: Tensor) -> None:
         value = self.value_of(new)
-        if self.grad and not MODES.grad and tensor.requires_grad:
-            self.unsupported("an in-place change, under no_grad, of a tensor that requires grad")
-            return
+        if not MODES.grad and tensor.requires_grad:
+            self.opaque("an in-place change, under no_grad, of a tensor that requires grad")
+        version = tensor._version
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
-        if MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
-            self.unsupported("a tensor that requires grad is overwritten with constants")
-            return
-        if any(op is elementwise.detach_copy for op, _ in steps):
-            self.unsupported("an in-place change through detach()")
-            return
+        through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
+        detached, steps = len(through) < len(steps), through
+        if detached:
+            self.opaque("an in-place change through detach()")
+        elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
+            self.opaque("a tensor that requires grad is overwritten with constants")
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
             value = self.emit(elementwise.clone, (value,), {}, tracked=True)
         self.alive.append(new)
         if id(tensor) in self.external:
-            self.write_outside(tensor, new)
-            self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + 1
+            self.write_outside(tensor, new, MODES.grad and not detached)
+            moved = version is tensor._version  # not so through .data
+            self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
         self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
 
     def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
@@ -206,12 +213,16 @@ class Recorder:
         self.path.setdefault(result)
         return result
 
-    def write_outside(self, tensor: Tensor, new: Tensor) -> None:
+    def write_outside(self, tensor: Tensor, new: Tensor, tracked: bool) -> None:
         """A tensor from outside changes: the compiled call must write it back."""
-        if new._requires_grad or (self.grad and tensor.requires_grad):
+        if new._requires_grad or (tracked and tensor.requires_grad):
             self.unsupported(
                 "an in-place change of a tensor from outside that takes part in autograd"
             )
+        if tracked:
+            self.tracked_writes.add(id(tensor))
+        if id(tensor) in self.written:
+            return
         for other, _ in self.external.values():
             if other is not tensor and np.may_share_memory(other.array, tensor.array):
                 self.unsupported(
@@ -255,10 +266,6 @@ class Recorder:
         del tensor
         self.unsupported(f"{how} of a tensor inside a compiled function")
 
-    def backward_inside(self) -> None:
-        """A backward pass ran."""
-        self.unsupported("a backward pass inside a compiled function")
-
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
         found = self.keys.get(id(generator))
@@ -297,13 +304,18 @@ class Recorder:
     def finish(self, outputs: Sequence[Tensor]) -> Recording:
         """The recording of a run that returned ``outputs``."""
         shown: dict[Value, Tensor] = {}
+        slots = self.final_slots(len(outputs))
+        left = [s.tensor._grad for s in slots]
+        outputs = [*outputs, *(g for g in left if g is not None)]
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
+        self.check_histories(outputs, recipes)
         writes = tuple(
             (self.external[key][1], self.roots[key], self.write_counts[key])
             for key in self.written
             if self.roots[key] is not self.external[key][1]
         )
-        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls))
+        effects = self.effects(slots, recipes)
+        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects)
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.
@@ -312,7 +324,7 @@ class Recorder:
         made one value of them.
         """
         self.value_of(tensor)
-        number, requires_grad = id(tensor), tensor.requires_grad
+        output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
         tensor, steps = self.origin(tensor)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
@@ -325,10 +337,14 @@ class Recorder:
                 elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
             )
             self.path.setdefault(value)
-        requires_grad = tensor.requires_grad and not any(
-            op is elementwise.detach_copy for op, _ in steps
+        spent = self.spent(output)
+        requires_grad = (
+            spent is None
+            and tensor.requires_grad
+            and not any(op is elementwise.detach_copy for op, _ in steps)
         )
-        return OutputRecipe("computed", value, steps, requires_grad, number, tensor._inference)
+        inference = tensor._inference
+        return OutputRecipe("computed", value, steps, requires_grad, number, inference, spent)
 
 
 def _user_line() -> tuple[str, int] | None:

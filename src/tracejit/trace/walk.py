@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..runtime.program import KernelFailure
 from ..tensor import Tensor
 from .backward import CompiledBackward
-from .recorder import OutputRecipe
+from .ending import Ending, NotReplayable, Refused
 from .segments import Runner
 from .signature import unflatten
 from .tree import Leaf, outcome_of
@@ -24,16 +22,8 @@ if TYPE_CHECKING:
 FAILURES = (KernelFailure, ArithmeticError, IndexError, RuntimeError, TypeError, ValueError)
 
 
-class NotReplayable(Exception):
-    """This call has to run in Python; the message says why."""
-
-
 class Unseen(NotReplayable):
     """A guard came out as in no recorded run."""
-
-
-class Refused(Exception):
-    """An operation refused its input: the eager run raises the error where it belongs."""
 
 
 class Walk:
@@ -43,6 +33,8 @@ class Walk:
         self.entry = entry
         self.root = root
         self.sources = tuple(entry.signature.sources)
+        self.refreshes = tuple(row.refresh for row, _ in entry.signature.rows.values())
+        self.endings: dict[Leaf, Ending] = {}
 
     def __call__(self, tensors: list[Tensor]) -> Any:
         """The result of the call."""
@@ -53,24 +45,32 @@ class Walk:
             raise Refused(str(failure)) from None
         leaf = runner.segment.leaf
         assert leaf is not None
-        return self.finish(leaf, runner, environment, pack)
+        return self.finish(leaf, runner, tensors, environment, pack)
 
     def inputs(self, tensors: list[Tensor]) -> list[Any]:
         """The values of all graph inputs."""
+        for refresh in self.refreshes:
+            refresh()
         environment: list[Any] = []
         for source in self.sources:
             if source.position >= 0:
                 environment.append(tensors[source.position])
             elif source.tensor is not None:
                 environment.append(source.tensor)
-            else:
+            elif source.generator is not None:
                 environment.append(source.generator.rebase())
+            else:
+                owner: Any = source.owner
+                environment.append((tensors[owner] if isinstance(owner, int) else owner)._grad)
         return environment
 
     def descend(self, environment: list[Any]) -> tuple[Runner, Any]:
         """Run segments down to a leaf."""
         runner = self.root
         while True:
+            leaf = runner.segment.leaf
+            if leaf is not None:  # it may write over its inputs
+                self.ending(leaf, runner).check(environment)
             pack = runner.run(environment)
             if runner.guard_position < 0:
                 return runner, pack
@@ -80,51 +80,32 @@ class Walk:
             runner.segment.calls += 1
             runner = below
 
-    def finish(self, leaf: Leaf, runner: Runner, environment: list[Any], pack: Any) -> Any:
-        """What happens at the end of a path: randomness counted, history attached, writes done."""
-        found = leaf.recording
-        positions = runner.positions
-        targets = [environment[positions[target]] for target, _, _ in found.writes]
-        self.check_writes(targets, environment)
+    def finish(
+        self,
+        leaf: Leaf,
+        runner: Runner,
+        tensors: list[Tensor],
+        environment: list[Any],
+        pack: Any,
+    ) -> Any:
+        """What happens at the end of a path: randomness counted, history attached, writes done, gradients left."""
+        ending = self.ending(leaf, runner)
         self.entry.replays += 1
         leaf.calls += 1
         if leaf.backward:
             self.attach(leaf, runner, environment, pack)
-        for value, count in found.random_calls.items():
-            self.sources[positions[value]].generator.skip(count)
-        for destination, (_, new, count) in zip(targets, found.writes, strict=True):
-            np.copyto(destination.array, environment[positions[new]].array)
-            destination._version.value += count
-        outputs = self.outputs(found.outputs, environment, positions)
+        ending.write(environment)
+        outputs = ending.outputs(environment)
+        ending.conclude(tensors, outputs)
         return outputs[0] if leaf.structure is None else unflatten(leaf.structure, iter(outputs))
 
-    def check_writes(self, targets: list[Tensor], environment: list[Any]) -> None:
-        """Refuse what eager execution would refuse, or what aliasing makes different from the recorded run."""
-        given = environment[: len(self.sources)]
-        for destination in targets:
-            try:
-                destination._check_inplace()
-            except RuntimeError as error:
-                raise Refused(str(error)) from None
-            if not destination.array.flags.writeable:
-                raise Refused("a read-only tensor")
-            for other in given:
-                if other is not destination and np.may_share_memory(other.array, destination.array):
-                    raise NotReplayable(
-                        "an in-place change of a tensor that shares memory with another input"
-                    )
-
-    def outputs(
-        self, recipes: tuple[OutputRecipe, ...], environment: list[Any], positions: dict[Any, int]
-    ) -> list[Tensor]:
-        """The output tensors; one that was returned twice is one."""
-        made: dict[int, Tensor] = {}
-        for recipe in recipes:
-            if recipe.number not in made:
-                if recipe.inference:
-                    environment[positions[recipe.value]]._inference = True
-                made[recipe.number] = show(recipe, environment[positions[recipe.value]])
-        return [made[recipe.number] for recipe in recipes]
+    def ending(self, leaf: Leaf, runner: Runner) -> Ending:
+        """What the end of a path does, worked out once."""
+        found = self.endings.get(leaf)
+        if found is None:
+            found = Ending(self.entry.owner.name, leaf, self.sources, runner.positions)
+            self.endings[leaf] = found
+        return found
 
     def attach(self, leaf: Leaf, runner: Runner, environment: list[Any], pack: Any) -> None:
         """Make the call one node of the autograd graph."""
@@ -158,13 +139,9 @@ class UnseenSegment(Unseen):
         self.runner = runner
 
 
-def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
-    """An output from the tensor that holds it."""
-    for op, attributes in recipe.steps:
-        tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
-    return tensor
-
-
 def _saved(tensor: Tensor, computed: bool) -> Tensor:
     """A saved value must not hold the output whose history holds it."""
     return tensor._alias() if computed else tensor
+
+
+__all__ = ["FAILURES", "NotReplayable", "Refused", "Unseen", "UnseenSegment", "Walk"]

@@ -1,0 +1,109 @@
+"""Calling a module with parameters and buffers that are not its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import ArgumentError, ArgumentValueError
+from ..nn.module import Module
+from ..tensor import Tensor
+
+Place = tuple[dict[str, Any], str]
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """``module(*args, **kwargs)`` with the given tensors in place of its parameters and buffers.
+
+    Keys are dotted names; what is not given keeps its own value. A tensor given for one of several names of a shared
+    parameter counts for all of them, unless ``tie_weights`` is False. ``strict`` refuses missing keys. Raises
+    ``TypeError`` for values that are no tensors, ``KeyError`` for names the module does not have and, when ``strict``,
+    ``ValueError`` for missing ones and for different tensors given for one shared parameter.
+
+    >>> import tracejit as tj
+    >>> layer = tj.nn.Linear(2, 1)
+    >>> new = {"weight": tj.tensor([[1.0, 2.0]]), "bias": tj.tensor([3.0])}
+    >>> tj.func.functional_call(layer, new, tj.tensor([10.0, 1.0]))
+    tensor([15.])
+    >>> layer.bias.requires_grad
+    True
+    """
+    given = _merged(parameter_and_buffer_dicts)
+    places = _places(module)
+    wanted = _wanted(given, places, tie_weights, strict)
+    if args is None:
+        args = ()
+    elif not isinstance(args, tuple):
+        args = (args,)
+    with _swapped(places, wanted):
+        return module(*args, **(kwargs or {}))
+
+
+def _merged(dicts: Any) -> dict[str, Tensor]:
+    """One dict of all given tensors; a name given twice is an error."""
+    parts = [dicts] if isinstance(dicts, Mapping) else list(dicts)
+    found: dict[str, Tensor] = {}
+    for part in parts:
+        for name, tensor in part.items():
+            if not isinstance(tensor, Tensor):
+                raise ArgumentError(f"{name!r} must be a Tensor, not {type(tensor).__name__}")
+            if name in found:
+                raise ArgumentValueError(f"{name!r} appears in more than one dictionary")
+            found[name] = tensor
+    return found
+
+
+def _places(module: Module) -> dict[str, Place]:
+    """Where each parameter and buffer is kept, by dotted name."""
+    found: dict[str, Place] = {}
+    for path, owner in module.named_modules(remove_duplicate=False):
+        for table in (owner._parameters, owner._buffers):
+            for name, tensor in table.items():
+                if tensor is not None:
+                    found[f"{path}.{name}" if path else name] = (table, name)
+    return found
+
+
+def _wanted(
+    given: dict[str, Tensor], places: dict[str, Place], tie: bool, strict: bool
+) -> dict[str, Tensor]:
+    """What to put where, shared parameters together."""
+    unknown = [name for name in given if name not in places]
+    if unknown:
+        raise KeyError(f"the module has no parameter or buffer {unknown[0]!r}")
+    groups: dict[int, list[str]] = {}
+    for name, (table, key) in places.items():
+        groups.setdefault(id(table[key]), []).append(name)
+    wanted = dict(given)
+    for names in groups.values():
+        tensors = {id(given[name]): given[name] for name in names if name in given}
+        if strict and not tensors:
+            raise ArgumentValueError(f"no tensor is given for {names[0]!r}")
+        if tie and len(tensors) > 1:
+            raise ArgumentValueError(f"different tensors are given for {' and '.join(names)}")
+        if tie and tensors:
+            wanted |= dict.fromkeys(names, next(iter(tensors.values())))
+    return wanted
+
+
+@contextmanager
+def _swapped(places: dict[str, Place], wanted: dict[str, Tensor]) -> Iterator[None]:
+    """Other tensors in a module's tables for the time of a call; its structure counts as unchanged."""
+    before = [(*places[name], places[name][0][places[name][1]]) for name in wanted]
+    for name, tensor in wanted.items():
+        table, key = places[name]
+        table[key] = tensor
+    try:
+        yield
+    finally:
+        for table, key, tensor in before:
+            table[key] = tensor

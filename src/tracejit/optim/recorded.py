@@ -1,0 +1,277 @@
+"""Optimizer steps inside a recorded function: the update as tensor operations, its numbers as inputs of the program.
+
+What changes from step to step besides tensors (the learning rate of a schedule, bias corrections) is computed in Python
+before every replay exactly as an eager step computes it, and handed to the program in cells. Step counts move after the
+program ran. Which parameters are updated by which formula is state that the recording depends on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import is_not
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import dtypes
+from ..modes import MODES
+from ..nn.structure import STRUCTURE_VERSION
+from ..tensor import Tensor
+from ..trace.state_checks import Bind, Check
+
+if TYPE_CHECKING:
+    from .group import ParamGroup
+    from .optimizer import Optimizer
+
+
+class Row:
+    """The numbers of one group's update rule at one step count: ``cells`` are 0-d tensors that ``refresh`` fills."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        group: ParamGroup,
+        counter: Tensor | None,
+        ahead: int,
+        dtype: dtypes.DType,
+    ) -> None:
+        self.optimizer = optimizer
+        self.group = group
+        self.counter = counter
+        self.ahead = ahead
+        self.key = (id(optimizer), id(group), id(counter), ahead, dtype.short)
+        values = self.values(0 if counter is None else -ahead)
+        self.buffer = np.zeros(len(values), dtype.np)
+        self.fill(values)
+        self.pack = struct.Struct(f"={len(values)}{dtype.np.char}").pack_into
+        self.cells = tuple(
+            Tensor._wrap(self.buffer[i : i + 1].reshape(())) for i in range(len(values))
+        )
+
+    def values(self, moved: int = 0) -> tuple[float, ...]:
+        """The numbers for the step that comes ``ahead`` of the count found; ``moved``, what is counted already."""
+        step = 0.0 if self.counter is None else float(self.counter.array) + self.ahead + moved
+        return self.optimizer._numbers(self.group, step)
+
+    def fill(self, values: tuple[float, ...]) -> None:
+        """Round the numbers once, into the cells."""
+        with np.errstate(all="ignore"):
+            self.buffer[:] = values
+
+    def refresh(self) -> None:
+        """Set the cells for the step that is about to be made."""
+        values = self.values()
+        try:
+            self.pack(self.buffer.data, 0, *values)  # as ``fill``, quicker
+        except OverflowError:
+            self.fill(values)
+
+
+def recorded_rows(
+    optimizer: Optimizer, group: ParamGroup, params: Sequence[Tensor]
+) -> list[tuple[Any, ...]]:
+    """The cells with each parameter's numbers; parameters that made equal numbers of steps share them."""
+    recorder = MODES.recorder
+    if id(optimizer) in recorder.scheduled:
+        recorder.unsupported("an optimizer step after its learning rate was scheduled in one call")
+    for value in group.values():
+        if isinstance(value, Tensor) and recorder.is_changed(value):
+            recorder.unsupported("a hyperparameter that is computed inside a compiled function")
+    counters: list[Any] = [None] * len(params)
+    if optimizer._counts:
+        counters = [optimizer._counter(p) for p in params]
+        _count(counters)
+    owners = _owners(counters)
+    rows: dict[Any, tuple[Any, ...]] = {}
+    found = []
+    for parameter, counter, owner in zip(params, counters, owners, strict=True):
+        dtype = dtypes.float32 if parameter.dtype.itemsize == 2 else parameter.dtype
+        key = (id(owner), dtype)
+        if key not in rows:
+            ahead = 0 if counter is None else recorder.counted[id(counter)][1]
+            row = Row(optimizer, group, owner, ahead, dtype)
+            recorder.numbers(row)
+            rows[key] = row.cells
+        found.append(rows[key])
+    return found
+
+
+def _count(counters: Sequence[Tensor]) -> None:
+    """Count one step now, and in every replay."""
+    recorder = MODES.recorder
+    for counter in counters:
+        _, ahead = recorder.counted.get(id(counter), (counter, 0))
+        recorder.counted[id(counter)] = (counter, ahead + 1)
+    count = CountSteps(tuple(counters))
+    count()
+    recorder.again(count)
+
+
+def _owners(counters: Sequence[Any]) -> list[Any]:
+    """For every counter the first one that shows the same number; that they stay equal is checked."""
+    groups: dict[float, list[Tensor]] = {}
+    for counter in counters:
+        if counter is not None:
+            groups.setdefault(float(counter.array), []).append(counter)
+    for same in groups.values():
+        if len(same) > 1:
+            MODES.recorder.checks.append(EqualCounts(tuple(same), "the step counts of parameters"))
+    return [None if c is None else groups[float(c.array)][0] for c in counters]
+
+
+class CountSteps:
+    """Adds one to step counters."""
+
+    def __init__(self, counters: tuple[Tensor, ...]) -> None:
+        self.counters = counters
+
+    def __call__(self) -> None:
+        """Count."""
+        for counter in self.counters:
+            array = counter.array
+            array.fill(array.item() + 1.0)
+            counter._version.value += 1
+
+    def saved(self) -> Callable[[], None]:
+        """A function that takes the counts back to what they are now."""
+        before = [(c, c.array.item(), c._version.value) for c in self.counters]
+
+        def restore() -> None:
+            for counter, count, version in before:
+                counter.array.fill(count)
+                counter._version.value = version
+
+        return restore
+
+
+class StepSchedule:
+    """Steps a schedule of learning rates."""
+
+    def __init__(self, schedule: Any, epoch: int | None) -> None:
+        self.schedule = schedule
+        self.epoch = epoch
+
+    def __call__(self) -> None:
+        """Step."""
+        self.schedule._advance(self.epoch)
+
+    def saved(self) -> Callable[[], None]:
+        """A function that takes the schedule and what it sets back to what they are now."""
+        before = [(vars(s), dict(vars(s))) for s in self.parts(self.schedule)]
+        groups = [(g, dict(g)) for g in self.schedule.optimizer.param_groups]
+
+        def restore() -> None:
+            for namespace, values in before:
+                namespace.update(values)
+            for group, values in groups:
+                group.update(values)
+
+        return restore
+
+    def parts(self, schedule: Any) -> Iterator[Any]:
+        """A schedule and those it is made of."""
+        yield schedule
+        for inner in getattr(schedule, "_schedulers", ()):
+            yield from self.parts(inner)
+
+
+@dataclass(eq=False, slots=True)
+class EqualCounts(Check):
+    """Parameters that shared numbers of the update rule have still made equal numbers of steps."""
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.differ)}()"
+
+    def differ(self) -> bool:
+        """Are there two different counts?"""
+        first, *rest = self.holder
+        count = first.array.item()
+        return any(counter.array.item() != count for counter in rest)
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        return f"{self.name} were equal and are not" if self.differ() else None
+
+
+@dataclass(eq=False, slots=True)
+class OptimizerState(Check):
+    """An optimizer still has its parameters, formula, state tensors and hooks; numbers and values may change."""
+
+    seen: list[int]
+    version: int
+    state: Any
+    groups: list[Any]
+    params: list[tuple[Any, list[int]]]
+    hooks: list[Any]
+
+    @classmethod
+    def of(cls, optimizer: Optimizer) -> OptimizerState:
+        """The check for an optimizer as it is."""
+        groups = list(optimizer.param_groups)
+        params = [(group["params"], [*map(id, group["params"])]) for group in groups]
+        return cls(
+            optimizer,
+            type(optimizer).__name__,
+            [STRUCTURE_VERSION[0]],
+            optimizer._version,
+            optimizer.state,
+            groups,
+            params,
+            _hooks(optimizer),
+        )
+
+    @property
+    def objects(self) -> Iterator[Any]:
+        """Every tensor a step reads besides gradients."""
+        for group in self.groups:
+            for parameter in group["params"]:
+                yield parameter
+                yield from self.state.get(parameter, {}).values()
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        optimizer, changed = bind(self.holder), f"{bind(self.difference)}() is not None"
+        tests = [
+            f"{bind(STRUCTURE_VERSION)}[0] != {bind(self.seen)}[0] and {changed}",
+            f"{optimizer}.state is not {bind(self.state)}",
+            f"({optimizer}._pre_hooks or {optimizer}._post_hooks or {bool(self.hooks)}) and {changed}",
+        ]
+        each = f"{bind(map)}({bind(id)}, "
+        groups = [*map(id, self.groups)]
+        tests.append(f"[*{each}{optimizer}.param_groups)] != {bind(groups)}")
+        tests += [f"[*{each}{bind(now)})] != {bind(ids)}" for now, ids in self.params]
+        return f"({' or '.join(tests)})"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        optimizer = self.holder
+        count = STRUCTURE_VERSION[0]
+        if optimizer._version != self.version:
+            return f"the groups, flags or state tensors of {self.name} changed"
+        groups = optimizer.param_groups
+        if optimizer.state is not self.state or len(groups) != len(self.groups):
+            return f"the groups or the state of {self.name} were replaced"
+        if any(a is not b for a, b in zip(groups, self.groups, strict=True)):
+            return f"a group of {self.name} was replaced"
+        for group, (params, known) in zip(groups, self.params, strict=True):
+            if group["params"] is not params or [*map(id, params)] != known:
+                return f"the parameters of {self.name} changed"
+        hooks = _hooks(optimizer)
+        if len(hooks) != len(self.hooks) or any(map(is_not, hooks, self.hooks)):
+            return f"the hooks of {self.name} changed"
+        self.seen[0] = count
+        return None
+
+
+def _hooks(optimizer: Optimizer) -> list[Any]:
+    pre, post = optimizer._pre_hooks.values(), optimizer._post_hooks.values()
+    return [*pre, None, *post] if pre or post else []
+
+
+def refuse_inside(what: str) -> None:
+    """Say that a recorded function does what a replay cannot."""
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported(f"{what} inside a compiled function")

@@ -1,0 +1,138 @@
+"""The state of an optimizer: a dict per parameter, whose tensors compiled code knows by identity.
+
+A recorded step writes into the tensors it found. Whoever puts others in their place (or takes them away) changes what
+the step means, so replacements are counted; values written into the tensors are data and are not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from ..nn.structure import STRUCTURE_VERSION
+from ..tensor import Tensor
+from .recorded import refuse_inside
+
+_MISSING = object()
+
+
+class Changes:
+    """How often the formula of an optimizer's step changed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self) -> None:
+        """One more change."""
+        self.count += 1
+        STRUCTURE_VERSION[0] += 1
+
+
+class ParameterState(dict[str, Any]):
+    """The state of one parameter; replacing or removing an entry counts as a change, a new one does not."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self, changes: Changes, values: Any = ()) -> None:
+        super().__init__(values)
+        self.changes = changes
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        refuse_inside("changing the state of an optimizer")
+        before = self.get(name, _MISSING)
+        super().__setitem__(name, value)
+        if before is not _MISSING and before is not value:
+            self.changes.note()
+
+    def begin(self, name: str, value: Tensor) -> Tensor:
+        """Put the first value of ``name`` there; a recorded step that does so can be repeated without it."""
+        super().__setitem__(name, value)
+        return value
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self.changes.note()
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Set several values."""
+        for name, value in dict(*args, **kwargs).items():
+            self[name] = value
+
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]  # ``|`` gives a plain dict
+        self.update(other)
+        return self
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The value under ``name``, set to ``default`` first when there is none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove and return a value."""
+        self.changes.note()
+        return super().pop(name, *default)
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove and return the last value."""
+        self.changes.note()
+        return super().popitem()
+
+    def clear(self) -> None:
+        """Remove everything."""
+        super().clear()
+        self.changes.note()
+
+    def __reduce__(self) -> Any:
+        return ParameterState, (self.changes, dict(self))
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+
+class StateTable(defaultdict[Tensor, dict[str, Any]]):
+    """The states of all parameters; one that is asked for and missing is made."""
+
+    def __init__(self, changes: Changes, values: Any = ()) -> None:
+        super().__init__(dict)
+        self.changes = changes
+        for parameter, state in dict(values).items():
+            super().__setitem__(parameter, ParameterState(changes, state))
+
+    def __missing__(self, parameter: Tensor) -> dict[str, Any]:
+        made = ParameterState(self.changes)
+        super().__setitem__(parameter, made)
+        return made
+
+    def __setitem__(self, parameter: Tensor, state: Any) -> None:
+        if not isinstance(state, ParameterState) or state.changes is not self.changes:
+            state = ParameterState(self.changes, state)
+        super().__setitem__(parameter, state)
+        self.changes.note()
+
+    def __delitem__(self, parameter: Tensor) -> None:
+        super().__delitem__(parameter)
+        self.changes.note()
+
+    def pop(self, parameter: Tensor, *default: Any) -> Any:
+        """Remove and return the state of a parameter."""
+        self.changes.note()
+        return super().pop(parameter, *default)
+
+    def popitem(self) -> tuple[Tensor, dict[str, Any]]:
+        """Remove and return the last parameter and its state."""
+        self.changes.note()
+        return super().popitem()
+
+    def clear(self) -> None:
+        """Forget every state."""
+        super().clear()
+        self.changes.note()
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Set several states."""
+        for parameter, state in dict(*args, **kwargs).items():
+            self[parameter] = state
+
+    def __reduce__(self) -> Any:
+        return StateTable, (self.changes, {p: dict(s) for p, s in self.items()})

@@ -1,0 +1,227 @@
+"""The end of a recorded path: what a call does to the world once nothing can fail any more.
+
+Everything is decided before the call runs (where values lie in the environment, which inputs are written to); a call
+refuses what eager execution would refuse, and aliasing that the recorded run did not have, before anything is written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd.node import FREED, AccumulateGrad, Edge, Node
+from ..errors import AutogradError
+from ..modes import MODES
+from ..runtime.program import pointer_of
+from ..tensor import Tensor
+from .inputs import Source
+from .recorder import OutputRecipe
+from .tree import Leaf
+
+Environment = list[Any]
+
+
+class NotReplayable(Exception):
+    """This call has to run in Python; the message says why."""
+
+
+class Refused(Exception):
+    """An operation refused its input: the eager run raises the error where it belongs."""
+
+
+class SpentBackward(Node):
+    """The history of an output whose saved values a backward pass inside the call has freed."""
+
+    function = ""
+
+    def name(self) -> str:
+        """The name ``grad_fn`` prints."""
+        return f"Compiled_{self.function}_Backward"
+
+    @property
+    def freed(self) -> bool:
+        """Always: that is its meaning."""
+        return True
+
+    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Refuse, as the freed nodes would."""
+        raise AutogradError(FREED)
+
+
+class Ending:
+    """What happens at the end of one path."""
+
+    def __init__(
+        self, name: str, leaf: Leaf, sources: Sequence[Source], positions: dict[Any, int]
+    ) -> None:
+        found = leaf.recording
+        effects = found.effects
+        tracked = effects.tracked if effects is not None else frozenset()
+        self.name = name
+        self.recipes = found.outputs
+        self.shown = [positions[r.value] for r in found.outputs]
+        self.writes = [(positions[old], positions[new], count) for old, new, count in found.writes]
+        self.tracked = [positions[old] for old, *_ in found.writes if old in tracked]
+        self.calls = effects.calls if effects is not None else ()
+        self.slots = [
+            (s.tensor if s.position < 0 else s.position, s.output)
+            for s in (effects.slots if effects is not None else ())
+        ]
+        self.draws = [
+            (sources[positions[value]].generator, n) for value, n in found.random_calls.items()
+        ]
+        self.edges = [self.spent_edges(r, sources, positions) for r in found.outputs]
+        self.overlaps = Overlaps(sources, [position for position, *_ in self.writes])
+        #: Must a call look at what it writes to even if captured tensors still have the memory they had?
+        self.always = bool(self.tracked) or not self.overlaps.simple
+        written = {position for position, *_ in self.writes}
+        self.fixed = sorted({*self.overlaps.fixed, *written.difference(self.overlaps.varying)})
+
+    def spent_edges(
+        self, recipe: OutputRecipe, sources: Sequence[Source], positions: dict[Any, int]
+    ) -> list[Edge | int]:
+        """Where the freed history of an output led: edges of captured leaves, positions of other inputs."""
+        found: list[Edge | int] = []
+        for value in recipe.spent or ():
+            tensor = sources[positions[value]].tensor
+            plain = tensor is not None and tensor._base is None and tensor._grad_fn is None
+            found.append(
+                (AccumulateGrad.of(tensor), 0) if plain and tensor is not None else positions[value]
+            )
+        return found
+
+    # --- before anything is written ------------------------------------------------------------------------------
+
+    def check(self, environment: Environment) -> None:
+        """Refuse what eager execution would refuse, or what aliasing makes different from the recorded run."""
+        inference = MODES.inference
+        for position, *_ in self.writes:
+            target = environment[position]
+            array = target._array
+            if array is not None and not array.flags.writeable:
+                raise Refused("a read-only tensor")
+            if target._inference and not inference:
+                raise Refused("an inference tensor")
+        for position in self.tracked:
+            try:
+                environment[position]._check_inplace()
+            except RuntimeError as error:
+                raise Refused(str(error)) from None
+        if self.writes and self.overlaps.exist(environment):
+            raise NotReplayable(
+                "an in-place change of a tensor that shares memory with another input"
+            )
+
+    # --- after the last guard --------------------------------------------------------------------------------------
+
+    def write(self, environment: Environment) -> None:
+        """Count what was drawn, and write to the tensors the run wrote to."""
+        for generator, draws in self.draws:
+            generator.skip(draws)
+        for target, new, count in self.writes:
+            destination, source = environment[target], environment[new]
+            if source is not destination:
+                np.copyto(destination.array, source.array)
+            destination._version.value += count
+
+    def outputs(self, environment: Environment) -> list[Tensor]:
+        """The output tensors; one that was returned twice is one."""
+        made: dict[int, Tensor] = {}
+        for recipe, position, edges in zip(self.recipes, self.shown, self.edges, strict=True):
+            if recipe.number in made:
+                continue
+            tensor = environment[position]
+            if recipe.inference:
+                tensor._inference = True
+            if recipe.steps:
+                tensor = show(recipe, tensor)
+            if recipe.spent is not None:
+                self.spend(
+                    tensor, [environment[e]._edge() if isinstance(e, int) else e for e in edges]
+                )
+            made[recipe.number] = tensor
+        return [made[recipe.number] for recipe in self.recipes]
+
+    def spend(self, tensor: Tensor, edges: Sequence[Edge | None]) -> None:
+        """Give an output the history that eager execution leaves after a backward pass."""
+        node = SpentBackward(edges)
+        node.function = self.name
+        tensor._requires_grad, tensor._grad_fn = True, node
+
+    def conclude(self, tensors: list[Tensor], outputs: list[Tensor]) -> None:
+        """Leave gradients as the run left them; then run what runs again."""
+        for owner, output in self.slots:
+            tensor = tensors[owner] if isinstance(owner, int) else owner
+            tensor._grad = None if output < 0 else outputs[output]
+        for call in self.calls:
+            call()
+
+
+def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
+    """An output from the tensor that holds it."""
+    for op, attributes in recipe.steps:
+        tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
+    return tensor
+
+
+class Overlaps:
+    """Does an input that is written to share memory with another input?
+
+    Layouts are part of the signature, so only addresses have to be compared; those of captured tensors rarely change,
+    and what was found for them is remembered.
+    """
+
+    def __init__(self, sources: Sequence[Source], targets: Sequence[int]) -> None:
+        solid = [(i, s.kind) for i, s in enumerate(sources) if s.value.type.numel]
+        self.fixed = [i for i, kind in solid if kind == "captured"]
+        self.varying = [i for i, kind in solid if kind in ("argument", "gradient")]
+        self.targets = set(targets)
+        self.simple = self.targets.isdisjoint(self.varying)
+        self.known: list[int] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def exist(self, environment: Environment) -> bool:
+        """Do they, for the tensors of this call?"""
+        if not self.simple:
+            return self.any_of([*self.fixed, *self.varying], environment)
+        pointers = [environment[i]._pointer or pointer_of(environment[i]) for i in self.fixed]
+        if pointers != self.known:
+            if self.any_of(self.fixed, environment):
+                return True
+            spans = sorted(_bounds(environment[i]) for i in self.fixed if i in self.targets)
+            self.starts, self.ends = [s for s, _ in spans], [e for _, e in spans]
+            self.known = pointers
+        return any(self.meets(environment[i]) for i in self.varying)
+
+    def meets(self, tensor: Tensor) -> bool:
+        """Does a written span meet this tensor's? Written spans do not meet each other."""
+        start, end = _bounds(tensor)
+        before = bisect_right(self.starts, start)
+        if before and self.ends[before - 1] > start:
+            return True
+        return before < len(self.starts) and self.starts[before] < end
+
+    def any_of(self, inputs: Sequence[int], environment: Environment) -> bool:
+        """Does a written input among ``inputs`` meet another one?"""
+        spans = sorted((*_bounds(environment[i]), i in self.targets) for i in inputs)
+        last = last_written = 0
+        for start, end, written in spans:
+            if start < last_written or (written and start < last):
+                return True
+            last = max(last, end)
+            last_written = max(last_written, end if written else 0)
+        return False
+
+
+def _bounds(tensor: Tensor) -> tuple[int, int]:
+    """The first and the last byte address + 1 of a tensor."""
+    layout = tensor._layout
+    if layout is not None and layout.is_contiguous:
+        start = tensor._pointer or pointer_of(tensor)
+        return start, start + layout.type.nbytes
+    low, high = np.lib.array_utils.byte_bounds(tensor.array)
+    return int(low), int(high)

@@ -1,0 +1,299 @@
+"""What a recorded run does to autograd: gradients read, written and dropped, backward passes, Python called again.
+
+A backward pass inside a recorded function really runs, and its operations are recorded like any others; so are the
+in-place changes of an optimizer. What is left to note is where the run touches ``tensor.grad`` (state that a replay has
+to find as it was, and to leave as the run left it), which tape may be walked (only what was made inside), and what the
+graph alone does not tell about outputs whose history a backward pass inside has freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..autograd.node import AccumulateGrad, Node, next_number
+from ..ir.graph import Value
+from ..layout import layout_of
+from ..tensor import Tensor
+from .state import StateGuard
+from .state_checks import Check
+from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
+
+if TYPE_CHECKING:
+    from .inputs import Signature
+    from .recorder import OutputRecipe, Step
+
+
+class Repeated(Protocol):
+    """Python that every replay runs."""
+
+    def __call__(self) -> Any:
+        """Run it."""
+
+    def saved(self) -> Callable[[], None]:
+        """A function that takes what it changes back to what it is now."""
+
+
+@dataclass(frozen=True, eq=False)
+class SlotEffect:
+    """What a call leaves in a ``.grad``: output ``output``, or None; of argument ``position``, or of ``tensor``."""
+
+    tensor: Tensor
+    position: int
+    output: int
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What a run did besides returning outputs and writing to tensors.
+
+    ``tracked`` are the inputs written to with the gradient mode on, ``calls`` run again after everything else.
+    """
+
+    slots: tuple[SlotEffect, ...]
+    tracked: frozenset[Value]
+    calls: tuple[Repeated, ...]
+
+    @property
+    def summary(self) -> Any:
+        """What two runs that end alike have in common."""
+        return [(id(s.tensor), s.position, s.output) for s in self.slots], len(self.calls)
+
+
+@dataclass(eq=False)
+class _Slot:
+    """The ``.grad`` of a tensor from outside: whether the run looked at it, and what it saw."""
+
+    tensor: Tensor
+    read: bool
+    before: Tensor | None
+
+
+class GradientsInside:
+    """The part of a recorder that follows autograd."""
+
+    signature: Signature
+    failure: str | None
+    roots: dict[int, Value]
+    parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
+    external: dict[int, tuple[Tensor, Value]]
+    alive: list[Any]
+    written: dict[int, Tensor]
+    adopt: Callable[[Tensor, Value], Value]
+    value_of: Callable[[Tensor], Value]
+    origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
+    unsupported: Callable[[str], None]
+    careful: Callable[[str], Any]
+
+    def __init__(self) -> None:
+        self.first_node = next_number()
+        self.positions: dict[int, int] = {}  # of arguments, by identity
+        self.slots: dict[int, _Slot] = {}
+        self.leaves: dict[int, Tensor] = {}
+        self.tracked_writes: set[int] = set()
+        self.hidden: str | None = None  # why the graph cannot be differentiated as the tape would
+        self.calls: list[Repeated] = []
+        self.checks: list[Check] = []  # Python state that the run turned out to depend on
+        self.counted: dict[
+            int, tuple[Tensor, int]
+        ] = {}  # step counters, and how often they were counted
+        self.scheduled: set[int] = set()  # optimizers whose learning rates changed
+
+    # --- tensors that stand for others ---------------------------------------------------------------------------
+
+    def alias(self, source: Tensor, result: Tensor) -> None:
+        """``result`` shows the memory of ``source``."""
+        if self.failure is None:
+            self.alive.append(result)
+            self.parents[id(result)] = (source, ())
+
+    def copied(self, source: Tensor, result: Tensor) -> None:
+        """``result`` keeps the values that ``source`` has now."""
+        if self.failure is None:
+            with self.careful("a saved copy"):
+                self.alive.append(result)
+                self.roots[id(result)] = self.value_of(source)
+
+    def unpacked(self, tensor: Tensor) -> None:
+        """The tape gives back a saved tensor: one made inside without the recorder's knowledge is no input."""
+        if self.failure is None and id(self.origin(tensor)[0]) not in self.roots:
+            self.unsupported("a backward pass reads a tensor that was not recorded")
+
+    def inside(self, tensor: Tensor) -> bool:
+        """Was this tensor made by the recorded run?"""
+        number = id(tensor)
+        return number in self.parents or (number in self.roots and number not in self.external)
+
+    def leaf_made(self, tensor: Tensor) -> None:
+        """``requires_grad`` of a tensor changes."""
+        if self.inside(tensor):
+            self.opaque("a new leaf that requires grad inside a compiled function")
+        else:
+            self.unsupported("requires_grad_() inside a compiled function")
+
+    def opaque(self, reason: str) -> None:
+        """From here on the tape is more than the recorded graph: outputs must not need a gradient of it."""
+        if self.hidden is None:
+            self.hidden = reason
+
+    # --- backward passes -----------------------------------------------------------------------------------------
+
+    def backward_node(self, node: Node) -> None:
+        """A backward pass is about to run ``node``."""
+        if isinstance(node, AccumulateGrad):
+            self._leaf(node)
+        elif node.sequence < self.first_node:
+            self.unsupported(
+                "a backward pass through operations from outside the compiled function"
+            )
+        elif node.hooked:
+            self.unsupported("a hook in a backward pass inside a compiled function")
+
+    def _leaf(self, node: AccumulateGrad) -> None:
+        leaf = node.variable
+        if node.hooked or leaf._hooks or leaf._post_accumulate_hooks:
+            if not self.inside(leaf) and id(leaf) not in self.positions:
+                self.checks.append(HookedLeaf(leaf, "the gradient hooks of a leaf"))
+            self.unsupported("a gradient hook in a backward pass inside a compiled function")
+        elif not self.inside(leaf):
+            self.leaves[id(leaf)] = leaf
+
+    # --- the .grad of tensors --------------------------------------------------------------------------------------
+
+    def gradient_read(self, tensor: Tensor) -> None:
+        """The run looks at ``tensor.grad``."""
+        if self.failure is None and id(tensor) not in self.slots and not self.inside(tensor):
+            with self.careful("a gradient"):
+                self._read(tensor)
+
+    def _read(self, tensor: Tensor) -> None:
+        found = tensor._grad
+        if found is not None:
+            if found.requires_grad or found._base is not None or found._inference:
+                self.unsupported("a gradient that has a history or is a view, from outside")
+                return
+            if id(found) in self.roots or id(found) in self.parents:
+                self.unsupported("a gradient that the function also reaches in another way")
+                return
+            owner = self.positions.get(id(tensor), tensor)
+            self.adopt(found, self.signature.gradient(owner, found))
+        self.slots[id(tensor)] = _Slot(tensor, True, found)
+
+    def gradient_set(self, tensor: Tensor) -> None:
+        """``tensor.grad`` is about to be replaced."""
+        if self.failure is None and not self.inside(tensor):
+            self.slots.setdefault(id(tensor), _Slot(tensor, False, None))
+
+    def final_slots(self, outputs: int) -> list[SlotEffect]:
+        """What the run left in every ``.grad`` it replaced; tensors among it become outputs from ``outputs`` on."""
+        found = []
+        for slot in self.slots.values():
+            now = slot.tensor._grad
+            if slot.read and now is slot.before:
+                continue
+            position = self.positions.get(id(slot.tensor), -1)
+            found.append(SlotEffect(slot.tensor, position, -1 if now is None else outputs))
+            outputs += now is not None
+        return found
+
+    # --- what runs again ---------------------------------------------------------------------------------------------
+
+    def again(self, call: Repeated) -> None:
+        """Python that every replay runs, after everything else."""
+        self.calls.append(call)
+
+    def numbers(self, row: Any) -> None:
+        """The tensors of ``row`` show numbers that ``row.refresh()`` sets before every replay."""
+        if self.failure is None:
+            for cell, value in zip(row.cells, self.signature.numbers(row), strict=True):
+                self.adopt(cell, value)
+
+    def is_changed(self, tensor: Tensor) -> bool:
+        """Does ``tensor`` hold what the run made of it, rather than what was there before?"""
+        return self.inside(tensor) or id(tensor) in self.written
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def spent(self, output: Tensor) -> tuple[Value, ...] | None:
+        """For an output whose history was freed by a backward pass inside: the inputs that history led to."""
+        if not output.requires_grad:
+            return None
+        leaves: dict[Value, None] = {}
+        freed = False
+        stack = [output.grad_fn]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, AccumulateGrad):
+                known = self.external.get(id(node.variable))
+                if known is not None:
+                    leaves[known[1]] = None
+            elif node.sequence >= self.first_node:
+                freed |= node.freed
+                stack.extend(edge[0] for edge in node.edges if edge is not None)
+        return tuple(leaves) if freed else None
+
+    def check_histories(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> None:
+        """Refuse outputs with a history that differentiating the graph does not give."""
+        if self.hidden is None:
+            return
+        for output, recipe in zip(outputs, recipes, strict=True):
+            if recipe.kind == "computed" and recipe.spent is None and output.requires_grad:
+                self.unsupported(self.hidden)
+
+    def effects(
+        self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]
+    ) -> Effects | None:
+        """The effects of the run; None when a plain replay has nothing more to do."""
+        for counter, _ in self.counted.values():
+            if id(counter) in self.roots:
+                self.unsupported(
+                    "the step count of an optimizer is read inside a compiled function"
+                )
+        plain = not slots and not self.calls and not self.tracked_writes and not self.written
+        if plain and not self.signature.special and all(r.spent is None for r in recipes):
+            return None
+        tracked = frozenset(self.external[key][1] for key in self.tracked_writes)
+        return Effects(tuple(slots), tracked, tuple(self.calls))
+
+    def widened(self, guard: StateGuard) -> StateGuard:
+        """``guard`` with the Python state that the run itself turned out to depend on."""
+        known = self.signature.checks
+        for check in self.checks:
+            known.setdefault((type(check), id(check.holder)), check)
+        return StateGuard((*guard.checks, *known.values()), guard.limits) if known else guard
+
+    def settled(self, guard: StateGuard, reachable: Iterable[Any]) -> StateGuard:
+        """``guard`` with what must be in the ``.grad`` of tensors, and that leaves have no hooks.
+
+        A gradient that is also ``reachable`` in another way must be the very tensor it was.
+        """
+        known = self.signature.gradient_checks
+        gradients = {id(s.before) for s in self.slots.values() if s.read and s.before is not None}
+        named = {id(x) for x in reachable if id(x) in gradients}
+        for slot in self.slots.values():
+            if slot.read and id(slot.tensor) not in self.positions:
+                same = id(slot.before) in named
+                known[id(slot.tensor)] = GradientSlot.of(slot.tensor, slot.before, same)
+        outside = {k: t for k, t in self.leaves.items() if k not in self.positions}
+        self.signature.leaves.update(outside)
+        checks: list[Check] = list(known.values())
+        if self.signature.leaves:
+            checks.append(NoHooks.of(tuple(self.signature.leaves.values())))
+        return StateGuard((*guard.checks, *checks), guard.limits) if checks else guard
+
+    def argument_gradients(self) -> tuple[tuple[int, ArgumentGradient], ...]:
+        """What must be true of the ``.grad`` and hooks of arguments."""
+        known = self.signature.argument_gradients
+        for number, position in self.positions.items():
+            slot = self.slots.get(number)
+            if slot is not None and slot.read:
+                layout = None if slot.before is None else layout_of(slot.before)
+                known[position] = ArgumentGradient(True, layout)
+            elif number in self.leaves:
+                known.setdefault(position, ArgumentGradient(False, None))
+        return tuple(known.items())

@@ -1,0 +1,159 @@
+"""The Python of a call that does more than return outputs: writes, gradients left in ``.grad``, Python run again.
+
+As for plain calls, everything is decided beforehand and written as straight lines. What can refuse the call comes
+before the program of the last segment, because that may write over its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..runtime.program import pointer_of
+from ..tensor import Tensor
+from .ending import Ending, NotReplayable
+from .inputs import Source
+from .replay import _ReplayWriter
+from .segments import Runner
+from .tree import Leaf
+
+if TYPE_CHECKING:
+    from .entry import Entry
+
+
+class EffectsWriter(_ReplayWriter):
+    """Writes ``replay(tensors)`` for paths with effects."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        self.names |= {
+            "copyto": np.copyto,
+            "pointer_of": pointer_of,
+            "NotReplayable": NotReplayable,
+        }
+        self.origins: tuple[Source, ...] = tuple(entry.signature.sources)
+
+    def sources(self) -> None:
+        """Fill the cells of numbers, then name every graph input."""
+        for i, (row, _) in enumerate(self.entry.signature.rows.values()):
+            self.names[f"refresh{i}"] = row.refresh
+            self.add(f"refresh{i}()")
+        for i, source in enumerate(self.origins):
+            if source.position >= 0:
+                self.add(f"t{i} = tensors[{source.position}]")
+            elif source.tensor is not None:
+                self.names[f"t{i}"] = source.tensor
+            elif source.generator is not None:
+                self.names[f"generator{i}"] = source.generator
+                self.add(f"t{i} = generator{i}.rebase()")
+            else:
+                self.add(f"t{i} = {self.owner(f'owner{i}', source.owner)}._grad")
+            self.by_value[source.value] = f"t{i}"
+
+    def owner(self, name: str, owner: Tensor | int | None) -> str:
+        """The expression for a tensor that has a gradient."""
+        return f"tensors[{owner}]" if isinstance(owner, int) else self.bind(name, owner)
+
+    def segment(self, runner: Runner) -> None:
+        """Run a segment, then what comes after it."""
+        leaf = runner.segment.leaf
+        if leaf is None:
+            self.run(runner)
+            self.branch(runner)
+            return
+        ending = Ending(self.entry.owner.name, leaf, self.origins, runner.positions)
+        self.check(ending)
+        self.run(runner)
+        self.add("entry.replays += 1")
+        self.add(f"{self.bind('leaf', leaf)}.calls += 1")
+        if leaf.backward:
+            self.attach(leaf, runner)
+        self.writes(leaf, ending, runner)
+        self.conclude(leaf, ending)
+
+    # --- before the program ------------------------------------------------------------------------------------------
+
+    def check(self, ending: Ending) -> None:
+        """Look at targets and aliasing again where memory is not what was looked at last."""
+        if not ending.writes:
+            return
+        fixed = ending.fixed
+        look = self.bind("look", Looked(ending, fixed, self))
+        marks = [f"t{i}._array is {self.bind(f'm{i}', None)}" for i in fixed]
+        environment = f"[{', '.join(f't{i}' for i in range(len(self.origins)))}]"
+        if ending.always:
+            self.add(f"{look}.check({environment})")
+            return
+        self.add(f"if not ({' and '.join(marks) or 'True'}):")
+        self.add(f"    {look}.check({environment})")
+        for i in ending.overlaps.varying:
+            self.add(f"if {look}.meets(t{i}):")
+            self.add(f"    raise NotReplayable({look}.ALIASED)")
+
+    # --- after it -----------------------------------------------------------------------------------------------------
+
+    def writes(self, leaf: Leaf, ending: Ending, runner: Runner) -> None:
+        """Count draws; copy what was not computed in place; move versions."""
+        for i, (generator, draws) in enumerate(ending.draws):
+            self.add(f"{self.bind(f'stream{i}', generator)}.skip({draws})")
+        kinds = runner.results.kinds
+        first = len(runner.positions) - len(kinds)
+        positions = {
+            runner.positions[new]: self.by_value[new] for _, new, _ in leaf.recording.writes
+        }
+        in_place = {first + i for i, (_, _, how) in enumerate(kinds) if how == "itself"}
+        for target, new, count in ending.writes:
+            if new not in in_place:
+                self.add(f"copyto(t{target}.array, {positions[new]}.array)")
+            if count:
+                self.add(f"t{target}._version.value += {count}")
+
+    def conclude(self, leaf: Leaf, ending: Ending) -> None:
+        """Make the outputs, leave gradients, run what runs again, and return."""
+        made: dict[int, str] = {}
+        recipes = leaf.recording.outputs
+        for i, recipe in enumerate(recipes):
+            if recipe.number in made:
+                continue
+            name = self.by_value[recipe.value]
+            if recipe.inference:
+                self.add(f"{name}._inference = True")
+            if recipe.steps:
+                self.add(f"y{i} = show({self.bind(f'r{i}', recipe)}, {name})")
+                name = f"y{i}"
+            if recipe.spent is not None:
+                parts = [
+                    f"t{e}._edge()" if isinstance(e, int) else self.bind(f"s{i}_{j}", e)
+                    for j, e in enumerate(ending.edges[i])
+                ]
+                self.add(f"{self.bind('spend', ending.spend)}({name}, [{', '.join(parts)}])")
+            made[recipe.number] = name
+        outputs = [made[recipe.number] for recipe in recipes]
+        for i, (owner, output) in enumerate(ending.slots):
+            target = self.owner(f"leaf{i}", owner)
+            self.add(f"{target}._grad = {'None' if output < 0 else outputs[output]}")
+        for i, call in enumerate(ending.calls):
+            self.add(f"{self.bind(f'again{i}', call)}()")
+        visible = len(outputs) - sum(output >= 0 for _, output in ending.slots)
+        self.returned(leaf, outputs[:visible])
+
+
+class Looked:
+    """What was found about the memory of targets and other inputs, as long as it is the same memory."""
+
+    ALIASED = "an in-place change of a tensor that shares memory with another input"
+
+    def __init__(self, ending: Ending, fixed: list[int], writer: EffectsWriter) -> None:
+        self.ending = ending
+        self.fixed = fixed
+        self.names = writer.names
+        self.marks = [writer.bind(f"m{i}", None) for i in fixed]
+        self.meets: Callable[[Tensor], bool] = ending.overlaps.meets
+
+    def check(self, environment: list[Any]) -> None:
+        """Check, and remember the memory for which nothing was wrong."""
+        arrays = [environment[i].array for i in self.fixed]
+        self.ending.check(environment)
+        self.names.update(zip(self.marks, arrays, strict=True))

@@ -1,0 +1,122 @@
+"""Gradients as state: what a recording expects in the ``.grad`` of tensors, and that no hook listens to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..autograd.handle import REGISTERED
+from ..layout import MemoryLayout, layout_of
+from ..tensor import Tensor
+from .state_checks import Bind, Check
+
+
+def lies_like(gradient: Tensor | None, layout: MemoryLayout) -> bool:
+    """Is this a plain gradient of the layout?"""
+    if gradient is None or gradient._base is not None or gradient._requires_grad:
+        return False
+    return (gradient._layout or layout_of(gradient)) is layout and not gradient._inference
+
+
+@dataclass(eq=False, slots=True)
+class GradientSlot(Check):
+    """The gradient of a tensor is still absent, or still a tensor of the same layout; ``holder`` is its owner."""
+
+    layout: MemoryLayout | None
+    same: (
+        Tensor | None
+    )  # where it must be this one, because the function also reads it by another name
+
+    @classmethod
+    def of(cls, owner: Tensor, before: Tensor | None, same: bool) -> GradientSlot:
+        """The check for what was found in ``owner.grad``."""
+        layout = None if before is None else layout_of(before)
+        name = f"the gradient of a tensor of type {owner.type}"
+        return cls(owner, name, layout, before if same else None)
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        owner = bind(self.holder)
+        if self.layout is None:
+            return f"{owner}._grad is not None"
+        if self.same is not None:
+            return f"{owner}._grad is not {bind(self.same)}"
+        return f"not {bind(lies_like)}({owner}._grad, {bind(self.layout)})"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now = self.holder._grad
+        if self.layout is None:
+            return None if now is None else f"{self.name} was None and is a tensor"
+        if self.same is not None:
+            return None if now is self.same else f"{self.name} was replaced"
+        if lies_like(now, self.layout):
+            return None
+        return f"{self.name} was {self.layout} and is {_describe(now)}"
+
+
+def _describe(gradient: Tensor | None) -> str:
+    return "None" if gradient is None else f"{layout_of(gradient)} or has a history"
+
+
+@dataclass(eq=False, slots=True)
+class NoHooks(Check):
+    """No leaf that a backward pass inside reaches has a hook; looked at again when hooks were registered anywhere."""
+
+    seen: list[int]
+    leaves: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, leaves: tuple[Tensor, ...]) -> NoHooks:
+        """The check for these leaves."""
+        return cls(REGISTERED, "the gradient hooks of a leaf", [REGISTERED[0]], leaves)
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        count, seen = bind(self.holder), bind(self.seen)
+        return f"{count}[0] != {seen}[0] and {bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        count = self.holder[0]
+        for leaf in self.leaves:
+            if has_hooks(leaf):
+                return f"a gradient hook was added to a leaf of type {leaf.type}"
+        self.seen[0] = count
+        return None
+
+
+@dataclass(eq=False, slots=True)
+class HookedLeaf(Check):
+    """A leaf still has the hook that kept a run from being recorded."""
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"not {bind(has_hooks)}({bind(self.holder)})"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        return None if has_hooks(self.holder) else f"{self.name} are gone"
+
+
+def has_hooks(leaf: Tensor) -> bool:
+    """Would a backward pass that ends at ``leaf`` run a hook there?"""
+    node: Any = None if leaf._accumulate is None else leaf._accumulate()
+    return bool(leaf._hooks or leaf._post_accumulate_hooks or (node is not None and node.hooked))
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentGradient:
+    """What a recording expects of an argument: no hooks and, where it was ``read``, what is in its ``.grad``."""
+
+    read: bool
+    layout: MemoryLayout | None
+
+    def accepts(self, tensor: Tensor) -> bool:
+        """Is it as expected?"""
+        if has_hooks(tensor):
+            return False
+        if not self.read:
+            return True
+        found = tensor._grad
+        return found is None if self.layout is None else lies_like(found, self.layout)

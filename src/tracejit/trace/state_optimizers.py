@@ -1,0 +1,47 @@
+"""Optimizers and schedules in a guard: they look after themselves.
+
+A recorded step adds a check of its own for the optimizer it belongs to, and a schedule's step is Python that every
+replay runs. So of their attributes only those matter that the user's code reads by name. ``optim`` is above this layer:
+it is used here only where a program has loaded it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+from . import state_reads as reads
+
+#: Reading a group as a whole: then all its numbers count.
+WHOLE = frozenset({"items", "values", "copy"})
+
+
+def is_tool(value: Any) -> bool:
+    """Is ``value`` an optimizer or a schedule whose step is the package's own?"""
+    for module, name, method in (
+        ("tracejit.optim.optimizer", "Optimizer", "_update_group"),
+        ("tracejit.optim.scheduler_base", "LRScheduler", "_advance"),
+    ):
+        cls = getattr(sys.modules.get(module), name, None)
+        if cls is not None and isinstance(value, cls):
+            return _is_library(value, method) and _is_library(value, "step")
+    return False
+
+
+def step_hooks(value: Any) -> Iterator[Any]:
+    """What an optimizer calls before and after a step."""
+    for kind in ("_pre_hooks", "_post_hooks"):
+        yield from tuple(getattr(value, kind, {}).values())
+
+
+def _is_library(value: Any, method: str) -> bool:
+    function = getattr(type(value), method, None)
+    return isinstance(function, FunctionType) and reads.is_library_function(function)
+
+
+def is_group(value: Any) -> bool:
+    """Is ``value`` a parameter group of an optimizer?"""
+    cls = getattr(sys.modules.get("tracejit.optim.group"), "ParamGroup", None)
+    return cls is not None and isinstance(value, cls)

@@ -1,0 +1,236 @@
+"""compile(): whole training steps (gradients, clipping, optimizer, schedule) as one recorded program."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+from training_tools import OPTIMIZERS, SCHEDULES, Job, assert_alike, batch, follow, train
+
+lrs = tj.optim.lr_scheduler
+
+
+# --- one trace ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer(name: str) -> None:
+    eager, compiled = Job(name), Job(name).compiled(strict=True)
+    follow(eager, compiled, 6)
+    first = name in ("momentum", "nesterov")  # their first step has another formula
+    assert compiled.stats.recordings == 1 + first
+    assert compiled.stats.compiled_calls == 5 - first
+    assert len(compiled.run.entries) == 1
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("optimizer", ["adamw", "momentum"])
+def test_every_schedule(name: str, optimizer: str) -> None:
+    eager, compiled = Job(optimizer, name), Job(optimizer, name).compiled(strict=True)
+    follow(eager, compiled, 12)
+    assert compiled.stats.recordings <= 2, compiled.run.explain()
+    assert compiled.stats.compiled_calls >= 10
+
+
+def test_a_thousand_steps_are_one_trace() -> None:
+    eager, compiled = Job("adam", "lambda", clip=1.0), Job("adam", "lambda", clip=1.0).compiled()
+    for number in range(1000):
+        x, y = batch(number % 7)
+        compiled.run(x, y)
+        if number < 50:
+            eager.run(x, y)
+            assert_alike(eager, compiled)
+    assert compiled.stats.recordings == 1
+    assert compiled.stats.compiled_calls == 999
+    assert compiled.optimizer.state[compiled.model[0].weight]["step"].item() == 1000
+    assert compiled.schedule.last_epoch == 1000
+
+
+def test_equal_to_the_last_bit_where_the_order_is_equal() -> None:
+    """Elementwise gradients and updates: nothing is summed, so nothing may differ."""
+
+    def step(job: Job, x: Any, y: Any) -> Any:
+        job.optimizer.zero_grad()
+        ((job.model.w * x - y) * x + job.model.b).backward(y)
+        nn.utils.clip_grad_value_(job.model.parameters(), 0.5)
+        job.optimizer.step()
+        job.schedule.step()
+
+    class Elementwise(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.b = nn.Parameter(tj.randn(4, 5)), nn.Parameter(tj.randn(4, 5))
+            self.w.data[0, 0] = -0.0
+
+    for name in OPTIMIZERS:
+        options = {"schedule": "cosine", "step": step, "model": Elementwise}
+        eager, compiled = Job(name, **options), Job(name, **options).compiled(strict=True)
+        for number in range(6):
+            rng = np.random.default_rng(number)
+            x, y = (tj.from_numpy(rng.standard_normal((4, 5)).astype(np.float32)) for _ in "xy")
+            eager.run(x, y)
+            compiled.run(x, y)
+            assert_alike(eager, compiled, exact=True)
+        assert compiled.stats.compiled_calls >= 4
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_other_dtypes(dtype: str) -> None:
+    kind = getattr(tj, dtype)
+
+    def step(job: Job, x: Any, y: Any) -> Any:
+        job.optimizer.zero_grad()
+        loss = (job.model(x.to(kind)) ** 2).mean()
+        loss.backward()
+        job.optimizer.step()
+        return loss
+
+    def model() -> Any:
+        return nn.Linear(5, 3).to(kind)
+
+    eager = Job("adamw", step=step, model=model)
+    compiled = Job("adamw", step=step, model=model).compiled(strict=True)
+    tolerance = 1e-9 if dtype == "float64" else 2e-2
+    for number in range(5):
+        x, y = batch(number)
+        a, b = eager.run(x, y), compiled.run(x, y)
+        np.testing.assert_allclose(b.item(), a.item(), rtol=tolerance)
+        for p, q in zip(eager.model.parameters(), compiled.model.parameters(), strict=True):
+            a, b = (t.detach().float().numpy() for t in (p, q))
+            np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance)
+    assert compiled.stats.compiled_calls == 4
+
+
+def test_parameters_without_gradient_or_of_no_size() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = nn.Linear(5, 3), nn.Linear(2, 2)
+            self.scalar = nn.Parameter(tj.tensor(1.5))
+            self.none = nn.Parameter(tj.zeros(0, 3))
+
+        def forward(self, x: Any) -> Any:
+            return self.used(x) * self.scalar + self.none.sum()
+
+    for name in ("adam", "momentum"):
+        eager = Job(name, "step", model=Odd, clip=0.5)
+        compiled = Job(name, "step", model=Odd, clip=0.5).compiled(strict=True)
+        follow(eager, compiled, 5)
+        assert compiled.model.unused.weight.grad is None
+        assert compiled.stats.recordings <= 2
+
+
+# --- the program ----------------------------------------------------------------------------------------------
+
+
+def test_updates_are_written_in_place_and_old_gradients_freed() -> None:
+    job = Job("adam").compiled()
+    for number in range(3):
+        job.run(*batch(number))
+    (entry,) = (e for found in job.run.entries.values() for e in found)
+    (program,) = entry.programs()
+    kinds = [slot.kind for slot in program.plan.output_slots]
+    assert kinds.count("input") >= 6  # two matrices with two moments each
+    weight = job.model[0].weight
+    memory, old = weight.data_ptr(), weakref.ref(weight.grad)
+    job.run(*batch(4))
+    gc.collect()
+    assert weight.data_ptr() == memory
+    assert old() is None
+    assert program.plan.launches <= 18
+
+
+def test_values_read_after_a_guard_are_not_overwritten_early() -> None:
+    def step(job: Job, x: Any, y: Any) -> Any:
+        before = job.model[0].weight.detach().clone()
+        loss = train(job, x, y)
+        moved = (job.model[0].weight - before).abs().max()
+        if moved > 1e-3:
+            return moved.detach()
+        return loss.detach()
+
+    eager, compiled = Job("adam", step=step), Job("adam", step=step).compiled(strict=True)
+    follow(eager, compiled, 5)
+
+
+# --- what stays eager, with a reason --------------------------------------------------------------------------
+
+
+def reason_of(function: Any, *args: Any, times: int = 4) -> str:
+    f = tj.compile(function)
+    for _ in range(times):
+        f(*args)
+    assert f.stats.compiled_calls == 0
+    return " ".join(f.reasons)
+
+
+def test_reasons() -> None:
+    w = tj.ones(3, requires_grad=True)
+    optimizer = tj.optim.Adam([w], lr=0.1)
+    plateau = lrs.ReduceLROnPlateau(optimizer)
+    schedule = lrs.StepLR(optimizer, 5)
+
+    def hooked(x: Any) -> None:
+        y = w * x
+        y.register_hook(lambda g: g * 2)
+        y.sum().backward()
+
+    def made(x: Any) -> None:
+        inner = tj.optim.SGD([w], lr=0.1)
+        (w * x).sum().backward()
+        inner.step()
+
+    def on_plateau(x: Any) -> None:
+        plateau.step((w * x).sum().detach())
+
+    def early(x: Any) -> None:
+        (w * x).sum().backward()
+        schedule.step()
+        optimizer.step()
+
+    def saved(x: Any) -> Any:
+        return optimizer.state_dict()["param_groups"][0]["lr"] * x
+
+    def rate(x: Any) -> Any:
+        return schedule.get_last_lr()[0] * x
+
+    def retained(x: Any) -> None:
+        y = w * x
+        y.retain_grad()
+        y.sum().backward()
+
+    x = tj.ones(3)
+    optimizer.step()
+    assert "register_hook" in reason_of(hooked, x)
+    assert "an optimizer made" in reason_of(made, x)
+    assert "ReduceLROnPlateau" in reason_of(on_plateau, x)
+    assert "scheduled in one call" in reason_of(early, x)
+    assert "state_dict" in reason_of(saved, x)
+    assert "get_last_lr" in reason_of(rate, x)
+    assert "retain_grad" in reason_of(retained, x)
+
+
+def test_a_learning_rate_that_python_reads_is_guarded() -> None:
+    job = Job("sgd", step=lambda job, x, y: x.sum() * job.optimizer.param_groups[0]["lr"])
+    job.compiled()
+    x, y = batch(0)
+    for rate in (0.1, 0.1, 0.2, 0.2, 0.1):
+        job.optimizer.param_groups[0]["lr"] = rate
+        assert job.run(x, y).item() == pytest.approx(x.sum().item() * rate)
+
+
+def test_a_step_that_reads_its_count_stays_eager() -> None:
+    def step(job: Job, x: Any, y: Any) -> Any:
+        train(job, x, y)
+        return job.optimizer.state[job.model[0].bias]["step"] * 1.0
+
+    eager, compiled = Job("adam", step=step), Job("adam", step=step).compiled()
+    for number in range(4):
+        assert compiled.run(*batch(number)).item() == eager.run(*batch(number)).item() == number + 1
+    assert any("step count" in reason for reason in compiled.run.reasons)

@@ -1,0 +1,244 @@
+"""tj.grad, tj.value_and_grad and tj.func: eager, inside compiled functions, and of compiled functions."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+Pair = namedtuple("Pair", "w b")
+
+
+def loss(params: Any, x: Any, y: Any) -> Any:
+    hidden = (x @ params["w"][0] + params["b"]).tanh()
+    return ((hidden @ params["w"][1] - y) ** 2).mean()
+
+
+def problem() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+
+    def tensor(*shape: int) -> Any:
+        return tj.from_numpy(rng.standard_normal(shape))
+
+    return {"w": [tensor(3, 4), tensor(4, 2)], "b": tensor(4)}, tensor(5, 3), tensor(5, 2)
+
+
+def by_hand(params: Any, x: Any, y: Any) -> tuple[float, list[Any]]:
+    leaves = [params["w"][0], params["w"][1], params["b"]]
+    leaves = [t.detach().requires_grad_() for t in leaves]
+    value = loss({"w": leaves[:2], "b": leaves[2]}, x, y)
+    value.backward()
+    return value.item(), [t.grad.numpy() for t in leaves]
+
+
+def assert_gradients(found: Any, expected: list[Any]) -> None:
+    assert list(found) == ["w", "b"]
+    assert type(found["w"]) is list
+    for a, b in zip([*found["w"], found["b"]], expected, strict=True):
+        np.testing.assert_allclose(a.numpy(), b, rtol=1e-10)
+        assert not a.requires_grad
+
+
+@pytest.mark.parametrize("wrap", ["eager", "inside", "around", "both"])
+def test_gradients_of_nested_arguments(wrap: str) -> None:
+    params, x, y = problem()
+    value, expected = by_hand(params, x, y)
+    inner = tj.compile(loss, strict=True) if wrap in ("around", "both") else loss
+    f = tj.value_and_grad(inner)
+    f = tj.compile(f, strict=True) if wrap in ("inside", "both") else f
+    for _ in range(4):
+        found, gradients = f(params, x, y)
+        assert found.item() == pytest.approx(value, rel=1e-12)
+        assert not found.requires_grad
+        assert_gradients(gradients, expected)
+    if wrap != "eager":
+        assert (f if wrap != "around" else inner).stats.compiled_calls == 3
+    assert all(t.grad is None for t in [*params["w"], params["b"]])
+
+
+def test_positions_aux_and_structures() -> None:
+    def f(pair: Any, x: Any, *, scale: float = 1.0) -> Any:
+        out = pair.w * x + pair.b
+        return (out * scale).sum(), {"out": out, "scale": scale}
+
+    pair, x = Pair(tj.tensor([1.0, 2.0]), tj.tensor([0.5, 0.5])), tj.tensor([3.0, 4.0])
+    (value, aux), (g, h) = tj.value_and_grad(f, argnums=(0, -1), has_aux=True)(pair, x, scale=2.0)
+    assert value.item() == 24
+    assert aux["out"].tolist() == [3.5, 8.5]
+    assert not aux["out"].requires_grad
+    assert type(g) is Pair
+    assert (g.w.tolist(), g.b.tolist(), h.tolist()) == ([6, 8], [2, 2], [2, 4])
+    g, aux = tj.func.grad(f, has_aux=True)(pair, x)
+    assert (g.w.tolist(), aux["scale"]) == ([3, 4], 1.0)
+    g, value = tj.func.grad_and_value(lambda a, b: (a * 2).sum())(x, x)
+    assert (g.tolist(), value.item()) == ([2, 2], 14)
+    assert tj.grad(lambda a, b: (a * 2).sum(), argnums=1)(x, x).tolist() == [0, 0]
+
+
+def test_derivatives_of_derivatives() -> None:
+    def cube(x: Any) -> Any:
+        return x * x * x
+
+    x = tj.tensor(2.0, dtype=tj.float64)
+    third = tj.grad(tj.grad(tj.grad(cube)))
+    assert third(x).item() == 6
+    f = tj.compile(third)
+    assert [f(x).item() for _ in range(3)] == [6, 6, 6]
+    of_compiled = tj.grad(tj.grad(tj.compile(cube)))
+    assert [of_compiled(x).item() for _ in range(3)] == [12, 12, 12]
+    x = tj.tensor(2.0, requires_grad=True)
+    slope = tj.grad(cube)(x)
+    assert slope.requires_grad
+    slope.backward()
+    assert x.grad.item() == 12
+    with tj.no_grad():
+        assert not tj.grad(cube)(x).requires_grad
+
+
+def test_what_the_function_reads_from_outside() -> None:
+    w = tj.tensor([1.0, 2.0], requires_grad=True)
+
+    def f(x: Any) -> Any:
+        return (w * x * x).sum()
+
+    for function in (f, tj.compile(f)):
+        for _ in range(3):
+            w.grad = None
+            value, g = tj.value_and_grad(function)(tj.tensor([3.0, 4.0]))
+            assert g.tolist() == [6, 16]
+            (g.sum() + value).backward()
+            assert w.grad.tolist() == [6 + 9, 8 + 16]
+
+
+def test_products() -> None:
+    x = tj.tensor([1.0, 2.0, 3.0], dtype=tj.float64)
+
+    def f(x: Any, scale: Any) -> Any:
+        return {"a": x * x * scale, "b": x.sum()}
+
+    scale = tj.tensor(2.0, dtype=tj.float64)
+    (value, pull) = tj.func.vjp(f, x, scale)
+    assert value["a"].tolist() == [2, 8, 18]
+    for weight in (1.0, 2.0):
+        v = {"a": tj.ones(3, dtype=tj.float64) * weight, "b": tj.tensor(0.5, dtype=tj.float64)}
+        gx, gs = pull(v)
+        assert gx.tolist() == [4 * k * weight + 0.5 for k in (1, 2, 3)]
+        assert gs.item() == 14 * weight
+    tangents = (tj.tensor([1.0, 0.0, 1.0], dtype=tj.float64), tj.tensor(1.0, dtype=tj.float64))
+    value, product = tj.func.jvp(f, (x, scale), tangents)
+    assert product["a"].tolist() == [4 + 1, 4, 12 + 9]
+    assert product["b"].item() == 2
+    assert not product["a"].requires_grad
+
+    def inside(x: Any, scale: Any, t: Any) -> Any:
+        _, pull = tj.func.vjp(f, x, scale)
+        _, product = tj.func.jvp(f, (x, scale), (t, scale))
+        return pull({"a": t, "b": scale})[0], product["a"]
+
+    g = tj.compile(inside, strict=True)
+    expected = [t.tolist() for t in inside(x, scale, tangents[0])]
+    for _ in range(4):
+        assert [t.tolist() for t in g(x, scale, tangents[0])] == expected
+    assert g.stats.compiled_calls == 3
+
+
+def test_modules_with_other_parameters() -> None:
+    layer = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    layer[2].register_buffer("scale", tj.ones(1))
+    names = dict(layer.named_parameters())
+    x = tj.rand(5, 3)
+    other = {name: p.detach() * 2 for name, p in names.items()}
+    before = layer(x)
+
+    def mean(params: Any, x: Any) -> Any:
+        return tj.func.functional_call(layer, params, (x,)).mean()
+
+    twin = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    twin.load_state_dict(other)
+    expected = twin(x).mean()
+    expected.backward()
+    f = tj.compile(tj.value_and_grad(mean), strict=True)
+    for function in (tj.value_and_grad(mean), f, f, f):
+        value, gradients = function(other, x)
+        assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+        for name, p in twin.named_parameters():
+            np.testing.assert_allclose(gradients[name].numpy(), p.grad.numpy(), rtol=1e-4)
+    assert f.stats.compiled_calls == 2
+    assert dict(layer.named_parameters()).items() == names.items()
+    assert layer(x).tolist() == before.tolist()
+
+
+def test_a_functional_training_loop() -> None:
+    params, x, y = problem()
+    flat = {"w": params["w"][0], "v": params["w"][1], "b": params["b"]}
+
+    def step(params: Any, x: Any, y: Any) -> Any:
+        def objective(p: Any) -> Any:
+            return loss({"w": [p["w"], p["v"]], "b": p["b"]}, x, y)
+
+        value, g = tj.value_and_grad(objective)(params)
+        return value, {name: p - 0.1 * g[name] for name, p in params.items()}
+
+    f = tj.compile(step, strict=True)
+    ours, theirs = flat, flat
+    for _ in range(20):
+        a, ours = f(ours, x, y)
+        b, theirs = step(theirs, x, y)
+        assert a.item() == pytest.approx(b.item(), rel=1e-10)
+    assert f.stats.recordings == 1
+
+
+def test_shared_parameters() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Parameter(tj.ones(2))
+            self.b = self.a
+
+        def forward(self) -> Any:
+            return (self.a + self.b).sum()
+
+    module, two = Tied(), tj.ones(2) * 2
+    assert tj.func.functional_call(module, {"a": two}).item() == 8
+    assert tj.func.functional_call(module, {"a": two}, tie_weights=False).item() == 6
+    with pytest.raises(ValueError, match="different tensors"):
+        tj.func.functional_call(module, {"a": two, "b": tj.ones(2)})
+    with pytest.raises(ValueError, match="no tensor is given"):
+        tj.func.functional_call(module, {}, strict=True)
+    with pytest.raises(KeyError, match="'c'"):
+        tj.func.functional_call(module, {"c": two})
+    with pytest.raises(TypeError, match="must be a Tensor"):
+        tj.func.functional_call(module, {"a": 1.0})
+    with pytest.raises(ValueError, match="more than one"):
+        tj.func.functional_call(module, [{"a": two}, {"a": two}])
+    assert module().item() == 4
+
+
+def test_refusals() -> None:
+    x = tj.ones(2)
+    with pytest.raises(RuntimeError, match="one element"):
+        tj.grad(lambda x: x * 2)(x)
+    with pytest.raises(RuntimeError, match="one element"):
+        tj.grad(lambda x: 3.0)(x)
+    with pytest.raises(ValueError, match="argnums=2"):
+        tj.grad(lambda x: x.sum(), argnums=2)(x)
+    with pytest.raises(ValueError, match="different positions"):
+        tj.grad(lambda x: x.sum(), argnums=(0, -1))(x)
+    with pytest.raises(TypeError, match="no tensor"):
+        tj.grad(lambda x: x)(1.0)
+    with pytest.raises(RuntimeError, match="floating point"):
+        tj.grad(lambda x: x.sum())(tj.tensor([1, 2]))
+    with pytest.raises(RuntimeError, match="pair"):
+        tj.grad(lambda x: x.sum(), has_aux=True)(x)
+    _, pull = tj.func.vjp(lambda x: x * 2, x)
+    with pytest.raises(RuntimeError, match="cotangents of type"):
+        pull(tj.ones(3))
+    with pytest.raises(RuntimeError, match="structure"):
+        pull([x])
+    with pytest.raises(TypeError, match="tuples"):
+        tj.func.jvp(lambda x: x, x, x)
