@@ -330,3 +330,18 @@ def test_saved_tensor_hooks_see_every_tensor() -> None:
         f(x).backward()
     assert packed
     assert f.stats.compiled_calls == 1
+
+
+def test_functions_whose_arguments_always_change_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once recording has become rare, a call costs no search for what is new about it."""
+    searched = []
+    monkeypatch.setattr(
+        "tracejit.jit.why_new", lambda *given: (searched.append(given), "another number")[1]
+    )
+    f = tj.compile(lambda x, step: x * step)
+    for step in range(400):
+        assert f(tj.ones(1), step).item() == step
+    assert 64 <= len(searched) == f.stats.recordings < 80
+    assert any("64 calls in a row had new signatures" in reason for reason in f.reasons)

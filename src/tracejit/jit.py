@@ -26,6 +26,7 @@ from .tensor import Tensor
 from .trace.entry import Entry, NotReplayable, Refused, Unseen
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
+from .trace.state_calls import listening
 from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
@@ -140,22 +141,20 @@ class CompiledFunction:
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
-        why = why_new(self.entries, key, tensors)
-        if self._changes_always(why):
+        if self._changes_always():
             self._explain(self._churn.reason)
             return self._eager(args, kwargs)
+        why = why_new(self.entries, key, tensors)
+        self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
         entry = Entry(self, key, tensors, args, kwargs)
         return self._extend(entry, tensors, args, kwargs, why)
 
-    def _changes_always(self, why: str) -> bool:
+    def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
         compiled = self.stats.compiled_calls
         if compiled != self._compiled_before:
             self._compiled_before, self._churn = compiled, Backoff(CHURN)
-        if self._churn.wait():
-            return True
-        self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
-        return False
+        return self._churn.wait()
 
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
@@ -165,7 +164,9 @@ class CompiledFunction:
             self.stats.recordings += 1
             self.stats.eager_calls += 1
             log.info("%s is recorded: %s", self.name, why)
-            result = entry.record(tensors, args, kwargs, why)
+            with listening() as listener:
+                result = entry.record(tensors, args, kwargs, why)
+            self._judge(entry, listener.verdict(entry.guard, tensors, result))
             self._keep(entry)
         finally:
             self._lock.release()
@@ -173,6 +174,13 @@ class CompiledFunction:
         if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
             self._explain(reason)
         return result
+
+    def _judge(self, entry: Entry, doubt: str | None) -> None:
+        """Give up a recording of which it is not certain that replaying it does the same."""
+        if doubt is None or entry.failure is not None:
+            return
+        entry.failure, entry.closed = doubt, None
+        log.info("%s is not replayed: %s", self.name, doubt)
 
     def _keep(self, entry: Entry) -> None:
         """Remember an entry; forget the oldest where there are too many."""

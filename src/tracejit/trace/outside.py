@@ -24,6 +24,7 @@ def known_objects(guard: StateGuard) -> Iterator[Any]:
     for check in guard.checks:
         yield check.holder
         yield getattr(check, "expected", None)
+        yield from getattr(check, "objects", ())
         for snapshot in getattr(check, "snapshots", ()):
             yield snapshot.module
             for _, value in snapshot.members.values():

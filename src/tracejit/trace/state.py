@@ -18,6 +18,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ..generated import define
+from .state_calls import current
 from .state_checks import Check
 from .state_reach import Walk
 
@@ -49,7 +50,8 @@ class StateGuard:
             change = check.difference()
             if change is not None:
                 return change
-        return None
+        listener = current()
+        return None if listener is None else listener.end()
 
     def changed_by(self, run: Callable[[], Any]) -> tuple[Any, str | None]:
         """The result of ``run()``, and what it changed in words, or None.
@@ -85,7 +87,11 @@ def watch(function: Callable[..., Any], statics: Sequence[object] = ()) -> State
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")
     checks = walk.finish()
-    return StateGuard(checks, tuple(walk.limits))
+    guard = StateGuard(checks, tuple(walk.limits))
+    listener = current()
+    if listener is not None:
+        listener.begin(walk)
+    return guard
 
 
 def _root(walk: Walk, function: Any) -> None:

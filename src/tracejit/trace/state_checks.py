@@ -227,7 +227,7 @@ class Keys(Check):
 
 @dataclass(eq=False, slots=True)
 class Members(Check):
-    """A set still has the same members."""
+    """A set still has the same members, in the same order: code that goes through them sees it."""
 
     members: tuple[Any, ...]
 
@@ -241,7 +241,7 @@ class Members(Check):
         # A set that was not touched lists the same objects in the same order.
         if len(now) == len(self.members) and all(map(is_, now, self.members)):
             return None
-        equal = {token(m) for m in now} == {token(m) for m in self.members}
+        equal = [token(m) for m in now] == [token(m) for m in self.members]
         return None if equal else f"the members of {self.name} changed"
 
 

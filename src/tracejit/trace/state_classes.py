@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Iterator
 from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
@@ -13,33 +14,20 @@ from .state_values import MISSING
 if TYPE_CHECKING:
     from .state_reach import Walk
 
-#: Special methods that a recorded run does not use on objects that exist already.
-_UNUSED = frozenset(
-    {
-        "__init__",
-        "__new__",
-        "__post_init__",
-        "__del__",
-        "__repr__",
-        "__str__",
-        "__reduce__",
-        "__reduce_ex__",
-        "__getstate__",
-        "__setstate__",
-        "__getnewargs__",
-        "__getnewargs_ex__",
-        "__copy__",
-        "__deepcopy__",
-        "__dir__",
-        "__init_subclass__",
-        "__set_name__",
-        "__sizeof__",
-        "__class_getitem__",
-        "__subclasshook__",
-        "__annotate__",
-        "__annotate_func__",
-    }
-)
+#: Special methods that a recorded run does not use, or only where the code mentions one of these words.
+_RARE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("__del__", "__init_subclass__", "__set_name__", "__sizeof__"), ()),
+    **dict.fromkeys(("__class_getitem__", "__annotate__", "__annotate_func__"), ()),
+    **dict.fromkeys(("__repr__", "__str__", "__format__"), ("str", "repr", "format", "print")),
+    **dict.fromkeys(("__copy__", "__deepcopy__"), ("copy", "deepcopy", "replace")),
+    **dict.fromkeys(
+        ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__"),
+        ("copy", "deepcopy", "dumps", "loads", "dump"),
+    ),
+    "__getnewargs_ex__": ("copy", "deepcopy", "dumps", "loads", "dump"),
+    "__dir__": ("dir",),
+}
+_TEXTS = frozenset({"__repr__", "__str__", "__format__"})
 _CONSTRUCTION = frozenset({"__init__", "__new__", "__post_init__"})
 #: Bookkeeping every class has; not state.
 _META = frozenset(
@@ -74,19 +62,20 @@ class ClassWalk:
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self.classes: dict[type, bool] = {}  # class -> can the code make instances of it?
+        self.abstract = False  # is one of them abstract?
         self._namespaces: dict[type, Any] = {}
 
     def enter(self, cls: type, as_value: bool = False) -> None:
         """Watch ``cls``; ``as_value``: reached itself, not only through an instance."""
-        if issubclass(cls, BaseException) or reads.is_closed(cls):
+        self.abstract |= isinstance(cls, ABCMeta)
+        if reads.is_closed(cls):
             return
         if cls not in self.classes:
             for base in cls.__mro__:
-                if base.__module__.startswith("tracejit.") and base.__name__ not in (
-                    "Module",
-                    "ModuleTree",
-                ):
+                if reads.is_library_class(base) and base.__name__ not in ("Module", "ModuleTree"):
                     self.walk.names.names |= reads.class_reads(base)
+            if not reads.is_library_class(type(cls)):
+                self.walk.reach(type(cls), f"the class of {cls.__qualname__}")
         self.classes[cls] = self.classes.get(cls, False) or as_value
 
     def scan(self) -> None:
@@ -117,11 +106,15 @@ class ClassWalk:
                 yield name, member
 
     def _counts(self, name: str, made: bool) -> bool:
+        names = self.walk.names
         if name in _CONSTRUCTION:
-            return made
-        if name in self.walk.names or name in _CALLED:
+            return made or names.calls("type", "__class__")
+        if name in names or name in _CALLED:
             return True
-        return name.startswith("__") and name.endswith("__") and name not in _UNUSED
+        if not (name.startswith("__") and name.endswith("__")):
+            return False
+        words = _RARE.get(name)
+        return words is None or names.calls(*words) or (names.texts and name in _TEXTS)
 
     def _member(self, cls: type, owner: type, name: str, member: Any) -> None:
         label = f"{name!r} of class {cls.__qualname__}"

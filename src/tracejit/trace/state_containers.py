@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .state_checks import Contents, Element, Entry, Item, Keys, Members, Size
+from .state_optimizers import WHOLE, is_group
+from .state_special import Bulk
 from .state_values import buffer_contents
 
 if TYPE_CHECKING:
     from .state_reach import Walk
 
-#: Containers with more items are guarded by identity, length and the items whose keys occur in the code.
-MAX_ITEMS = 64
-#: Buffers with more bytes are guarded by identity only.
-MAX_BYTES = 1024
+#: Containers with more items are compared as a whole.
+MAX_ITEMS = 24
+#: Containers with more items, and buffers with more bytes, are not compared.
+MAX_BULK = 4096
+MAX_BYTES = 65536
 
 _PLAIN_DICTS = (dict, OrderedDict, defaultdict, Counter)
 
@@ -28,12 +31,14 @@ class ContainerWalk:
 
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
-        self._big_dicts: list[tuple[Any, str, int]] = []
+        self._groups: list[tuple[Any, str, int]] = []
 
     def scan(self) -> None:
-        """In dicts too large to check as a whole: the items whose keys are in the code reached by now."""
-        for mapping, name, depth in self._big_dicts:
-            for key in [k for k in dict.keys(mapping) if k in self.walk.names.names]:
+        """Of the parameter groups of optimizers: the items whose keys are in the code reached by now."""
+        names = self.walk.names
+        whole = names.everything or not WHOLE.isdisjoint(names.names)
+        for mapping, name, depth in self._groups:
+            for key in [k for k in dict.keys(mapping) if whole or k in names.names]:
                 item = Entry(mapping, f"item {key!r} of {name}", key, dict.get(mapping, key))
                 self._item(item, key, depth)
 
@@ -44,24 +49,25 @@ class ContainerWalk:
         elif isinstance(value, dict):
             self._dict(value, name, depth)
         elif isinstance(value, (tuple, frozenset)):
-            for position, item in enumerate(tuple(value)[:MAX_ITEMS]):
-                self.walk.reach(item, f"item {position} of {name}", depth + 1)
-            self._bounded(value, name)
+            self._items(tuple(value), name, depth)
         elif isinstance(value, (list, deque)):
             self._list(value, name, depth)
-        elif isinstance(value, set):
-            if self._bounded(value, name):
-                self.walk.add(Members(value, name, tuple(value)))
-            else:
-                self.walk.add(Size(value, name, len, len(value)))
-            for item in tuple(value)[:MAX_ITEMS]:
-                self.walk.reach(item, f"a member of {name}", depth + 1)
+        elif isinstance(value, set) and self._items(tuple(value), name, depth):
+            self.walk.add(Members(value, name, tuple(value)))
 
-    def _bounded(self, value: Any, name: str, measure: Callable[[Any], int] = len) -> bool:
-        if measure(value) <= MAX_ITEMS:
-            return True
-        self.walk.limits[f"not every item of {name} is guarded: more than {MAX_ITEMS}"] = None
-        return False
+    def _items(self, items: tuple[Any, ...], name: str, depth: int) -> bool:
+        """Go on at every item; False when they are too many."""
+        if len(items) > MAX_BULK:
+            self.walk.limits[f"not every item of {name} is guarded: more than {MAX_BULK}"] = None
+            return False
+        for position, item in enumerate(items):
+            self.walk.reach(item, f"item {position} of {name}", depth + 1)
+        return True
+
+    def _whole(self, check: Bulk, depth: int) -> None:
+        """Compare many items by one check."""
+        if self._items(check.items, check.name, depth):
+            self.walk.add(check, check.name)
 
     def _item(self, check: Item, key: Any, depth: int) -> None:
         if self.walk.add(check, key):
@@ -70,23 +76,29 @@ class ContainerWalk:
     def _list(self, value: Any, name: str, depth: int) -> None:
         plain = type(value) is list or isinstance(value, deque)
         measure: Callable[[Any], int] = len if plain else list.__len__
+        if measure(value) > MAX_ITEMS:
+            self._whole(Bulk.of(value, name, iter if plain else list.__iter__), depth)
+            return
         self.walk.add(Size(value, name, measure, measure(value)))
         items = list(value) if plain else list.copy(value)
-        for position, item in enumerate(items[:MAX_ITEMS]):
+        for position, item in enumerate(items):
             check = (Item if plain else Element)(
                 value, f"item {position} of {name}", position, item
             )
             self._item(check, position, depth)
-        self._bounded(value, name, measure)
 
     def _dict(self, value: Any, name: str, depth: int) -> None:
         plain = type(value) in _PLAIN_DICTS
-        if not self._bounded(value, name, dict.__len__):
+        if is_group(value):
             self.walk.add(Size(value, name, dict.__len__, dict.__len__(value)))
-            self._big_dicts.append((value, name, depth))
+            self._groups.append((value, name, depth))
             return
         iterate: Any = iter if plain else dict.__iter__
         keys = list(iterate(value))
+        if len(keys) > MAX_ITEMS:
+            self._whole(Bulk.of(value, f"the keys of {name}", iterate), depth)
+            self._whole(Bulk.of(value, f"the values of {name}", dict.values), depth)
+            return
         self.walk.add(Keys(value, name, iterate, keys))
         for position, key in enumerate(keys):
             label = (

@@ -2,8 +2,9 @@
 
 Every change of a module's structure (attributes, parameters, submodules, mode, hooks) moves the counter, so an
 unmoved one proves all modules unchanged, however deep the model is. ``nn`` is above this layer: it is used here only
-where a program has loaded it, since without it no object is a module. Not seen are writes that go around
-``Module.__setattr__``, straight into ``__dict__`` or ``_parameters``.
+where a program has loaded it, since without it no object is a module. The tables of parameters, buffers and submodules
+count what is written into them directly. Not seen are writes that go around ``Module.__setattr__`` straight into
+``__dict__``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,78 @@ MACHINERY = frozenset(
 _HOOK_KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
+class Table(dict[str, Any]):
+    """A module's parameters, buffers or submodules; writing into it moves the counter of all modules."""
+
+    __slots__ = ("changes", "counter")
+
+    def __init__(self, items: Any, counter: list[int]) -> None:
+        super().__init__(items)
+        self.counter = counter
+        self.changes = 0
+
+    def _count(self) -> None:
+        self.changes += 1
+        self.counter[0] += 1
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._count()
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._count()
+
+    def __ior__(self, other: Any) -> Table:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def clear(self) -> None:
+        """Remove all items."""
+        super().clear()
+        self._count()
+
+    def pop(self, *args: Any) -> Any:
+        """Remove an item and return it."""
+        found = super().pop(*args)
+        self._count()
+        return found
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last item and return it."""
+        found = super().popitem()
+        self._count()
+        return found
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The item, which is ``default`` from now on if there was none."""
+        found = super().setdefault(key, default)
+        self._count()
+        return found
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Add items."""
+        super().update(*args, **kwargs)
+        self._count()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies and pickles are plain dicts."""
+        return dict, (dict(self),)
+
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+def _tables(module: Any) -> list[Table]:
+    """The tables of a module, which count their changes from now on."""
+    own = vars(module)
+    counter = sys.modules["tracejit.nn.structure"].STRUCTURE_VERSION
+    for key in _TABLES:
+        if type(own.get(key)) is dict:
+            own[key] = Table(own[key], counter)
+    return [own[key] for key in _TABLES if type(own.get(key)) is Table]
+
+
 def is_module(value: Any) -> bool:
     """Is ``value`` an ``nn.Module``?"""
     defining = sys.modules.get("tracejit.nn.module")
@@ -37,6 +110,14 @@ def hooks_of(module: Any) -> Iterator[tuple[str, Any]]:
     for kind in _HOOK_KINDS if hooks is not None else ():
         for position, entry in enumerate(tuple(getattr(hooks, kind).values())):
             yield f"{kind} hook {position}", entry
+
+
+def tensors_of(module: Any) -> Iterator[tuple[str, Tensor]]:
+    """Label and tensor of every parameter and buffer of a module itself."""
+    for kind in ("parameter", "buffer"):
+        for key, value in tuple(vars(module).get(f"_{kind}s", {}).items()):
+            if isinstance(value, Tensor):
+                yield f"{kind} {key!r}", value
 
 
 def plain_attributes(module: Any, names: Names) -> Iterator[tuple[str, Any]]:
@@ -55,11 +136,12 @@ def _members(module: Any, names: Names) -> Iterator[tuple[str, Any, Any]]:
     yield "the class", type(module), id(type(module))
     yield "the mode 'training'", own.get("training"), token(own.get("training"))
     for kind in ("parameter", "buffer"):
-        for key, value in tuple(own.get(f"_{kind}s", {}).items()):
+        for position, (key, value) in enumerate(tuple(own.get(f"_{kind}s", {}).items())):
             if isinstance(value, Tensor):
-                yield f"{kind} {key!r}", value, (id(value), value.type, value.requires_grad)
+                mark: Any = (id(value), value.type, value.requires_grad)
             else:
-                yield f"{kind} {key!r}", value, token(value)
+                mark = token(value)
+            yield f"{kind} {key!r}", value, (position, mark)
     for position, (key, value) in enumerate(tuple(own.get("_modules", {}).items())):
         yield f"submodule {key!r}", value, (position, id(value))
     for label, entry in hooks_of(module):
@@ -68,17 +150,27 @@ def _members(module: Any, names: Names) -> Iterator[tuple[str, Any, Any]]:
         yield f"attribute {key!r}", value, token(value)
 
 
+def _current(module: Any) -> list[Any]:
+    own = vars(module)
+    return [own.get(key) for key in _TABLES]
+
+
 class _Snapshot:
     """One module as it was while recording."""
 
     def __init__(self, module: Any, name: str, names: Names) -> None:
         self.module, self.name, self.names = module, name, names
-        self.version = vars(module).get("_version")
+        self.tables = _tables(module)
+        self.version = self._version()
         self.members = {label: (mark, value) for label, value, mark in _members(module, names)}
+
+    def _version(self) -> Any:
+        changes = [table.changes for table in self.tables]
+        return vars(self.module).get("_version"), *map(id, _current(self.module)), *changes
 
     def difference(self) -> str | None:
         """What changed about the module, or None; an irrelevant change is remembered."""
-        version = vars(self.module).get("_version")
+        version = self._version()
         if version == self.version:
             return None
         now = {label: (mark, value) for label, value, mark in _members(self.module, self.names)}

@@ -8,9 +8,8 @@ repeats until nothing new is found. Library code is not entered, but functions t
 from __future__ import annotations
 
 import enum
-import sys
 from collections import deque
-from functools import partial
+from functools import partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -25,21 +24,20 @@ import numpy as np
 
 from ..tensor import Tensor
 from . import state_reads as reads
-from .state_checks import (
-    Attribute,
-    Cell,
-    Check,
-    Item,
-    Kind,
-    NewNames,
-)
+from .state_calls import is_generator
+from .state_checks import Attribute, Check, Item, Kind, NewNames
 from .state_classes import ClassWalk
 from .state_containers import ContainerWalk
-from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attributes
-from .state_values import MISSING, cell_content
+from .state_functions import FunctionWalk
+from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attributes, tensors_of
+from .state_optimizers import is_tool, step_hooks
+from .state_package import Package, replaced
+from .state_purity import are_suspect, is_suspect
+from .state_special import Registered, is_opaque, special
+from .state_values import MISSING
 
-#: Objects and containers nested deeper than this below a function, argument or module are guarded by identity only.
-MAX_DEPTH = 12
+#: Objects and containers nested deeper than this below a function, argument or module are not looked at.
+MAX_DEPTH = 100
 #: A guard has at most this many checks.
 MAX_CHECKS = 4096
 
@@ -55,6 +53,15 @@ _LEAVES = (
     CodeType,
     Tensor,
 )
+_WRAPPERS = (
+    property,
+    staticmethod,
+    classmethod,
+    partial,
+    partialmethod,
+    singledispatchmethod,
+    MethodType,
+)
 #: Where descriptors, partial objects, bound methods and wrappers keep the function they stand for.
 _INSIDE = (
     "fget",
@@ -66,6 +73,7 @@ _INSIDE = (
     "__wrapped__",
     "args",
     "keywords",
+    "dispatcher",
 )
 
 
@@ -75,10 +83,14 @@ class Walk:
     def __init__(self) -> None:
         self.names = reads.Names()
         self.checks: list[Check] = []
+        self.codes: list[CodeType] = []
+        self.generators: list[tuple[str, Any]] = []
         self.limits: dict[str, None] = {}
+        self.suspect = False
         self.modules: list[tuple[Any, str]] = []
         self._classes = ClassWalk(self)
         self._objects: list[tuple[Any, dict[str, Any], str, int]] = []
+        self._functions = FunctionWalk(self)
         self._containers = ContainerWalk(self)
         self._known: set[tuple[int, Any]] = set()
         self._seen: dict[int, Any] = {}
@@ -88,6 +100,8 @@ class Walk:
 
     def reach(self, value: Any, name: str, depth: int = 0) -> None:
         """Go on at ``value`` later, unless it has been reached before or has no state."""
+        if isinstance(value, Tensor):
+            self._tensor(value, name)
         if isinstance(value, _LEAVES) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
@@ -106,41 +120,95 @@ class Walk:
         self.checks.append(check)
         return True
 
+    def watch_names(
+        self, holder: Any, namespace: dict[str, Any], name: str, depth: int = 0
+    ) -> None:
+        """Check the attributes of ``holder`` whose names the code can read."""
+        self._objects.append((holder, namespace, name, depth))
+
+    def enter_code(self, function: FunctionType) -> None:
+        """The function that was asked about counts as the user's wherever it is defined."""
+        self._seen[id(function)] = function
+        self._functions.enter_root(function)
+
     def finish(self) -> list[Check]:
         """Walk until nothing new is found; all checks, the cheapest evidence first."""
+        for name, function in replaced():
+            self.reach(function, name)
         size = -1
         while self._waiting or self.names.size != size:
             while self._waiting:
                 self._enter(*self._waiting.popleft())
             size = self.names.size
             self._rescan()
+        self._last_checks()
+        self.suspect |= are_suspect(self.names)
+        for way in sorted(self.names.around):
+            self.limits[f"{way} leads to state that cannot be followed"] = None
+        return self.checks
+
+    def _last_checks(self) -> None:
+        """Checks that depend on everything found."""
         for _, namespace, name, _ in self._objects:
             self.add(NewNames(namespace, name, self.names))
+        self._functions.last_checks()
+        if self._classes.abstract:
+            self.add(Registered())
+        self.checks.insert(0, Package())
         if self.modules:
             self.checks.insert(0, Structure(self.modules, self.names))
-        return self.checks
 
     # --- one value ----------------------------------------------------------------------------------------------------
 
     def _enter(self, value: Any, name: str, depth: int) -> None:
         if isinstance(value, FunctionType):
-            self._function(value)
+            self._functions.enter(value)
         elif isinstance(value, type):
+            self.suspect |= reads.is_library_class(value) and is_suspect(value)
             self._classes.enter(value, as_value=True)
         elif isinstance(value, ModuleType):
-            if not reads.is_library_module(value, value.__name__):
-                self._objects.append((value, vars(value), name, depth))
+            self._namespace(value, name, depth)
         elif is_module(value):
             self._module(value, name)
-        elif depth >= MAX_DEPTH:
+        elif is_tool(value):
+            label = f"{type(value).__qualname__} ({name})"
+            self._objects.append((value, vars(value), label, depth))
+            for hook in step_hooks(value):
+                self.reach(hook, f"a step hook of {label}", depth + 1)
+        else:
+            self._enter_object(value, name, depth)
+
+    def _enter_object(self, value: Any, name: str, depth: int) -> None:
+        if depth >= MAX_DEPTH:
             self.limits[f"what {name} holds is not guarded: nested deeper than {MAX_DEPTH}"] = None
         elif isinstance(value, BuiltinFunctionType):  # a bound method, such as that of a list
+            self.suspect |= is_suspect(value)
             self.reach(value.__self__, f"the owner of {name}", depth)
-        elif isinstance(value, (property, staticmethod, classmethod, partial, MethodType)):
+        elif isinstance(value, _WRAPPERS):
             self._inside(value, name, depth)
+        elif is_generator(value):
+            self.suspect = True
+            self.generators.append((name, value))
+        elif (found := special(value, name, self.names)) is not None:
+            check, held = found
+            self.add(check)
+            for inner in held:
+                self.reach(inner, f"what {name} holds", depth + 1)
+        elif is_opaque(value):
+            kind = type(value)
+            self.limits[f"{name} is a {kind.__qualname__}, whose state cannot be watched"] = None
         else:
             self._containers.enter(value, name, depth)
             self._object(value, name, depth)
+
+    def _namespace(self, module: ModuleType, name: str, depth: int) -> None:
+        """The names of a module: all of a user's, none of this package's, data and functions of others."""
+        if not reads.is_library_module(module, module.__name__):
+            if "__getattr__" in vars(module):
+                self.names.names.add("__getattr__")
+            self.watch_names(module, vars(module), name, depth)
+        else:
+            self._functions.enter_library(module, name)
 
     def _inside(self, value: Any, name: str, depth: int) -> None:
         """The functions and arguments that a descriptor, partial object or wrapper stands for."""
@@ -149,85 +217,18 @@ class Walk:
             if inner is not None:
                 self.reach(inner, f"{key} of {name}", depth + 1)
 
-    # --- functions ----------------------------------------------------------------------------------------------------
-
-    def _function(self, function: FunctionType) -> None:
-        own = function.__name__
-        if "__wrapped__" in vars(function):
-            self.reach(vars(function)["__wrapped__"], f"the function that {own} wraps")
-        library = reads.is_library_function(function)
-        for variable, cell in zip(
-            function.__code__.co_freevars, function.__closure__ or (), strict=True
-        ):
-            content, name = cell_content(cell), f"closure variable {variable!r} of {own}"
-            if library:  # a decorator of the library: what it wraps may be the user's
-                self._user_function(content, name)
-            elif variable != "__class__" and self.add(Cell(cell, name, None, content)):
-                self.reach(content, name)
-        if not library:
-            self._own_state(function, own)
-            self._globals(function)
-
-    def _user_function(self, value: Any, name: str) -> None:
-        if isinstance(value, (FunctionType, MethodType)) or is_module(value):
-            self.reach(value, name)
-
-    def enter_code(self, function: FunctionType) -> None:
-        """The function that was asked about counts as the user's wherever it is defined."""
-        self._seen[id(function)] = function
-        if reads.is_library_function(function):
-            self._own_state(function, function.__name__)
-            self._globals(function)
-        self._function(function)
-
-    def _own_state(self, function: FunctionType, own: str) -> None:
-        code = function.__code__
-        self.names.add(reads.reads_of(code))
-        self.add(Attribute(function, f"the code of {own}", "__code__", code), "__code__")
-        if code.co_argcount:
-            defaults = function.__defaults__
-            self.add(
-                Attribute(function, f"the defaults of {own}", "__defaults__", defaults),
-                "__defaults__",
-            )
-            first = code.co_argcount - len(defaults or ())
-            for position, value in enumerate(defaults or (), first):
-                self.reach(value, f"the default of {code.co_varnames[position]!r} of {own}")
-        keywords = function.__kwdefaults__
-        if code.co_kwonlyargcount:
-            name = f"the keyword defaults of {own}"
-            self.add(Attribute(function, name, "__kwdefaults__", keywords), "__kwdefaults__")
-        for key, value in (keywords or {}).items():
-            name = f"the default of {key!r} of {own}"
-            if self.add(Item(keywords, name, key, value), key):
-                self.reach(value, name)
-
-    def _globals(self, function: FunctionType) -> None:
-        found = reads.reads_of(function.__code__)
-        builtins: dict[str, Any] = getattr(function, "__builtins__")  # noqa: B009  (not in the type stubs)
-        for key in sorted(found.globals):
-            self._global(function.__globals__, builtins, key)
-        package = function.__globals__.get("__package__") or ""
-        for target in sorted(found.imports):
-            module = sys.modules.get(target) or sys.modules.get(f"{package}.{target}".rstrip("."))
-            if module is not None:
-                self.reach(module, f"module {module.__name__}")
-
-    def _global(self, namespace: dict[str, Any], builtins: dict[str, Any], key: str) -> None:
-        name = f"global {key!r}"
-        value = namespace.get(key, MISSING)
-        if self.add(Item(namespace, name, key, value), key) and value is not MISSING:
-            self.reach(value, name)
-        if value is MISSING and key in builtins:
-            name = f"built-in {key!r}"
-            if self.add(Item(builtins, name, key, builtins[key]), key):
-                self.reach(builtins[key], name)
+    def _tensor(self, tensor: Tensor, name: str) -> None:
+        """Attributes that users put on tensors."""
+        own = vars(tensor)
+        if id(own) not in self._seen and not all(hasattr(type(tensor), key) for key in own):
+            self._seen[id(own)] = own
+            self.watch_names(tensor, own, f"a Tensor ({name})")
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def _object(self, value: Any, name: str, depth: int) -> None:
         cls = type(value)
-        namespace = _namespace(value)
+        namespace = _attributes_of(value)
         if isinstance(namespace, dict) and "__wrapped__" in namespace:
             self.reach(namespace["__wrapped__"], f"the function that {name} wraps", depth)
         if reads.is_closed(cls) or cls.__module__ == "builtins":
@@ -236,15 +237,17 @@ class Walk:
             return
         label = f"{cls.__qualname__} ({name})"
         if isinstance(namespace, dict):
-            self._objects.append((value, namespace, label, depth))
+            self.watch_names(value, namespace, label, depth)
             if vars(object)["__getattribute__"] is getattr(cls, "__getattribute__", None):
                 place = f"the namespace of {label}"
                 self.add(Attribute(value, place, "__dict__", namespace), "__dict__")
         elif any(
             isinstance(m, MemberDescriptorType) for k in cls.__mro__ for m in vars(k).values()
         ):
-            self._objects.append((value, {}, label, depth))
-        if not reads.is_library_class(cls):
+            self.watch_names(value, {}, label, depth)
+        if reads.is_library_class(cls):
+            self.suspect |= is_suspect(value)
+        else:
             self.add(Kind(value, name, cls))
         self._classes.enter(cls)
 
@@ -256,6 +259,8 @@ class Walk:
             self.reach(child, f"submodule {key!r} of {label}")
         for which, entry in hooks_of(module):
             self.reach(entry, f"{which} of {label}")
+        for which, tensor in tensors_of(module):
+            self._tensor(tensor, f"{which} of {label}")
 
     def _rescan(self) -> None:
         """Look again at everything reached, for the names that became known since."""
@@ -270,10 +275,11 @@ class Walk:
                 self._attribute(
                     Attribute(value, f"attribute {key!r} of {label}", key, expected), depth
                 )
+        self._functions.scan()
+        self._containers.scan()
         for module, label in tuple(self.modules):
             for key, attribute in plain_attributes(module, self.names):
                 self.reach(attribute, f"attribute {key!r} of {label}", 1)
-        self._containers.scan()
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):
@@ -289,7 +295,7 @@ class Walk:
         ]
 
 
-def _namespace(value: Any) -> Any:
+def _attributes_of(value: Any) -> Any:
     """The attribute dict of an object, without asking the object."""
     try:
         return object.__getattribute__(value, "__dict__")

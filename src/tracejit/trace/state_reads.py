@@ -7,6 +7,7 @@ the object it is read from may have come through any alias.
 from __future__ import annotations
 
 import dis
+import itertools
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -26,8 +27,32 @@ _WHOLE = frozenset(
     {"vars", "dir", "asdict", "astuple", "attrgetter", "__dict__", "__getattribute__"}
 )
 _COMPUTED = frozenset({"BUILD_STRING", "BINARY_OP", "FORMAT_VALUE", "FORMAT_SIMPLE"})
+#: Attributes that lead around names: to the globals, variables and frames of functions; and the count of writes.
+_AROUND = frozenset(
+    {
+        "__builtins__",
+        "__closure__",
+        "__globals__",
+        "_version",
+        "ag_frame",
+        "cell_contents",
+        "cr_frame",
+        "f_back",
+        "f_builtins",
+        "f_globals",
+        "f_locals",
+        "gi_frame",
+        "tb_frame",
+    }
+)
+#: With these, code can go on when an attribute is missing.
+_ASKING = frozenset({"getattr", "hasattr"})
+#: Operations that turn an object into text.
+_TEXT = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+#: Parts of the package that use it as a user would.
+_USERS = (_PACKAGE + "cli/", _PACKAGE + "testing/")
 _STDLIB = tuple({str(Path(sysconfig.get_path(kind))) + "/" for kind in ("stdlib", "platstdlib")})
 #: Packages whose functions see a tensor only after its values have left the recording.
 _NUMERIC = frozenset({"llvmlite", "ml_dtypes", "numba", "numpy", "scipy"})
@@ -40,13 +65,18 @@ class Reads:
     """Names one code object, and the code nested in it, can read or write.
 
     ``attributes`` also holds the identifiers among its string constants (``getattr(x, "name")``, keys of dicts);
-    ``everything`` is True where attributes are read by names that are not in the code.
+    ``everything`` is True where attributes are read by names that are not in the code, ``asking`` where the code goes
+    on when an attribute is missing, ``texts`` where it formats values; ``around`` are reads that lead to state without
+    naming it.
     """
 
     globals: frozenset[str]
     attributes: frozenset[str]
     imports: frozenset[str]
     everything: bool
+    asking: bool = False
+    texts: bool = False
+    around: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=4096)
@@ -67,18 +97,45 @@ def reads_of(code: CodeType) -> Reads:
         elif instruction.opname == "IMPORT_NAME":
             named["imports"].add(instruction.argval)
     everything = bool(_WHOLE & (named["globals"] | named["attributes"])) or _computed(instructions)
+    asking = not _ASKING.isdisjoint(named["globals"]) or any(
+        instruction.opname == "PUSH_EXC_INFO" for instruction in instructions
+    )
+    texts = any(instruction.opname in _TEXT for instruction in instructions)
+    around = (_AROUND & named["attributes"]) | _loaded_modules(instructions)
     named["attributes"].update(_identifiers(code.co_consts))
     for inner in (reads_of(c) for c in code.co_consts if isinstance(c, CodeType)):
         named["globals"] |= inner.globals
         named["attributes"] |= inner.attributes
         named["imports"] |= inner.imports
         everything |= inner.everything
+        asking |= inner.asking
+        texts |= inner.texts
+        around |= inner.around
     return Reads(
         frozenset(named["globals"]),
         frozenset(named["attributes"]),
         frozenset(named["imports"]),
         everything,
+        asking,
+        texts,
+        around,
     )
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """``code`` and the code nested in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+def _loaded_modules(instructions: list[dis.Instruction]) -> set[str]:
+    """Is ``sys.modules`` read?"""
+    found = any(
+        a.argval == "sys" and b.argval == "modules" for a, b in itertools.pairwise(instructions)
+    )
+    return {"sys.modules"} if found else set()
 
 
 def _computed(instructions: list[dis.Instruction]) -> bool:
@@ -112,23 +169,36 @@ class Names:
     """The names that the reached code can read from objects, and its globals; grows while code is being reached."""
 
     def __init__(self) -> None:
-        self.names: set[str] = set()
+        self.names: set[str] = {"forward"}  # what calling a module reads
+        self.used: set[str] = set()  # those in the user's code
         self.globals: set[str] = set()
         self.everything = False
+        self.asking = False
+        self.texts = False
+        self.around: set[str] = set()
 
     def __contains__(self, name: object) -> bool:
         return self.everything or name in self.names
 
+    def calls(self, *names: str) -> bool:
+        """Does the code mention one of these, as a global or as an attribute?"""
+        return not (self.globals.isdisjoint(names) and self.used.isdisjoint(names))
+
     def add(self, reads: Reads) -> None:
         """Add what one more function can read."""
         self.names |= reads.attributes
+        self.used |= reads.attributes
         self.globals |= reads.globals
         self.everything |= reads.everything
+        self.asking |= reads.asking
+        self.texts |= reads.texts
+        self.around |= reads.around
 
     @property
     def size(self) -> int:
         """A number that grows whenever a name was added."""
-        return 2 * (len(self.names) + len(self.globals)) + self.everything
+        flags = (self.everything, self.asking, self.texts)
+        return len(self.names) + len(self.used) + len(self.globals) + sum(flags)
 
 
 # --- whose code it is ---------------------------------------------------------------------------------------------
@@ -160,6 +230,30 @@ def is_library_class(cls: type) -> bool:
     """The same question for a class."""
     name = str(getattr(cls, "__module__", ""))
     return is_library_module(sys.modules.get(name), name)
+
+
+def is_numeric(name: str) -> bool:
+    """Does a module called ``name`` belong to a numeric library this package builds on?"""
+    return name.partition(".")[0] in _NUMERIC
+
+
+def owner_of(code: CodeType, namespace: dict[str, Any]) -> str:
+    """Whose code this is: "package", "stdlib", "numeric" or "user"; generated code is its module's."""
+    file, name = code.co_filename, str(namespace.get("__name__", ""))
+    if file.startswith(_PACKAGE):
+        return "user" if file.startswith(_USERS) else "package"
+    if file.startswith("<tracejit "):
+        return "package"
+    if file.startswith("<frozen ") or _in_stdlib(file) or name.startswith("namedtuple_"):
+        return "stdlib"
+    if is_numeric(name):
+        return "numeric"
+    if not file.startswith("<") or name == "__main__":
+        return "user"
+    module = sys.modules.get(name)
+    if module is None or not is_library_module(module, name):
+        return "user"
+    return "package" if name.startswith("tracejit.") else "stdlib"
 
 
 def is_closed(cls: type) -> bool:

@@ -42,8 +42,8 @@ def token(value: Any) -> Any:
         return (kind, struct.pack("dd", value.real, value.imag))
     if isinstance(value, tuple):
         return (kind, tuple(token(item) for item in value))
-    if kind is frozenset:
-        return (kind, frozenset(token(item) for item in value))
+    if kind is frozenset:  # by order too: equal ones can list their members differently
+        return (kind, tuple(token(item) for item in value))
     if kind in (range, slice):
         return (kind, token((value.start, value.stop, value.step)))
     if isinstance(value, np.generic) and value.dtype != object:

@@ -1,0 +1,147 @@
+"""This package as state: functions of it that ask what a recording cannot answer, and functions that are replaced.
+
+Replacing a function of a public module (``tj.nn.functional.relu = mine``) moves a counter, which a guard compares;
+methods put on ``Tensor`` are counted by the length of its namespace.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ..tensor import Tensor
+from .state_checks import Bind, Check
+
+_PUBLIC = ("tracejit", "tracejit.nn", "tracejit.nn.functional", "tracejit.optim")
+#: How often a name of a public module was assigned.
+_ASSIGNED = [0]
+
+
+@lru_cache(maxsize=1)
+def asking_functions() -> dict[int, str]:
+    """Functions of this package whose answer, or effect, no recording holds: identity of the code -> name."""
+    from .. import printing, random, serialization
+    from ..autograd import handle
+    from ..tensor_autograd import AutogradMethods
+    from ..tensor_core import TensorCore
+    from ..tensor_info import InfoMethods
+
+    found: dict[int, str] = {}
+    for owner, names in (
+        (TensorCore, ("grad_fn", "is_leaf", "__getattr__")),
+        (AutogradMethods, ("register_post_accumulate_grad_hook", "retains_grad")),
+        (InfoMethods, ("data_ptr", "untyped_storage")),
+        (random.Generator, ("manual_seed", "seed", "initial_seed", "get_state", "set_state")),
+        (handle.RemovableHandle, ("remove",)),
+        (random, ("manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")),
+        (serialization, ("save", "load")),
+        (printing, ("set_printoptions", "get_printoptions")),
+    ):
+        for name in names:
+            member: Any = vars(owner)[name]
+            function = member.fget if isinstance(member, property) else member
+            code = getattr(function, "__code__", None)
+            if code is not None:
+                label = owner.__name__.rpartition(".")[2]
+                found[id(code)] = _spelled(label, name)
+    return found
+
+
+@lru_cache(maxsize=1)
+def asking_names() -> tuple[str, ...]:
+    """The names of those functions."""
+    names = {spelled.rpartition(".")[2] for spelled in asking_functions().values()}
+    return tuple(names - {"__getattr__"})
+
+
+def _spelled(owner: str, name: str) -> str:
+    if owner in ("TensorCore", "AutogradMethods", "InfoMethods"):
+        return f"Tensor.{name}"
+    return (
+        f"tracejit.{name}"
+        if owner in ("random", "serialization", "printing")
+        else f"{owner}.{name}"
+    )
+
+
+class _Public(ModuleType):
+    """A module that counts assignments to its names."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        _ASSIGNED[0] += 1
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        _ASSIGNED[0] += 1
+
+
+def _modules() -> Iterator[ModuleType]:
+    """The public modules that are loaded; from now on they count."""
+    for name in _PUBLIC:
+        module = sys.modules.get(name)
+        if type(module) is ModuleType:
+            module.__class__ = _Public
+        if module is not None:
+            yield module
+
+
+@lru_cache(maxsize=4)
+def _functions(assigned: int) -> dict[tuple[str, str], Any]:
+    """Every function and class of the public modules, by module and name."""
+    del assigned
+    return {
+        (module.__name__, name): value
+        for module in _modules()
+        for name, value in tuple(vars(module).items())
+        if callable(value)
+    }
+
+
+def replaced() -> Iterator[tuple[str, Any]]:
+    """Functions in this package that are not its own: the user put them there."""
+    for (module, name), value in _functions(_ASSIGNED[0]).items():
+        if isinstance(value, FunctionType) and not _own(value):
+            yield f"{module}.{name}", value
+    for name, value in tuple(vars(Tensor).items()):
+        if isinstance(value, FunctionType) and not _own(value):
+            yield f"Tensor.{name}", value
+
+
+def _own(function: FunctionType) -> bool:
+    return str(function.__globals__.get("__name__", "")).partition(".")[0] == "tracejit"
+
+
+class Package(Check):
+    """The public functions of this package and the methods of tensors are those they were."""
+
+    __slots__ = ("functions", "methods", "seen")
+
+    def __init__(self) -> None:
+        list(_modules())
+        super().__init__(_ASSIGNED, "the package")
+        self.seen = [_ASSIGNED[0]]
+        self.functions = _functions(_ASSIGNED[0])
+        self.methods = dict(vars(Tensor))
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        counter, seen, namespace = bind(self.holder), bind(self.seen), bind(vars(Tensor))
+        moved = f"{counter}[0] != {seen}[0] or {bind(len)}({namespace}) != {len(self.methods)}"
+        return f"({moved}) and {bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        assigned = self.holder[0]
+        for (module, name), value in self.functions.items():
+            if vars(sys.modules[module]).get(name) is not value:
+                return f"{name!r} of module {module} was replaced"
+        now = vars(Tensor)
+        for name in (*self.methods, *now):
+            if now.get(name) is not self.methods.get(name):
+                return f"{name!r} of class Tensor was replaced"
+        self.seen[0] = assigned
+        return None

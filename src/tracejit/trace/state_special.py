@@ -1,0 +1,203 @@
+"""Facts about objects that keep state in ways of their own: context variables, thread-local objects, caches, weak
+references, registers of abstract classes, and containers too long for one comparison per item."""
+
+from __future__ import annotations
+
+import abc
+import threading
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import is_
+from types import CoroutineType, FrameType, FunctionType, MappingProxyType, TracebackType
+from typing import Any
+
+from .state_checks import Bind, Check, Read
+from .state_purity import words
+from .state_reads import Names
+from .state_values import MISSING, describe, same, token, was_and_is
+
+CACHES = type(lru_cache(len))
+#: Modules whose classes, where written in C, have instances that do not change or are looked into elsewhere.
+_CONSTANT = words(
+    """
+    _abc _collections _datetime _functools _operator _sre _struct _thread array collections datetime decimal
+    functools ml_dtypes numpy operator re types typing zoneinfo
+    """
+)
+
+
+_CHANGING = (memoryview, FrameType, TracebackType, CoroutineType)
+
+
+class ContextValue(Read):
+    """The value of a context variable in the current context."""
+
+    __slots__ = ()
+
+    def source(self, bind: Bind) -> str:
+        """The expression that reads."""
+        return f"{bind(self.holder.get)}({bind(MISSING)})"
+
+    def current(self) -> Any:
+        """What reading gives now."""
+        return self.holder.get(MISSING)
+
+
+@dataclass(eq=False, slots=True)
+class Cached(Check):
+    """A cache of results holds as many as it did, and none was computed again."""
+
+    state: tuple[Any, ...]
+
+    @staticmethod
+    def state_of(cache: Any) -> tuple[Any, ...]:
+        """What changes when a result is added or all are dropped."""
+        _, misses, _, size = cache.cache_info()
+        return misses, size
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.holder.cache_info)}()[1::2] != {bind(self.state)}"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        return (
+            None
+            if self.state_of(self.holder) == self.state
+            else f"the cache of {self.name} changed"
+        )
+
+
+@dataclass(eq=False, slots=True)
+class ThreadNames(Check):
+    """The attributes of a thread-local object that the code reads are, in the calling thread, as they were."""
+
+    names: Names
+    values: dict[str, Any]
+
+    @classmethod
+    def of(cls, holder: Any, name: str, names: Names) -> ThreadNames:
+        """The check of what ``holder`` has now."""
+        return cls(holder, name, names, _own(holder))
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now = _own(self.holder)
+        for key in (*self.values, *now):
+            old, new = self.values.get(key, MISSING), now.get(key, MISSING)
+            if key in self.names and not same(old, new):
+                return f"attribute {key!r} of {self.name} {was_and_is(old, new)}"
+        return None
+
+
+def _own(holder: Any) -> dict[str, Any]:
+    """The attributes of a thread-local object in this thread."""
+    return dict(threading.local.__getattribute__(holder, "__dict__"))
+
+
+class Registered(Check):
+    """No class was registered with an abstract one."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        super().__init__(abc, "abstract classes")
+        self.seen = abc.get_cache_token()
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(abc.get_cache_token)}() != {bind(self.seen)}"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now = abc.get_cache_token()
+        return None if now == self.seen else "a class was registered with an abstract one"
+
+
+@dataclass(eq=False, slots=True)
+class Bulk(Check):
+    """A long container has the same items in the same order; ``iterate`` lists them without its class's help."""
+
+    iterate: Callable[[Any], Any]
+    items: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, holder: Any, name: str, iterate: Callable[[Any], Any]) -> Bulk:
+        """The check of the items there are now."""
+        return cls(holder, name, iterate, tuple(iterate(holder)))
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now = tuple(self.iterate(self.holder))
+        if len(now) == len(self.items) and all(map(is_, now, self.items)):
+            return None
+        if len(now) != len(self.items):
+            return f"the length of {self.name} {was_and_is(len(self.items), len(now))}"
+        for position, (old, new) in enumerate(zip(self.items, now, strict=True)):
+            if not same(old, new):
+                return f"item {position} of {self.name} {was_and_is(old, new)}"
+        return None
+
+
+@dataclass(eq=False, slots=True)
+class Proxied(Check):
+    """What a read-only view of a dict shows."""
+
+    items: dict[Any, Any]
+
+    @classmethod
+    def of(cls, holder: Any, name: str) -> Proxied:
+        """The check of what is shown now."""
+        return cls(holder, name, dict(holder))
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now = dict(self.holder)
+        if [token(k) for k in now] != [token(k) for k in self.items]:
+            return f"the keys of {self.name} changed"
+        for key, old in self.items.items():
+            if not same(now[key], old):
+                return f"item {describe(key)} of {self.name} {was_and_is(old, now[key])}"
+        return None
+
+
+def is_opaque(value: Any) -> bool:
+    """Does an object keep state that can be neither compared nor read: an iterator, a file, an object written in C?"""
+    if isinstance(value, weakref.ref):  # looking at what it leads to would keep that alive
+        return value() is not None
+    cls = type(value)
+    if not isinstance(getattr(cls, "__next__", is_opaque), FunctionType):
+        return True
+    if any("__slots__" in vars(c) or "__dict__" in vars(c) for c in cls.__mro__):
+        return False
+    root = cls.__module__.partition(".")[0]
+    return root not in _CONSTANT if root not in ("builtins", "tracejit") else cls in _CHANGING
+
+
+def special(value: Any, name: str, names: Names) -> tuple[Check, list[Any]] | None:
+    """The check for an object of these kinds and what it leads to; None for any other object."""
+    if isinstance(value, ContextVar):
+        found = value.get(MISSING)
+        return ContextValue(value, name, None, found), [found]
+    if isinstance(value, CACHES):
+        return Cached(value, name, Cached.state_of(value)), [value.__wrapped__]
+    if isinstance(value, threading.local):
+        return ThreadNames.of(value, name, names), list(_own(value).values())
+    if isinstance(value, MappingProxyType):
+        return Proxied.of(value, name), list(value.values())
+    return None

@@ -1,0 +1,288 @@
+"""Traps: objects, classes and containers whose state changes between calls or inside them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import pytest
+
+from trap_objects import (
+    Thing,
+    x,
+)
+from trap_tools import check
+
+
+def test_attribute_changed() -> None:
+    def scenario(stage):
+        thing = Thing()
+        f = stage.compile(lambda v: thing.apply(v))
+        for thing.rate in (2.0, 2.0, 3.0, 3.0, 2.0):
+            stage.call(f, x())
+
+    check(scenario, compiled=3, recorded=2)
+
+
+def test_counter_attribute() -> None:
+    def scenario(stage):
+        thing = Thing()
+        f = stage.compile(lambda v: thing.counted(v))
+        for _ in range(5):
+            stage.call(f, x())
+            stage.note("calls", thing.calls)
+
+    check(scenario, reason="'calls'")
+
+
+def test_two_instances_of_one_class() -> None:
+    def scenario(stage):
+        f = stage.compile(Thing.apply)
+        things = [Thing(2.0), Thing(3.0)]
+        for step in range(8):
+            if step == 5:
+                things[0].rate = 4.0
+            stage.call(f, things[step % 2], x())
+
+    check(scenario, compiled=4, recorded=3)
+
+
+def test_method_replaced_on_instance_and_class() -> None:
+    def scenario(stage):
+        class Own(Thing):
+            pass
+
+        thing, other = Own(), Own(3.0)
+        f = stage.compile(Own.apply)
+
+        def both():
+            for one in (thing, other, thing, other):
+                stage.call(f, one, x())
+
+        both()
+        thing.scale = lambda: 10.0
+        both()
+        Own.scale = lambda self: self.rate + 100.0
+        both()
+        del thing.scale
+        both()
+        Thing.scale, before = (lambda self: 0.5), Thing.scale
+        del Own.scale
+        both()
+        Thing.scale = before
+
+    check(scenario, compiled=8)
+
+
+def test_class_attribute_changed() -> None:
+    def scenario(stage):
+        class Base:
+            k = 2.0
+
+        class Own(Base):
+            def f(self, v):
+                return v * self.k + type(self).k * Base.k
+
+        own = Own()
+        f = stage.compile(own.f)
+        stage.call(f, x())
+        stage.call(f, x())
+        Base.k = 3.0
+        stage.call(f, x())
+        Own.k = 5.0
+        stage.call(f, x())
+        own.k = 7.0
+        stage.call(f, x())
+        del Own.k
+        stage.call(f, x())
+        stage.call(f, x())
+
+    check(scenario, compiled=2)
+
+
+def test_class_counter_written_inside() -> None:
+    def scenario(stage):
+        class Own:
+            made = 0
+
+            def __init__(self):
+                Own.made += 1
+
+        def f(v):
+            Own()
+            return v * Own.made
+
+        g = stage.compile(f)
+        for _ in range(5):
+            stage.call(g, x())
+            stage.note("made", Own.made)
+
+    check(scenario, reason="'made'")
+
+
+def test_class_of_an_object_changed() -> None:
+    def scenario(stage):
+        class A:
+            def go(self, v):
+                return v * 2
+
+        class B:
+            def go(self, v):
+                return v - 1
+
+        thing = A()
+        f = stage.compile(lambda v: thing.go(v) if isinstance(thing, A) else thing.go(v) * 10)
+        for cls in (A, A, B, B, A):
+            thing.__class__ = cls
+            stage.call(f, x())
+
+    check(scenario, compiled=2)
+
+
+def test_isinstance_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scenario(stage):
+        space = {"Thing": Thing, "thing": Thing()}
+        exec("def f(v): return v * 2 if isinstance(thing, Thing) else v * 3", space)
+        f = stage.compile(space["f"])
+        stage.call(f, x())
+        stage.call(f, x())
+        space["Thing"] = int
+        stage.call(f, x())
+        space["Thing"] = Thing
+        space["isinstance"] = lambda *a: False
+        stage.call(f, x())
+        stage.call(f, x())
+
+    check(scenario, compiled=2)
+
+
+def test_abstract_class_registered() -> None:
+    import abc
+
+    def scenario(stage):
+        class Shape(abc.ABC):  # noqa: B024
+            pass
+
+        class Square:
+            side = 2.0
+
+        thing = Square()
+        f = stage.compile(lambda v: v * thing.side if isinstance(thing, Shape) else v - 1)
+        stage.call(f, x())
+        stage.call(f, x())
+        Shape.register(Square)
+        stage.call(f, x())
+        stage.call(f, x())
+
+    check(scenario, compiled=1)
+
+
+def test_metaclass_instancecheck() -> None:
+    def scenario(stage):
+        class Meta(type):
+            yes = True
+
+            def __instancecheck__(cls, instance):
+                return cls.yes
+
+        class Anything(metaclass=Meta):
+            pass
+
+        f = stage.compile(lambda v: v * 2 if isinstance(v, Anything) else v * 3)
+        stage.call(f, x())
+        stage.call(f, x())
+        Meta.yes = False
+        stage.call(f, x())
+        stage.call(f, x())
+
+    check(scenario, compiled=1)
+
+
+def test_property_and_getattr() -> None:
+    def scenario(stage):
+        class Own:
+            def __init__(self):
+                self.inner = {"gain": 2.0}
+                self._rate = 3.0
+
+            @property
+            def rate(self):
+                return self._rate * 2
+
+            def __getattr__(self, name):
+                return self.__dict__["inner"][name]
+
+        own = Own()
+        f = stage.compile(lambda v: v * own.rate + own.gain)
+        stage.call(f, x())
+        stage.call(f, x())
+        own._rate = 4.0
+        stage.call(f, x())
+        own.inner["gain"] = 5.0
+        stage.call(f, x())
+        Own.rate = property(lambda self: 1.0)
+        stage.call(f, x())
+        own.gain = 9.0  # now an attribute of its own
+        stage.call(f, x())
+        stage.call(f, x())
+
+    check(scenario, compiled=2)
+
+
+def test_descriptor_with_state() -> None:
+    def scenario(stage):
+        class Descriptor:
+            value = 2.0
+
+            def __get__(self, instance, owner):
+                return self.value
+
+        class Own:
+            rate = Descriptor()
+
+        own = Own()
+        f = stage.compile(lambda v: v * own.rate)
+        stage.call(f, x())
+        stage.call(f, x())
+        vars(Own)["rate"].value = 3.0
+        stage.call(f, x())
+        stage.call(f, x())
+
+    check(scenario, compiled=2)
+
+
+def test_slots_enum_dataclass() -> None:
+    class Mode(enum.Enum):
+        TWICE = 2.0
+        THRICE = 3.0
+
+    @dataclass
+    class Config:
+        mode: Mode = Mode.TWICE
+        sizes: list = field(default_factory=lambda: [1.0])
+
+    class Slotted:
+        __slots__ = ("config", "k")
+
+    def scenario(stage):
+        thing = Slotted()
+        thing.k, thing.config = 2.0, Config()
+
+        def f(v):
+            v = v * thing.k + thing.config.sizes[0]
+            return v * 2 if thing.config.mode is Mode.TWICE else v * thing.config.mode.value
+
+        g = stage.compile(f)
+        stage.call(g, x())
+        stage.call(g, x())
+        thing.k = 3.0
+        stage.call(g, x())
+        thing.config.mode = Mode.THRICE
+        stage.call(g, x())
+        thing.config.sizes[0] = 5.0
+        stage.call(g, x())
+        thing.config = Config()
+        stage.call(g, x())
+        stage.call(g, x())
+
+    check(scenario, compiled=2)
