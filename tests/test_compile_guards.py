@@ -210,3 +210,16 @@ def test_one_branch_that_cannot_be_recorded() -> None:
     assert f.stats.recordings == 2
     assert len(f.reasons) == 1
     assert "unseen branches run eagerly: numpy()" in str(f.explain())
+
+
+def test_one_hot_compares_classes_and_does_not_read_them() -> None:
+    f = tj.compile(lambda x: F.one_hot(x, 4) * 2)
+    for k in range(6):
+        assert (
+            f(tj.tensor([k % 4, 2])).tolist() == (F.one_hot(tj.tensor([k % 4, 2]), 4) * 2).tolist()
+        )
+    assert (f.stats.recordings, f.stats.compiled_calls) == (1, 5)
+    for bad, words in ((4, "smaller than num_classes"), (-1, "non-negative")):
+        with pytest.raises(RuntimeError, match=words):
+            f(tj.tensor([bad, 2]))
+    assert not f.reasons

@@ -18,7 +18,18 @@ NAMES = {
     "custom_function",
     "scipy_optimize",
     "reading_the_ir",
+    "sequence_lstm",
+    "tree_lstm",
+    "cartpole",
+    "karate_gcn",
+    "mixture_of_experts",
+    "adaptive_depth",
+    "agent_loop",
+    "newton",
+    "maze_search",
 }
+#: What an example needs beyond the package itself.
+NEEDS = {"digits_mlp": "sklearn", "karate_gcn": "networkx"}
 
 
 def test_all_examples_are_there():
@@ -27,8 +38,8 @@ def test_all_examples_are_there():
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_example_runs(path: Path, capsys: pytest.CaptureFixture[str]):
-    if path.stem == "digits_mlp":
-        pytest.importorskip("sklearn")
+    if path.stem in NEEDS:
+        pytest.importorskip(NEEDS[path.stem])
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()
 

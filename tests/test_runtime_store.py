@@ -130,6 +130,26 @@ def test_the_bound_counts_what_other_processes_wrote(tmp_path: Path) -> None:
     assert stores[0].info().bytes <= 50_000 + 64 * 1100
 
 
+def test_a_store_far_from_its_bound_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that writes one kernel must not pay for the thousands that are there."""
+    filled = KernelStore(tmp_path)
+    for n in range(600):
+        filled.put(key(str(n)), bytes(100))
+    looked_at, stat = [], Path.stat
+    monkeypatch.setattr(
+        Path, "stat", lambda self, **options: (looked_at.append(self), stat(self, **options))[1]
+    )
+    KernelStore(tmp_path).put(key("one more"), bytes(100))
+    assert len(looked_at) < 30
+    looked_at.clear()
+    small = KernelStore(tmp_path, max_bytes=20_000)
+    small.put(key("too many"), bytes(100))
+    assert len(looked_at) > 600
+    assert small.info().bytes <= 20_000
+
+
 def test_memory_is_bounded_too(tmp_path: Path) -> None:
     store = KernelStore(tmp_path, max_memory_bytes=5_000)
     for n in range(20):
