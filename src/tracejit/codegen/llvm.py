@@ -55,6 +55,11 @@ def _renew_lock() -> None:
     _lock = threading.RLock()
 
 
+def compiler_lock() -> threading.RLock:
+    """The lock under which this process uses LLVM, whose shared context is not for several threads."""
+    return _lock
+
+
 # Another thread may hold the lock at the moment of a fork; the child would wait for it for ever.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tracejit import scalar_math
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
-from tracejit.codegen.lower_module import LIBRARY
+from tracejit.codegen.lower_module import LIBRARY, Library
 from tracejit.codegen.lower_primitives import SUBSTITUTES
 from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
 
@@ -87,31 +87,38 @@ def lower_kernel(
     width = f'"prefer-vector-width"="{vector_bits}" ' if vector_bits else ""
     body = lowering.lower(f"{entry}.body", f"noinline nounwind {width}", noalias)
     _check_signature(node, body)
-    functions = LIBRARY.closure(body.calls)
-    heaviest = max((function.weight for function in functions.values()), default=0)
-    text = _module_text(node, body, functions, lacking)
+    heaviest = max(
+        (function.weight for function in LIBRARY.closure(body.calls).values()), default=0
+    )
+    names = [argument.arg for argument in node.args.args]
+    text = module_text(node, body, LIBRARY, lacking, _entry(node.name, names, body.parameters))
     return LoweredKernel(text, heaviest >= _POLYNOMIAL and body.weight <= _SHORT)
 
 
-def _module_text(
+def module_text(
     node: ast.FunctionDef,
     body: LoweredFunction,
-    functions: dict[str, LoweredFunction],
+    library: Library,
     lacking: Iterable[str],
+    entry: str,
 ) -> str:
-    replaced = _replacements(node, [body, *functions.values()], lacking)
-    functions = functions | LIBRARY.closure(replaced.values())
+    """A module of `body`, all it calls from `library`, and the text of the exported `entry`.
+
+    `lacking` names the entries of `SUBSTITUTES` that are no instructions of the target, and are replaced.
+    """
+    functions = library.closure(body.calls)
+    replaced = _replacements(node, [body, *functions.values()], library, lacking)
+    functions = functions | library.closure(replaced.values())
     parts = [body, *functions.values()]
     declarations = dict.fromkeys(line for part in parts for line in part.declarations)
     tables = dict.fromkeys(name for part in parts for name in part.tables)
-    names = [argument.arg for argument in node.args.args]
     text = "\n".join(
         [
             *(line for line in declarations if not any(f"@{r}(" in line for r in replaced)),
             *(_table(name, scalar_math.TABLES[name]) for name in tables),
             *(function.text for function in functions.values()),
             body.text,
-            _entry(node.name, names, body.parameters),
+            entry,
         ]
     )
     for intrinsic, function in replaced.items():
@@ -120,14 +127,14 @@ def _module_text(
 
 
 def _replacements(
-    node: ast.AST, parts: Iterable[LoweredFunction], lacking: Iterable[str]
+    node: ast.AST, parts: Iterable[LoweredFunction], library: Library, lacking: Iterable[str]
 ) -> dict[str, str]:
     """The intrinsics that `parts` use and the target lacks, with the functions to call for them."""
     declared = "\n".join(line for part in parts for line in part.declarations)
     found = {f"llvm.{name}": SUBSTITUTES[name] for name in lacking}
     found = {name: function for name, function in found.items() if f"@{name}(" in declared}
     for function in found.values():
-        LIBRARY.function(function, node)
+        library.function(function, node)
     return found
 
 

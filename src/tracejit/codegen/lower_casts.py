@@ -12,9 +12,18 @@ from collections.abc import Callable
 from tracejit.codegen.lower_types import B1, I64, SCALARS, Scalar, Value
 
 Emit = Callable[[str], str]
+#: A float (its reference and type) as a signed integer of 32 or 64 bits; the reference of the result.
+Truncate = Callable[[Emit, str, Scalar, Scalar], str]
 
 
-def convert(emit: Emit, value: Value, source: Scalar, target: Scalar) -> Value:
+def truncated(emit: Emit, ref: str, source: Scalar, target: Scalar) -> str:
+    """The host's own conversion of a float to i32 or i64."""
+    return emit(f"freeze {target.llvm} {_cast(emit, 'fptosi', ref, source.llvm, target.llvm)}")
+
+
+def convert(
+    emit: Emit, value: Value, source: Scalar, target: Scalar, truncate: Truncate = truncated
+) -> Value:
     """Convert `value` of type `source` to `target`; `emit` appends one instruction and names its result."""
     if source is target:
         return Value(value.ref, target)
@@ -24,7 +33,7 @@ def convert(emit: Emit, value: Value, source: Scalar, target: Scalar) -> Value:
         if target.is_float:
             op = "fpext" if target.bits > source.bits else "fptrunc"
             return Value(_cast(emit, op, value.ref, source.llvm, target.llvm), target)
-        return _float_to_int(emit, value, source, target)
+        return _float_to_int(emit, value, source, target, truncate)
     if target.is_float:
         op = "sitofp" if source.is_signed else "uitofp"
         return Value(_cast(emit, op, value.ref, source.llvm, target.llvm), target)
@@ -51,22 +60,23 @@ def _int_to_int(emit: Emit, value: Value, source: Scalar, target: Scalar) -> Val
     return Value(_cast(emit, op, value.ref, source.llvm, target.llvm), target)
 
 
-def _float_to_int(emit: Emit, value: Value, source: Scalar, target: Scalar) -> Value:
+def _float_to_int(
+    emit: Emit, value: Value, source: Scalar, target: Scalar, truncate: Truncate
+) -> Value:
     if target.name == "u64":
-        return Value(_float_to_u64(emit, value.ref, source), target)
+        return Value(_float_to_u64(emit, value.ref, source, truncate), target)
     # u32 goes through i64, so that negative values wrap; narrower types through i32.
     via = target if target.is_signed and target.bits >= 32 else SCALARS["i32"]
     if target.name == "u32":
         via = I64
-    wide = emit(f"freeze {via.llvm} {_cast(emit, 'fptosi', value.ref, source.llvm, via.llvm)}")
-    return _int_to_int(emit, Value(wide, via), via, target)
+    return _int_to_int(emit, Value(truncate(emit, value.ref, source, via), via), via, target)
 
 
-def _float_to_u64(emit: Emit, ref: str, source: Scalar) -> str:
+def _float_to_u64(emit: Emit, ref: str, source: Scalar, truncate: Truncate) -> str:
     two_63 = "0x43E0000000000000"
-    low = emit(f"freeze i64 {_cast(emit, 'fptosi', ref, source.llvm, 'i64')}")
+    low = truncate(emit, ref, source, I64)
     moved = emit(f"fsub {source.llvm} {ref}, {two_63}")
-    high = emit(f"freeze i64 {_cast(emit, 'fptosi', moved, source.llvm, 'i64')}")
+    high = truncate(emit, moved, source, I64)
     flipped = emit(f"xor i64 {high}, -9223372036854775808")
     small = emit(f"fcmp olt {source.llvm} {ref}, {two_63}")
     return emit(f"select i1 {small}, i64 {low}, i64 {flipped}")

@@ -7,10 +7,11 @@ Nothing here re-orders floating-point work: no instruction gets a fast-math flag
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tracejit.codegen.lower_casts import convert
-from tracejit.codegen.lower_primitives import PRIMITIVES, expect
+from tracejit.codegen.lower_casts import convert, truncated
+from tracejit.codegen.lower_primitives import PRIMITIVES, Primitive, expect
 from tracejit.codegen.lower_types import (
     B1,
     CAST_NAMES,
@@ -59,6 +60,10 @@ _INT_COMPARE: dict[type[ast.cmpop], str] = {
 
 class ExpressionLowering:
     """Emits expressions into `lines`; names are looked up in `values` (SSA) and `slots` (stack slots)."""
+
+    #: What a target may do in its own way: the names that are instructions, and float to integer.
+    primitives: Mapping[str, Primitive] = PRIMITIVES
+    truncate = staticmethod(truncated)
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -257,8 +262,8 @@ class ExpressionLowering:
         if name in CAST_NAMES:
             return self._cast(node, CAST_NAMES[name])
         values = [self.expression(argument) for argument in node.args]
-        if name in PRIMITIVES:
-            return PRIMITIVES[name](self, values, node)
+        if name in self.primitives:
+            return self.primitives[name](self, values, node)
         callee = self.library.function(name, node)
         expect(node, name, values, callee.parameters)
         self.calls[name] = None
@@ -275,4 +280,4 @@ class ExpressionLowering:
             value = constant(number, target, node)
             return Value(value.ref, target, index=target is I64)
         value = self.expression(node.args[0])
-        return convert(self.emit, value, scalar_type(value, node), target)
+        return convert(self.emit, value, scalar_type(value, node), target, self.truncate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tracejit import scalar_math
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
@@ -13,21 +13,27 @@ _ATTRIBUTES = "alwaysinline nounwind"
 
 
 class Library:
-    """Lowered `scalar_math` functions by name."""
+    """Lowered `scalar_math` functions by name; a target may lower them its own way, and know more of them."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        lowering: type[FunctionLowering] = FunctionLowering,
+        source_of: Callable[[str], str | None] = scalar_math.source_of,
+    ) -> None:
+        self._lowering = lowering
+        self._source_of = source_of
         self._functions: dict[str, LoweredFunction] = {}
 
     def function(self, name: str, node: ast.AST) -> LoweredFunction:
         """The lowered function called `name`; `node` is the call, for the error when there is none."""
         found = self._functions.get(name)
         if found is None:
-            source = scalar_math.source_of(name)
+            source = self._source_of(name)
             if source is None:
                 fail(node, f"{name!r} is not a function of tracejit.scalar_math")
             definition = ast.parse(source).body[0]
             assert isinstance(definition, ast.FunctionDef)
-            lowering = FunctionLowering(definition, self)
+            lowering = self._lowering(definition, self)
             found = lowering.lower(f"tj.{name}", _ATTRIBUTES, noalias=False)
             self._functions[name] = found
         return found

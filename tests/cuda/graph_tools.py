@@ -1,0 +1,252 @@
+"""Running whole graphs by their printed kernels: as machine code on the host, as text in the simulator, or as PTX.
+
+All three take the same steps from the same schedule; library calls between kernels run their eager bodies. Memory
+is a flat array per materialised value, so a kernel sees exactly what its pointers show.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import ptx_machine
+import simulator
+from numpy.lib.stride_tricks import as_strided
+from ptx_text import parameter_types
+from simulator_memory import COMMON, Memory
+
+from kernel_tools import compiled
+from tracejit.codegen.cpu_kernel import write_kernel
+from tracejit.codegen.cuda_kernel import write_device_kernel
+from tracejit.codegen.cuda_launch import BLOCK, DeviceCode, Launch, Status
+from tracejit.codegen.cuda_ptx import ptx
+from tracejit.codegen.kernel import KernelCode, Number, Pointer, Scratch
+from tracejit.codegen.nest import index_source
+from tracejit.codegen.scalar import printable
+from tracejit.ir.graph import Graph, Value
+from tracejit.passes.fusion import fuse
+from tracejit.passes.groups import Group, Schedule, root
+from tracejit.runtime.plan import kernel_name
+from tracejit.runtime.views import Layouts, legalize
+
+Array = Any
+STORAGE = {"bool": np.uint8, "f16": np.uint16, "bf16": np.uint16}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A graph cut into kernels and calls, and where its values lie."""
+
+    graph: Graph
+    layouts: Layouts
+    schedule: Schedule
+    arrays: tuple[Array, ...]
+
+
+def prepare(graph: Graph, arrays: Sequence[Array]) -> Prepared:
+    """Cut a graph for inputs that lie like ``arrays``."""
+    strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
+    legal, layouts = legalize(graph, strides)
+    return Prepared(legal, layouts, fuse(legal, printable), tuple(arrays))
+
+
+def memory_of(array: Array, misaligned: int = 0) -> Memory:
+    """A copy of the memory an array lies in, gaps and all."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    start = array.__array_interface__["data"][0]
+    if not array.size:
+        return Memory(np.zeros(0, array.dtype), 0, misaligned)
+    span = (high - low) // array.itemsize
+    flat = np.zeros(span, array.dtype)
+    origin = (start - low) // array.itemsize
+    as_strided(flat[origin:], array.shape, array.strides)[...] = array
+    return Memory(flat, origin, misaligned)
+
+
+class Run:
+    """One execution of a prepared graph."""
+
+    def __init__(self, prepared: Prepared, misaligned: bool = False) -> None:
+        self.prepared = prepared
+        self.memory: dict[Value, Memory] = {}
+        for value, array in zip(prepared.graph.inputs, prepared.arrays, strict=True):
+            itemsize = array.itemsize if misaligned else 0
+            found = memory_of(array, itemsize)
+            found.array = found.array.view(STORAGE.get(value.type.dtype.short, found.array.dtype))
+            self.memory[value] = found
+        self.scratch: dict[str, Memory] = {}
+        self.status = Memory(np.zeros(1, np.int32), kind=COMMON)
+
+    def outputs(self) -> list[Array]:
+        return [self.array(v) for v in self.prepared.graph.outputs]
+
+    def array(self, value: Value) -> Array:
+        """A value as a NumPy array."""
+        layout = self.prepared.layouts(value)
+        memory = self.materialised(layout.root)
+        flat = memory.array.view(value.type.dtype.np)
+        start = memory.origin + layout.offset
+        steps = tuple(s * flat.itemsize for s in layout.strides)
+        return as_strided(flat[start:], value.type.shape, steps)
+
+    def materialised(self, value: Value) -> Memory:
+        """The memory of a value; new memory holds nothing yet, a source is computed where a call reads it."""
+        if value not in self.memory:
+            dtype = STORAGE.get(value.type.dtype.short, value.type.dtype.np)
+            if value.op is not None and index_source(value) is not None:
+                found = np.ascontiguousarray(value.op.evaluate((), value.attributes))
+                self.memory[value] = Memory(found.reshape(-1).view(dtype))
+            else:
+                array = np.zeros(value.type.numel, dtype)
+                array.view(np.uint8)[:] = 0xA5
+                self.memory[value] = Memory(array, written=False)
+        return self.memory[value]
+
+    def parameter(self, parameter: Any, kind: str) -> Any:
+        """What a kernel is given for a parameter."""
+        if isinstance(parameter, Number):
+            return number(parameter.bits, kind)
+        if isinstance(parameter, Status):
+            return self.status
+        if isinstance(parameter, Pointer):
+            itemsize = parameter.value.type.dtype.itemsize
+            return self.materialised(parameter.value).at(parameter.offset // itemsize)
+        assert isinstance(parameter, Scratch)
+        if parameter.key not in self.scratch:
+            dtype = STORAGE.get(parameter.dtype.short, parameter.dtype.np)
+            self.scratch[parameter.key] = Memory(np.zeros(parameter.count, dtype), written=False)
+        return self.scratch[parameter.key]
+
+    def execute(self, group: Callable[[Run, Group, Sequence[Value]], None]) -> list[Array]:
+        """Every step in order, groups by ``group``; the outputs."""
+        for step in self.prepared.schedule.steps:
+            if isinstance(step, Group):
+                self.scratch = {}
+                group(self, step, self.prepared.schedule.outputs[step])
+                continue
+            value = step.value
+            assert value.op is not None
+            operands = [self.array(x) if isinstance(x, Value) else x for x in value.operands]
+            found = np.ascontiguousarray(value.op.evaluate(operands, value.attributes))
+            dtype = STORAGE.get(value.type.dtype.short, found.dtype)
+            self.memory[value] = Memory(found.reshape(-1).view(dtype))
+        for value in self.prepared.graph.outputs:
+            self.materialised(root(value))
+        return self.outputs()
+
+
+def number(bits: int, kind: str) -> Any:
+    """A 64-bit pattern as the scalar a parameter declares."""
+    if kind == "f32":
+        return np.float32(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
+    if kind == "f64":
+        return np.float64(struct.unpack("<d", struct.pack("<q", bits))[0])
+    if kind == "u32":
+        return np.uint32(bits)
+    return int(bits)
+
+
+def device_code(prepared: Prepared, group: Group, outputs: Sequence[Value]) -> DeviceCode:
+    """A group printed for the device."""
+    return write_device_kernel(group, outputs, prepared.layouts, kernel_name(group), {})
+
+
+def host_code(prepared: Prepared, group: Group, outputs: Sequence[Value]) -> KernelCode:
+    """A group printed for the host."""
+    return write_kernel(group, outputs, prepared.layouts, kernel_name(group), {})
+
+
+# --- three ways to run a group --------------------------------------------------------------------------------------
+
+
+@cache
+def _machine_code(source: str, name: str) -> Any:
+    return compiled(source, name)
+
+
+def on_host(run: Run, group: Group, outputs: Sequence[Value]) -> None:
+    """The host's kernels as machine code."""
+    for function in host_code(run.prepared, group, outputs).functions:
+        kinds = parameter_types(function.source)
+        given = [run.parameter(p, k) for p, k in zip(function.parameters, kinds, strict=False)]
+        arguments = [a.array[a.origin :] if isinstance(a, Memory) else a for a in given]
+        code = _machine_code(function.source, function.name)(*arguments, 0, function.extent, 0)
+        run.status.array[0] |= code
+        for argument, parameter in zip(given, function.parameters, strict=True):
+            if isinstance(argument, Memory) and not (
+                isinstance(parameter, Pointer) and not parameter.written
+            ):
+                argument.known[:] = True
+
+
+def fits(launch: Launch, arguments: Sequence[Any]) -> bool:
+    """Are the addresses at hand aligned as a launch needs them?"""
+    return all(arguments[a.position].address % a.multiple == 0 for a in launch.aligned)
+
+
+def device_way(
+    run_launch: Callable[[Launch, Sequence[Any]], None], seen: list[Launch] | None = None
+) -> Callable[[Run, Group, Sequence[Value]], None]:
+    """Run the device's kernels by ``run_launch``; ``seen`` collects what ran."""
+
+    def run_group(run: Run, group: Group, outputs: Sequence[Value]) -> None:
+        for step in device_code(run.prepared, group, outputs).steps:
+            for launch in step:
+                kinds = parameter_types(launch.source)
+                arguments = [
+                    run.parameter(p, k) for p, k in zip(launch.parameters, kinds, strict=True)
+                ]
+                if fits(launch, arguments):
+                    break
+            else:
+                raise AssertionError("no launch fits")
+            if seen is not None:
+                seen.append(launch)
+            if launch.grid:
+                run_launch(launch, arguments)
+
+    return run_group
+
+
+def simulated(
+    order: simulator.Order = simulator.forward,
+) -> Callable[[Launch, Sequence[Any]], None]:
+    """A launch as text in the simulator."""
+
+    def run_launch(launch: Launch, arguments: Sequence[Any]) -> None:
+        simulator.launch(launch.source, launch.name, launch.grid, BLOCK, arguments, order)
+
+    return run_launch
+
+
+@cache
+def ptx_of(source: str, name: str, architecture: str) -> str:
+    return ptx(source, name, architecture)
+
+
+def as_ptx(architecture: str) -> Callable[[Launch, Sequence[Any]], None]:
+    """A launch as PTX."""
+
+    def run_launch(launch: Launch, arguments: Sequence[Any]) -> None:
+        text = ptx_of(launch.source, launch.name, architecture)
+        ptx_machine.launch(text, launch.grid, BLOCK, *arguments)
+        for argument, parameter in zip(arguments, launch.parameters, strict=True):
+            if isinstance(argument, Memory) and not (
+                isinstance(parameter, Pointer) and not parameter.written
+            ):
+                argument.known[:] = True
+
+    return run_launch
+
+
+def launches(prepared: Prepared) -> Mapping[str, Launch]:
+    """Every function printed for a graph, by its text."""
+    return {
+        launch.source: launch
+        for group in prepared.schedule.groups
+        for launch in device_code(prepared, group, prepared.schedule.outputs[group]).launches
+    }

@@ -1,0 +1,67 @@
+"""PTX becomes machine code for three generations of GPUs, without spills. Needs an assembler, but no GPU."""
+
+from __future__ import annotations
+
+import cuda_programs as programs
+import graph_tools as tools
+import pytest
+from ptx_text import assert_sound
+
+from tracejit.codegen import cuda_cubin
+from tracejit.codegen.cuda_cubin import AssemblerError, assemble, assembler, resources
+from tracejit.codegen.cuda_ptx import ptx
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
+FILL = """
+def fill(out: "f32*", n: "i64") -> "i32":
+    threads(128)
+    for i in range(block() * 128 + thread(), n, blocks() * 128):
+        out[i] = float32(1.5)
+    return 0
+"""
+needs_assembler = pytest.mark.skipif(
+    assembler() is None,
+    reason="no assembler of GPU code: pip install nvidia-nvjitlink, or put ptxas on the search path",
+)
+
+
+@needs_assembler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_cubin_is_an_elf_file_for_its_architecture(architecture: str) -> None:
+    code = assemble(ptx(FILL, "fill", architecture), architecture)
+    assert code[:4] == b"\x7fELF"
+    assert int.from_bytes(code[18:20], "little") == 190  # EM_CUDA
+    assert b"fill" in code
+
+
+@needs_assembler
+@pytest.mark.parametrize("name", [*programs.PROGRAMS, *programs.OPTIMIZERS])
+def test_kernels_of_programs_assemble_without_spills(name: str) -> None:
+    graphs = programs.graphs(name) if name in programs.PROGRAMS else (programs.update_graph(name),)
+    for graph in graphs:
+        for source, launch in tools.launches(
+            tools.prepare(graph, programs.inputs_of(graph))
+        ).items():
+            for architecture in ARCHITECTURES:
+                text = tools.ptx_of(source, launch.name, architecture)
+                assert_sound(text, source)
+                found = resources(text, architecture)
+                assert found.stack_bytes == found.spilled_bytes == 0, (launch.name, found)
+                assert found.registers <= 255
+
+
+@needs_assembler
+def test_what_an_assembler_refuses_is_said_in_its_words() -> None:
+    text = ptx(FILL, "fill", "sm_90")
+    with pytest.raises(AssemblerError, match="addx"):
+        assemble(text.replace("add.s64", "addx.s64"), "sm_90")
+    with pytest.raises(AssemblerError, match="sm_12"):
+        assemble(text, "sm_12")
+
+
+def test_without_an_assembler_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cuda_cubin, "assembler", lambda: None)
+    with pytest.raises(AssemblerError, match="pip install nvidia-nvjitlink"):
+        assemble("", "sm_90")
