@@ -20,13 +20,18 @@ _USERS = tuple(str(Path(__file__).parent / part) for part in ("cli", "testing"))
 def user_frame() -> FrameType | None:
     """The innermost frame that does not belong to this package."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_internal(frame.f_code.co_filename):
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if filename not in _INTERNAL:
+            if not filename.startswith(_PACKAGE) or filename.startswith(_USERS):
+                return frame
+            _INTERNAL.add(filename)
         frame = frame.f_back
-    return frame
+    return None
 
 
-def _is_internal(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) and not filename.startswith(_USERS)
+#: Files of this package that were met so far.
+_INTERNAL: set[str] = set()
 
 
 def user_line() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .extents import (
@@ -78,27 +78,67 @@ def float_bits(number: Any) -> Any:
 # --- computing with other sizes -----------------------------------------------------------------------------------
 
 
-def write_function(scope: Extents, parameters: Sequence[int], results: Iterable[Any]) -> Any:
-    """A function from the values of the symbols ``parameters`` to those of ``results``, extents or plain numbers.
+class Computed:
+    """Numbers computed from the values of symbols.
 
     >>> sizes = Extents()
     >>> n = sizes.symbol(6)
-    >>> write_function(sizes, n.symbols, [n * 2, n // 4, 7])(10)
+    >>> Computed(sizes, [n * 2, n // 4, 7])({0: 10})
     (20, 2, 7)
     """
-    results = list(results)
-    lines = [f"def compute({', '.join(f'n{n}' for n in parameters)}):"]
-    lines += [f"    {line}" for line in _statements(scope, results, set(parameters))]
-    lines.append(f"    return ({''.join(f'{text_of(x)}, ' for x in results)})")
-    return define(
-        "\n".join(lines) + "\n", "sizes", "compute", {"float_bits": float_bits, **scope.functions}
-    )
+
+    def __init__(self, scope: Extents, results: Sequence[Any]) -> None:
+        statements, self.parameters = _statements(scope, results)
+        lines = [f"def compute({', '.join(f'n{n}' for n in self.parameters)}):"]
+        lines += [f"    {line}" for line in statements]
+        lines.append(f"    return ({''.join(f'{text_of(x)}, ' for x in results)})")
+        self.function = _defined(scope, lines, "compute")
+
+    def __call__(self, sizes: Mapping[int, int]) -> tuple[int, ...]:
+        """The numbers, for these values of the symbols given from outside."""
+        found: tuple[int, ...] = self.function(*[sizes[n] for n in self.parameters])
+        return found
 
 
-def _statements(scope: Extents, results: Iterable[Any], given: set[int]) -> list[str]:
-    """What must be computed for ``results``, each after what it needs."""
+class Decided:
+    """Do ``decisions`` come out the same for other sizes?
+
+    >>> sizes = Extents()
+    >>> n = sizes.symbol(6)
+    >>> with sizes.deciding() as found:
+    ...     even = n % 2 == 0
+    >>> check = Decided(sizes, found)
+    >>> check({0: 8}), check({0: 9})
+    (True, False)
+    """
+
+    def __init__(self, scope: Extents, decisions: Iterable[Decision]) -> None:
+        found = {(d.extent.terms, d.relation): d for d in decisions}.values()
+        statements, self.parameters = _statements(scope, [d.extent for d in found])
+        lines = [f"def holds({', '.join(f'n{n}' for n in self.parameters)}):"]
+        lines += [f"    {line}" for line in statements]
+        conditions = [
+            f"{'' if d.outcome else 'not '}{d.extent.formula()} {d.relation} 0" for d in found
+        ]
+        lines.append(f"    return {' and '.join(conditions) or True}")
+        self.function = _defined(scope, lines, "holds")
+
+    def __call__(self, sizes: Mapping[int, int]) -> bool:
+        """The answer for these values of the symbols given from outside."""
+        found: bool = self.function(*[sizes[n] for n in self.parameters])
+        return found
+
+
+def _defined(scope: Extents, lines: Sequence[str], name: str) -> Any:
+    names = {"float_bits": float_bits, **scope.functions}
+    return define("\n".join(lines) + "\n", "sizes", name, names)
+
+
+def _statements(scope: Extents, results: Iterable[Any]) -> tuple[list[str], tuple[int, ...]]:
+    """What must be computed for ``results``, each after what it needs; and which symbols must be given."""
     lines: dict[str, None] = {}
-    done = set(given)
+    given: list[int] = []
+    done: set[int] = set()
     stack = list(reversed(symbols_of(results)))
     while stack:
         number = stack[-1]
@@ -107,33 +147,11 @@ def _statements(scope: Extents, results: Iterable[Any], given: set[int]) -> list
         if number in done or not waiting:
             stack.pop()
             if number not in done:
-                assert symbol.statement, "a size that was never given"
-                lines[symbol.statement] = None
                 done.add(number)
+                if symbol.statement:
+                    lines[symbol.statement] = None
+                else:
+                    given.append(number)
         else:
             stack.extend(reversed(waiting))
-    return list(lines)
-
-
-def write_check(scope: Extents, parameters: Sequence[int], decisions: Iterable[Decision]) -> Any:
-    """A function that tells whether ``decisions`` come out the same for other values of ``parameters``.
-
-    >>> sizes = Extents()
-    >>> n = sizes.symbol(6)
-    >>> with sizes.deciding() as found:
-    ...     even = n % 2 == 0
-    >>> check = write_check(sizes, n.symbols, found)
-    >>> check(8), check(9)
-    (True, False)
-    """
-    found = {(d.extent.terms, d.relation): d for d in decisions}.values()
-    lines = [f"def holds({', '.join(f'n{n}' for n in parameters)}):"]
-    computed = _statements(scope, [d.extent for d in found], set(parameters))
-    lines += [f"    {line}" for line in computed]
-    conditions = [
-        f"{'' if d.outcome else 'not '}{d.extent.formula()} {d.relation} 0" for d in found
-    ]
-    lines.append(f"    return {' and '.join(conditions) or True}")
-    return define(
-        "\n".join(lines) + "\n", "sizes", "holds", {"float_bits": float_bits, **scope.functions}
-    )
+    return list(lines), tuple(given)

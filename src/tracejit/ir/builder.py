@@ -156,8 +156,11 @@ def attribute_key(value: Any) -> Any:
     >>> attribute_key(1) == attribute_key(1.0), attribute_key(0.0) == attribute_key(-0.0)
     (False, False)
     """
+    if isinstance(value, tuple):
+        kinds = tuple(map(type, value))
+        if float in kinds or tuple in kinds:
+            return tuple(map(attribute_key, value))
+        return value, kinds
     if isinstance(value, float):
         return ("float", value.hex())
-    if isinstance(value, tuple):
-        return tuple(map(attribute_key, value))
     return (type(value).__name__, value)

@@ -18,6 +18,7 @@ from ..errors import TracejitError
 from ..ops.table import Op, lookup
 from ..types import Scalar, TensorType
 from .graph import Graph, Guard, Statement, Value
+from .loops import Body, LoopType, loop, part
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+)
@@ -33,6 +34,7 @@ _TOKEN = re.compile(
 _PLACE = re.compile(r"#\s*(?P<file>\S.*?):(?P<line>\d+)(?:\s|$)")
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _DTYPES = {d.short: d for d in dtypes.ALL}
+_LOOPS: dict[str, Op] = {"loop": loop, "part": part}  # ops of graphs only
 
 T = TypeVar("T")
 
@@ -146,6 +148,13 @@ class _Parser:
     # --- grammar ----------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
+        """One graph and nothing else."""
+        found = self.block()
+        if self.token.kind != "end":
+            self.fail(f"expected the end of the text after the graph, found {self.token.text!r}")
+        return found
+
+    def block(self) -> Graph:
         """``graph name(inputs) { statements return outputs }``."""
         self.expect("graph")
         name = self.name("a graph name")
@@ -157,9 +166,14 @@ class _Parser:
             body.append(self.guard() if self.at("guard") else self.value())
         outputs = self.outputs()
         self.expect("}")
-        if self.token.kind != "end":
-            self.fail(f"expected the end of the text after the graph, found {self.token.text!r}")
         return Graph(name, tuple(inputs), tuple(body), outputs)
+
+    def loop_body(self) -> Body:
+        """The graph below a loop: it sees nothing of the graph around it."""
+        outside, self.known = self.known, {}
+        found = Body(self.block())
+        self.known = outside
+        return found
 
     def name(self, what: str) -> str:
         token = self.next()
@@ -182,8 +196,11 @@ class _Parser:
         return value
 
     def type(self) -> TensorType:
-        """``f32[2, 3]``."""
+        """``f32[2, 3]``, or ``loop(f32[2], f32[5, 2])``."""
         token = self.next()
+        if token.text == "loop":
+            self.expect("(")
+            return LoopType((), dtypes.int64, tuple(self.items(")", self.type)))
         if token.text not in _DTYPES:
             self.fail(f"expected a type such as f32[2, 3], found {token.text!r}", token)
         self.expect("[")
@@ -212,6 +229,8 @@ class _Parser:
         operands: list[Value | Scalar] = []
         attributes: dict[str, Any] = {}
         self.items(")", lambda: self.argument(op, operands, attributes))
+        if op is loop:
+            attributes = {"body": self.loop_body(), **attributes}
         self.check(op, operands, attributes, type_, op_token, type_token)
         place = self.places.get(token.line)
         value = Value(type_, op, tuple(operands), attributes, line=place)
@@ -220,7 +239,7 @@ class _Parser:
     def op(self) -> Op:
         token = self.next()
         try:
-            return lookup(token.text)
+            return _LOOPS.get(token.text) or lookup(token.text)
         except KeyError:
             self.fail(f"unknown op {token.text!r}", token)
 
@@ -230,7 +249,7 @@ class _Parser:
         if token.kind == "name" and self.tokens[self.position + 1].text == "=":
             self.next()
             self.next()
-            if token.text not in op.attributes:
+            if token.text not in op.attributes or (op is loop and token.text == "body"):
                 self.fail(f"{op.name} has no attribute {token.text!r}", token)
             if token.text in attributes:
                 self.fail(f"attribute {token.text!r} is given twice", token)

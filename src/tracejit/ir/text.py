@@ -10,8 +10,8 @@
     }
 
 Inputs keep their names (quoted when they are no plain names), results are numbered in order. Numbers are written so
-that they read back with the same type and bits: ``1``, ``1.0``, ``-0.0``, ``True``, ``inf``, ``nan``.
-:func:`tracejit.ir.parser.parse` reads the text back.
+that they read back with the same type and bits: ``1``, ``1.0``, ``-0.0``, ``True``, ``inf``, ``nan``. The body of a
+loop stands below its statement, as a graph of its own. :func:`tracejit.ir.parser.parse` reads the text back.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 from ..dtypes import DType
 from .graph import Graph, Guard, Statement, Value
+from .loops import Body, body_of, is_loop
 
 #: Words that mean something else where an operand may stand.
 RESERVED = frozenset({"True", "False", "None", "inf", "nan", "graph", "guard", "is", "return"})
@@ -51,9 +52,18 @@ def print_graph(graph: Graph, lines: bool = True) -> str:
     body = [_statement(s, names) for s in graph.body]
     if lines:
         body = _with_lines(body, graph.body)
+    body = [x for t, s in zip(body, graph.body, strict=True) for x in (t, *_block(s, lines))]
     outputs = ", ".join(_name(v, names) for v in graph.outputs)
     last = f"    return {outputs}".rstrip()
     return "\n".join([f"graph {quoted(graph.name)}({inputs}) {{", *body, last, "}"])
+
+
+def _block(statement: Statement, lines: bool) -> list[str]:
+    """The body of a loop, indented below its statement."""
+    if isinstance(statement, Guard) or not is_loop(statement):
+        return []
+    text = print_graph(body_of(statement), lines)
+    return [f"        {line}" for line in text.split("\n")]
 
 
 def value_names(graph: Graph) -> dict[Value, str]:
@@ -81,7 +91,7 @@ def literal(value: Any) -> str:
 
 
 def call(value: Value, names: dict[Value, str]) -> str:
-    """The right-hand side of a statement: ``sum(x, dims=(0,), keepdim=False)``."""
+    """The right-hand side of a statement: ``sum(x, dims=(0,), keepdim=False)``; without the body of a loop."""
     assert value.op is not None
     parts = [_name(x, names) if isinstance(x, Value) else literal(x) for x in value.operands]
     parts += [f"{key}={literal(value.attributes[key])}" for key in _attribute_order(value)]
@@ -93,7 +103,8 @@ def _attribute_order(value: Value) -> Iterable[str]:
     assert value.op is not None
     declared = value.op.attributes
     unknown = sorted(set(value.attributes) - set(declared))
-    return [*(key for key in declared if key in value.attributes), *unknown]
+    shown = {key for key, x in value.attributes.items() if not isinstance(x, Body)}
+    return [*(key for key in declared if key in shown), *unknown]
 
 
 def _name(value: Value, names: dict[Value, str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ..errors import TracejitError
 from ..types import TensorType
 from .graph import Graph, Guard, Statement, Value
+from .loops import LoopType, body_of, is_loop, part
 from .text import call, value_names
 
 _NUMBERS = (bool, int, float)
@@ -22,6 +23,7 @@ def verify(graph: Graph) -> Graph:
 
     Input names are unique; operands, guarded values and outputs are defined before they are used, once; operands and
     attributes are what the op takes; attributes are hashable; types are those the op gives; guards hold one element.
+    The body of a loop is well formed too and has no guards; a loop is read by its parts only.
 
     >>> from tracejit.ir import parse
     >>> verify(parse("graph f(x: f32[2]) { %0: f32[2] = add(x, x)  return %0 }")).name
@@ -41,13 +43,15 @@ def verify(graph: Graph) -> Graph:
         _verify_value(statement, where)
         defined.add(statement)
     _verify_defined(graph.outputs, defined, names, "return")
+    if any(isinstance(v.type, LoopType) for v in graph.outputs):
+        raise GraphError(f"graph {graph.name}: a loop is no result; its parts are")
     return graph
 
 
 def _verify_inputs(graph: Graph) -> None:
     seen: set[str] = set()
     for value in graph.inputs:
-        if value.op is not None:
+        if value.op is not None or isinstance(value.type, LoopType):
             raise GraphError(f"graph {graph.name}: input {value!r} is the result of an op")
         if not value.name or value.name in seen:
             raise GraphError(
@@ -95,8 +99,22 @@ def _verify_value(value: Value, where: str) -> None:
     for operand in value.operands:
         if not isinstance(operand, Value) and type(operand) not in _NUMBERS:
             raise GraphError(f"{where}: operand {operand!r} is neither a value nor a number")
+        if isinstance(operand, Value) and isinstance(operand.type, LoopType) and op is not part:
+            raise GraphError(f"{where}: a loop is read by its parts only")
     _verify_attributes(value, where)
+    if is_loop(value):
+        _verify_body(value, where)
     _verify_type(value, where)
+
+
+def _verify_body(value: Value, where: str) -> None:
+    graph = body_of(value)
+    try:
+        verify(graph)
+    except GraphError as error:
+        raise GraphError(f"{where}, in its body: {error}") from error
+    if any(True for _ in graph.guards):
+        raise GraphError(f"{where}: a body cannot have guards")
 
 
 def _verify_attributes(value: Value, where: str) -> None:

@@ -15,12 +15,14 @@ After::
         return %0
     }
 
-Inputs stay, used or not: they are the signature of the graph.
+Inputs stay, used or not: they are the signature of the graph. Loops lose what no part that is read depends on (see
+:mod:`tracejit.passes.prune_loops`).
 """
 
 from __future__ import annotations
 
 from ..ir.graph import Graph, Value
+from .liveness import has_loops
 
 
 def dead_code(graph: Graph) -> Graph:
@@ -31,6 +33,11 @@ def dead_code(graph: Graph) -> Graph:
     >>> len(dead_code(graph).body)
     0
     """
+    if has_loops(graph):
+        from .prune_loops import prune  # which looks for dead code in bodies
+        from .rewrite_loops import rewrite_loops
+
+        graph = rewrite_loops(graph, prune)
     live = live_values(graph)
     body = tuple(s for s in graph.body if not isinstance(s, Value) or s in live)
     if len(body) == len(graph.body):

@@ -46,6 +46,7 @@ class Fuser(Steps):
         super().__init__()
         self.graph = graph
         self.fusible = fusible
+        self.order = {v: i for i, v in enumerate(graph.values)}
 
     # --- the walk ------------------------------------------------------------------------------------------------
 
@@ -264,8 +265,7 @@ class Fuser(Steps):
                 a.externals[x] = dims
         for x in [x for x in a.externals if self.where.get(root(x)) == first]:
             del a.externals[x]
-        order = {v: i for i, v in enumerate(self.graph.values)}
-        a.values.sort(key=order.__getitem__)
+        a.values.sort(key=self.order.__getitem__)
         a.reduced = a.reduced or b.reduced
         self.absorb(first, second)
         return first

@@ -17,21 +17,27 @@ After ``differentiate(graph, [True])``::
 
 Statements are visited last to first and contributions to one value are added in the order in which they arise, as
 the eager engine does, so the numbers agree. The result is an ordinary graph: differentiate it again for the second
-derivative.
+derivative. The gradients of the parts of a loop are gathered at the loop, and a second loop runs the rounds backward
+(see :mod:`tracejit.passes.loop_gradient`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd.rules import differentiate_operands
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
+from ..ir.loops import part, part_value
 from ..ops.elementwise import add, detach_copy
+from .activity import wanted_operands
 from .dead_code import live_values
 from .rewrite import is_view
+
+if TYPE_CHECKING:
+    from .loops import Prepared
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ def differentiate(
     """Gradients of ``graph`` for the inputs marked in ``wrt``.
 
     ``outputs`` marks the outputs that will be given a gradient (all, by default); those that do not depend on a wanted
-    input through differentiable ops take none. Statements keep the user's line of the statement they derive.
+    input through differentiable ops take none. Statements keep the user's line of the statement they derive. A graph
+    with loops should be prepared first (:func:`tracejit.passes.loops.prepare`): else the result runs them once more.
 
     >>> from tracejit.ir import parse
     >>> graph = parse("graph f(x: f32[3]) { %0: f32[3] = exp(x)  return %0 }")
@@ -67,7 +74,10 @@ def differentiate(
     >>> found.wrt, found.seeds, len(found.graph.body)
     ((0,), (0,), 2)
     """
-    tracked = _tracked_values(graph, wrt)
+    from .loops import prepare  # which differentiates bodies
+
+    prepared = prepare(graph, wrt, outputs)
+    graph, tracked = prepared.graph, prepared.tracked
     seeds = tuple(
         position
         for position, value in enumerate(graph.outputs)
@@ -76,7 +86,7 @@ def differentiate(
     builder = Builder(f"{graph.name}_backward")
     builder.adopt(graph)
     names = _seed_names([v.name for v in graph.inputs], seeds)
-    walk = _Walk(builder, tracked)
+    walk = _Walk(builder, prepared)
     for position, name in zip(seeds, names, strict=True):
         value = graph.outputs[position]
         walk.receive(value, builder.input(name, value.type))
@@ -110,34 +120,15 @@ def _seed_names(taken: Iterable[str], seeds: Sequence[int]) -> list[str]:
     return [f"{prefix}{position}" for position in seeds]
 
 
-def _tracked_values(graph: Graph, wrt: Sequence[bool]) -> set[Value]:
-    """The values eager execution would mark ``requires_grad``."""
-    tracked = {
-        v for v, want in zip(graph.inputs, wrt, strict=True) if want and v.dtype.is_floating_point
-    }
-    for value in graph.values:
-        if value.dtype.is_floating_point and any(_wanted(value, tracked)):
-            tracked.add(value)
-    return tracked
-
-
-def _wanted(value: Value, tracked: set[Value]) -> list[bool]:
-    """For each operand: does a gradient flow to it?"""
-    op = value.op
-    assert op is not None
-    return [
-        isinstance(x, Value) and x in tracked and op.gradient_rule(position) is not None
-        for position, x in enumerate(value.operands)
-    ]
-
-
 class _Walk:
     """The backward walk: gradients known so far, and what eager execution would have saved."""
 
-    def __init__(self, builder: Builder, tracked: set[Value]) -> None:
+    def __init__(self, builder: Builder, prepared: Prepared) -> None:
         self.builder = builder
-        self.tracked = tracked
+        self.tracked = prepared.tracked
+        self.rounds = prepared.rounds
         self.gradients: dict[Value, Any] = {}
+        self.parts: dict[Value, dict[int, Value]] = {}  # one statement for each part that receives
         self.saved: set[Value] = set()
 
     def run(self, graph: Graph) -> None:
@@ -145,10 +136,35 @@ class _Walk:
         with self.builder.writing():
             for value in reversed(statements):
                 gradient = self.gradients.get(value)
-                if gradient is not None:
-                    self.builder.line = value.line
+                self.builder.line = value.line
+                if value.op is part:
+                    self.visit_part(value, gradient)
+                elif value in self.parts:
+                    self.visit_loop(value)
+                elif gradient is not None:
                     self.visit(value, gradient)
         self.builder.line = None
+
+    def visit_part(self, value: Value, gradient: Any) -> None:
+        """Note what the loop receives; equal parts add up at the first to come."""
+        if gradient is None:
+            return
+        parts = self.parts.setdefault(value.value_operands[0], {})
+        known = parts.setdefault(value.attributes["index"], value)
+        if known is not value:
+            self.receive(known, gradient)
+
+    def visit_loop(self, value: Value) -> None:
+        """Run the rounds of a loop backward."""
+        from .loop_gradient import run_backward
+
+        rounds = self.rounds[value]
+        gradients = {i: self.gradients[v] for i, v in self.parts[value].items()}
+        self.note_saved_by_rounds(value)
+        results = run_backward(self.builder, value, rounds, gradients)
+        for operand, result in zip(value.value_operands, results, strict=True):
+            if result is not None and operand in self.tracked:
+                self.receive(operand, result)
 
     def receive(self, value: Value, gradient: Any) -> None:
         """Add a contribution to the gradient of ``value``."""
@@ -161,7 +177,7 @@ class _Walk:
         """Run the rules of one statement."""
         op = value.op
         assert op is not None
-        wanted = _wanted(value, self.tracked)
+        wanted = wanted_operands(value, self.tracked)
         if not any(wanted):
             return
         types = tuple(x.type if isinstance(x, Value) else x for x in value.operands)
@@ -184,3 +200,11 @@ class _Walk:
                 kept = value if name == "out" else named.get(name)
                 if isinstance(kept, Value):
                     self.saved.add(storage(kept))
+
+    def note_saved_by_rounds(self, value: Value) -> None:
+        """What the tape would keep of the operands and last results of a loop run round by round."""
+        found = self.rounds[value].gradient
+        self.saved |= {storage(value.value_operands[i]) for i in found.saved_inputs}
+        carried = value.attributes["carried"]
+        last = [part_value(value, i) for i in found.saved_outputs if i < carried]
+        self.saved |= {self.builder.insert(v) for v in last}

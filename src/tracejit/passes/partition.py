@@ -22,15 +22,20 @@ The rule. Gradients read values that depend on no incoming gradient. Each of the
 4. An input or output is kept by reference only if eager execution would keep it too (then changing it in place before
    backward is an error in both). Others are kept as copies, since eager execution allows changing them.
 5. Views are never kept, only what they show.
+
+Loops. The parts of a loop are results of a library call; the loop itself is never kept. The body of a loop is split in
+the same way (see :mod:`tracejit.passes.loops`), with other prices: some values are at hand in any case, and nobody
+outside sees the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
+from ..ir.loops import is_loop
 from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
 from .gradient import Gradient, storage
@@ -67,10 +72,23 @@ class Partition:
         return inputs + sum(self.forward.outputs[i].type.nbytes for i in self.saved_outputs)
 
 
-def partition(forward: Graph, gradient: Gradient) -> Partition:
+@dataclass(frozen=True)
+class AtHand:
+    """What the backward of a loop's body has in any case.
+
+    ``values`` are free. ``following`` maps carried values as a round leaves them to the same as it found them: where
+    the latter are kept, the former are those of the round after.
+    """
+
+    values: frozenset[Value] = frozenset()
+    following: Mapping[Value, Value] = field(default_factory=dict)
+
+
+def partition(forward: Graph, gradient: Gradient, body: AtHand | None = None) -> Partition:
     """Split ``gradient`` (of ``forward``) into what runs before and after the gradients of the outputs arrive.
 
-    Both may have been simplified since ``gradient`` was made: equal computations are found by value numbering.
+    Both may have been simplified since ``gradient`` was made: equal computations are found by value numbering. For the
+    body of a loop, ``body`` tells what is at hand in backward.
 
     >>> from tracejit.ir import parse
     >>> from tracejit.passes.gradient import differentiate
@@ -79,7 +97,7 @@ def partition(forward: Graph, gradient: Gradient) -> Partition:
     >>> len(parts.forward.outputs), [v.name for v in parts.backward.inputs]
     (2, ['s0', 'g0'])
     """
-    joint = _Joint(forward, gradient)
+    joint = _Joint(forward, gradient, body)
     kept = _choose(joint)
     return _Splitter(joint, kept).split()
 
@@ -87,8 +105,10 @@ def partition(forward: Graph, gradient: Gradient) -> Partition:
 class _Joint:
     """Forward and gradient statements in one numbering."""
 
-    def __init__(self, forward: Graph, gradient: Gradient) -> None:
+    def __init__(self, forward: Graph, gradient: Gradient, body: AtHand | None) -> None:
         self.forward = forward
+        self.body = body
+        self.free = set(body.values) if body is not None else set()
         self.gradient = gradient
         builder = Builder(gradient.graph.name)
         builder.adopt(forward)
@@ -118,8 +138,11 @@ class _Joint:
         return found
 
     def _in_memory(self) -> set[Value]:
-        """Forward values that take memory in any case: inputs, outputs, results and operands of library calls."""
-        found = {*self.forward.inputs, *self.forward.outputs}
+        """Forward values that take memory in any case: inputs, outputs, results and operands of library calls.
+
+        What a round is given and leaves lies in memory of its own, from which it would be copied.
+        """
+        found = {*self.forward.inputs, *self.forward.outputs} if self.body is None else set()
         for value in self.forward.values:
             if _is_call(value):
                 found.add(value)
@@ -147,7 +170,7 @@ class _Joint:
 
     def copied(self, value: Value) -> bool:
         """Must ``value`` be kept as a copy, because the user may change it (rule 4)?"""
-        return value in self.exposed and value not in self.by_reference
+        return self.body is None and value in self.exposed and value not in self.by_reference
 
 
 def _is_call(value: Value) -> bool:
@@ -168,7 +191,10 @@ def _is_cheap(value: Value) -> bool:
 
 def _price(joint: _Joint, value: Value) -> int:
     """Traffic of keeping ``value``; the last bits prefer values the forward computes anyway."""
-    if is_view(value) or (isinstance(value.op, Source) and _is_cheap(value)):
+    if value in joint.free:
+        return 0
+    unkept = is_loop(value) or is_view(value)
+    if unkept or (isinstance(value.op, Source) and _is_cheap(value)):
         return INFINITE
     times = 1 if value in joint.in_memory else 2
     if joint.copied(value):
@@ -183,6 +209,9 @@ def _choose(joint: _Joint) -> list[Value]:
     nodes = _ancestors(needed)
     calls = joint.read_by_calls()
     forced = {v for v in nodes if v in calls and v in joint.in_memory and not joint.copied(v)}
+    if joint.body is not None:
+        following = joint.body.following
+        joint.free |= {v for v, before in following.items() if before in forced | joint.free}
     side = _cut(joint, nodes, needed, forced)
     kept: set[Value] = set()
     seen = set(needed)

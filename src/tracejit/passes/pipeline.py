@@ -15,6 +15,7 @@ from .cse import cse
 from .dead_code import dead_code
 from .drop_copies import drop_copies
 from .fold import fold
+from .optimize_loops import optimize_loops
 from .simplify import simplify
 from .transposed_products import transposed_products
 
@@ -33,6 +34,7 @@ PASSES = (
     Pass("drop_copies", drop_copies, final=True),
     Pass("fold", fold),
     Pass("simplify", simplify),
+    Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
     Pass("dead_code", dead_code),
 )
@@ -56,7 +58,7 @@ def run_passes(
     >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = mul(x, 1) %1: f32[2] = exp(%0) return %1 }")
     >>> seconds = {}
     >>> len(run_passes(graph, timings=seconds, check=verify).body), sorted(seconds)
-    (1, ['cse', 'dead_code', 'drop_copies', 'fold', 'simplify', 'transposed_products'])
+    (1, ['cse', 'dead_code', 'drop_copies', 'fold', 'loops', 'simplify', 'transposed_products'])
     """
     dump = StageDump(graph.name) if config.dump_directory else None
     if dump is not None:

@@ -65,7 +65,7 @@ class Rewriter:
                 self.builder.guard(mapping[statement.value], expected, statement.line)
             else:
                 mapping[statement] = self._simplified(mapped(statement, mapping))
-        return self.builder.finish(_outputs(graph, mapping, self.builder))
+        return self.builder.finish(own_outputs(graph, mapping, self.builder))
 
 
 def is_view(value: Value) -> bool:
@@ -86,17 +86,38 @@ def root(value: Value) -> Value:
     return value
 
 
-def _outputs(graph: Graph, mapping: Mapping[Value, Value], builder: Builder) -> list[Value]:
-    """The new outputs, each in memory of its own exactly where the old one was."""
+def own_outputs(graph: Graph, mapping: Mapping[Value, Value], builder: Builder) -> list[Value]:
+    """The new outputs, each in memory of its own exactly where the old one was.
+
+    ``mapping`` leads from the values of ``graph`` to those written by ``builder``.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = mul(x, 1.0) return %0 }")
+    >>> builder = Builder("f")
+    >>> builder.inputs.extend(graph.inputs)
+    >>> x, y = graph.inputs[0], graph.outputs[0]
+    >>> own_outputs(graph, {x: x, y: x}, builder)
+    [<clone: f32[2]>]
+    """
     memory: dict[Value, Value] = {}  # from the old root of outputs to the new one
     owned = set(builder.inputs)
     for old in dict.fromkeys(map(root, graph.outputs)):
         new = mapping[old]
-        while old.op is not None and (is_view(new) or new in owned):
+        while old.op is not None and (_repeats(new) or root(new) in owned):
             new = builder.emit(lookup("clone"), (new,), {}, old.line)
-        owned.add(new)
+        owned.add(root(new))
         memory[old] = new
     return [_shown(old, mapping, memory, builder) for old in graph.outputs]
+
+
+def _repeats(value: Value) -> bool:
+    """Is this a view in which elements share a place?"""
+    while is_view(value):
+        assert isinstance(value.op, Movement)
+        if value.op.write is None:
+            return True
+        value = value.value_operands[0]
+    return False
 
 
 def _shown(

@@ -20,7 +20,8 @@ After (and after :mod:`tracejit.passes.dead_code`)::
 
 A rule is kept only if both sides give the same bits for every operand (NaN counts as one value). What looks like an
 identity and is none: ``x + 0`` (turns -0.0 into 0.0), ``x - x`` and ``x * 0`` (NaN), ``-(a - b)`` (zeros), and
-``not a < b`` (NaN). Rules for views are in :mod:`tracejit.passes.simplify_views`.
+``not a < b`` (NaN). Rules for views are in :mod:`tracejit.passes.simplify_views`, for pieces put side by side in
+:mod:`tracejit.passes.joins`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 from .. import dtypes
 from ..dtypes import DType
 from ..ir.graph import Graph, Value
+from . import joins
 from .rewrite import Operand, Rewriter, Rule, Rules
 from .simplify_views import VIEW_RULES
 
@@ -286,4 +288,7 @@ _ARITHMETIC: Rules = {
     **dict.fromkeys(("relu", "floor", "ceil", "trunc", "round_half_even", "sign"), (_idempotent,)),
 }
 
-RULES: Rules = {**_ARITHMETIC, **VIEW_RULES}
+RULES: Rules = {
+    name: (*_ARITHMETIC.get(name, ()), *VIEW_RULES.get(name, ()), *joins.RULES.get(name, ()))
+    for name in (*_ARITHMETIC, *VIEW_RULES, *joins.RULES)
+}

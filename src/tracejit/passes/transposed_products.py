@@ -1,4 +1,6 @@
-"""Transposed copies of products: compute the product of the transposes instead, for views are free and copies are not.
+"""Transposed products: compute the product of the transposes instead.
+
+Views of operands are free; copies of results, and kernels that read a result across its rows, are not.
 
 Before::
 
@@ -30,7 +32,7 @@ from ..ops.movement import permute
 
 
 def transposed_products(graph: Graph) -> Graph:
-    """``graph`` with copies of transposed products computed as such.
+    """``graph`` with transposed products computed as such.
 
     >>> from tracejit.ir import parse
     >>> graph = parse(
@@ -45,7 +47,8 @@ def transposed_products(graph: Graph) -> Graph:
     found = {v: product for v in graph.values if (product := _product(v, users, shown)) is not None}
     if not found:
         return graph
-    dropped = {x for v, product in found.items() for x in (product, v.value_operands[0])}
+    dropped = set(found.values())
+    own = found.keys() & shown  # views whose memory is an output's own
     builder = Builder(graph.name)
     builder.inputs.extend(graph.inputs)
     mapping: dict[Value, Value] = {v: v for v in graph.inputs}
@@ -54,27 +57,34 @@ def transposed_products(graph: Graph) -> Graph:
             builder.guard(mapping[statement.value], statement.expected, statement.line)
         elif statement in found:
             mapping[statement] = _transposed(builder, found[statement], mapping)
+        elif (view := _copied(statement, found)) is not None and view not in own:
+            mapping[statement] = mapping[view]
+            if statement in shown:
+                own.add(view)
         elif statement not in dropped:
             mapping[statement] = builder.copy(statement, mapping)
     return builder.finish([mapping[v] for v in graph.outputs])
 
 
-def _product(value: Value, users: dict[Value, list[Value]], shown: set[Value]) -> Value | None:
-    """The product that ``value`` is a transposed copy of, if nothing else reads it; an output is as good as a copy."""
-    view = value
-    if value.op is not None and value.op.name == "clone":
-        view = value.value_operands[0]
-        if len(users[view]) != 1 or view in shown:
-            return None
-    elif value not in shown or value in users:
-        return None
+def _product(view: Value, users: dict[Value, list[Value]], shown: set[Value]) -> Value | None:
+    """The product that ``view`` is the transpose of, if nothing else reads it and more than products read ``view``."""
     if view.op is not permute:
         return None
     product = view.value_operands[0]
     if product.op is not matmul or len(users[product]) != 1 or product in shown:
         return None
+    if view not in shown and all(v.op is matmul for v in users.get(view, ())):
+        return None  # a product reads either layout
     ndim = product.type.ndim
     return product if view.attributes["dims"] == (*range(ndim - 2), ndim - 1, ndim - 2) else None
+
+
+def _copied(value: Value, views: dict[Value, Value]) -> Value | None:
+    """The one of ``views`` that ``value`` is a copy of."""
+    if value.op is None or value.op.name != "clone":
+        return None
+    view = value.value_operands[0]
+    return view if view in views else None
 
 
 def _transposed(builder: Builder, product: Value, mapping: dict[Value, Value]) -> Value:

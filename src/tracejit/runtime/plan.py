@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
-from ..codegen.nest import index_source
+from ..codegen.nest import Layout, index_source
 from ..codegen.scalar import printable
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
+from ..ir.loops import is_loop, part, split_operands
 from ..ops.shapes import numel
 from ..ops.table import Contraction, Op
 from ..passes.fusion import fuse
@@ -22,10 +22,11 @@ from ..types import Shape, TensorType
 from . import kernels
 from .arena import Arena, aligned
 from .blas import Gemm, gemm_step
-from .launcher import Step
+from .launcher import Loop, Step
 from .overwrite import overwrites
+from .plan_loops import carried_values, parts_of, plan_loop
 from .threads import get_num_threads
-from .views import legalize
+from .views import legalize, matrix_layout
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Slot:
     kind: str  # "input", "output", "arena", "pack", "host", "constant"
     index: int
     offset: int = 0
+
+    def moved(self, nbytes: int) -> Slot:
+        """The place so many bytes further."""
+        return Slot(self.kind, self.index, self.offset + nbytes)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Plan:
     graph: Graph
     schedule: Schedule
     kernels: tuple[kernels.Kernel, ...]
-    items: tuple[Step | HostCall, ...]
+    items: tuple[Step | Loop | HostCall, ...]
     inputs: tuple[Value, ...]
     output_slots: tuple[Slot, ...]
     output_types: tuple[TensorType, ...]
@@ -96,7 +101,7 @@ class Plan:
     @property
     def launches(self) -> int:
         """Native steps per call."""
-        return sum(isinstance(i, Step) for i in self.items)
+        return sum(not isinstance(i, HostCall) for i in self.items)
 
 
 def kernel_name(group: Group) -> str:
@@ -129,12 +134,14 @@ class Planner:
         self.pack_bytes = 0
         self.overwrites = overwrites(self.schedule, self.layouts, overwrite)
         self.output_roots = {v: i for i, v in enumerate(dict.fromkeys(self.graph.outputs))}
-        self.items: list[Step | HostCall] = []
+        self.items: list[Step | Loop | HostCall] = []
         self.kernels: list[kernels.Kernel] = []
         self.constants: list[Constant] = []
         self.hosts = 0
         self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
+        self.parts = parts_of(self.graph)
+        self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
 
     # --- slots ---------------------------------------------------------------------------------------------------
@@ -149,7 +156,8 @@ class Planner:
     def argument(self, slot: Slot, offset: int) -> tuple[int, int]:
         """A launcher argument for an address."""
         if slot.kind in ("host", "constant"):
-            return (self.slot_base["late"] + self.late.index(slot), offset)
+            late = self.late.index(Slot(slot.kind, slot.index))
+            return (self.slot_base["late"] + late, slot.offset + offset)
         return (self.slot_base[slot.kind] + slot.index, slot.offset + offset)
 
     def lifetimes(self) -> dict[Value, int]:
@@ -159,6 +167,10 @@ class Planner:
             reads = step.externals if isinstance(step, Group) else step.value.value_operands
             for value in reads:
                 last[root(value)] = number
+        for loop, parts in self.parts.items():  # what was carried last lies where the first was
+            for index, value in enumerate(split_operands(loop)[0]):
+                if index in parts:
+                    last[value] = max(last[value], last.get(parts[index], -1))
         return last
 
     def place(self, value: Value) -> Slot:
@@ -171,7 +183,9 @@ class Planner:
         elif value in self.output_roots:
             slot = Slot("output", self.output_roots[value])
         else:
-            slot = Slot("arena", 0, self.arena.take(value.type.nbytes, value))
+            nbytes = value.type.nbytes
+            nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
+            slot = Slot("arena", 0, self.arena.take(nbytes, value))
         self.slots[value] = slot
         return slot
 
@@ -248,8 +262,13 @@ class Planner:
 
     def plan_call(self, call: Call) -> None:
         value = call.value
+        if value.op is part:
+            return  # placed with its loop
         for operand in value.value_operands:
             self.require(root(operand))
+        if is_loop(value):
+            self.items.append(plan_loop(self, value, self.parts.get(value, {})))
+            return
         step = (
             self.plan_gemm(value)
             if isinstance(value.op, Contraction) and value.op.name == "matmul"
@@ -272,6 +291,10 @@ class Planner:
     def host_operand(self, value: Value) -> HostOperand:
         layout = self.layouts(value)
         return HostOperand(self.slots[layout.root], value.type, layout.offset, layout.strides)
+
+    def address(self, layout: Layout, itemsize: int) -> Slot:
+        """Where a view starts."""
+        return self.slots[layout.root].moved(layout.offset * itemsize)
 
     # --- matrix products -------------------------------------------------------------------------------------------
 
@@ -316,32 +339,11 @@ class Planner:
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, int] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
         layout = self.layouts(value)
-        shape, strides = value.type.shape, layout.strides
-        rows, columns = shape[-2], shape[-1]
-        stride = _batch_stride(shape[:-2], strides[:-2], batch)
-        if stride is None:
+        found = matrix_layout(value.type.shape, layout.strides, batch)
+        if found is None:
             return None
         address = self.argument(self.slots[layout.root], layout.offset * value.type.dtype.itemsize)
-        row, column = strides[-2], strides[-1]
-        if (column == 1 or columns <= 1) and (row >= max(columns, 1) or rows <= 1):
-            return address, max(row if rows > 1 else columns, columns, 1), False, stride
-        if (row == 1 or rows <= 1) and (column >= max(rows, 1) or columns <= 1):
-            return address, max(column if columns > 1 else rows, rows, 1), True, stride
-        return None
-
-
-def _batch_stride(own: Shape, strides: Shape, batch: Shape) -> int | None:
-    """One stride that walks all batch dimensions in order, None when there is none."""
-    full = [0] * (len(batch) - len(own)) + [
-        0 if e == 1 else s for e, s in zip(own, strides, strict=True)
-    ]
-    relevant = [(e, s) for e, s in zip(batch, full, strict=True) if e != 1]
-    if not relevant:
-        return 0
-    for (_, outer), (extent, inner) in pairwise(relevant):
-        if outer != inner * extent:
-            return None
-    return relevant[-1][1]
+        return address, *found
 
 
 def make_plan(

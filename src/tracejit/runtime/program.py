@@ -7,7 +7,7 @@ stretch between host calls) and returns a block, or for host results an array, p
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ import numpy as np
 from ..extents import Extents, is_symbolic
 from ..generated import define
 from ..ops.table import Op
-from ..sizes import write_function
+from ..sizes import Computed
 from ..types import TensorType
 from .allocator import allocate
-from .launcher import Step, Table, make_table, signed, table_words
+from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
 from .plan import Constant, HostCall, HostOperand, Plan, Slot
 
 
@@ -49,7 +49,7 @@ class Program:
     """
 
     def __init__(self, plan: Plan) -> None:
-        bound = ProgramPlan(plan).bind(())
+        bound = ProgramPlan(plan).bind({})
         self._set(plan, bound.table, bound.types, bound.source, bound.run)
 
     @classmethod
@@ -83,16 +83,11 @@ class Program:
 
 
 class ProgramPlan:
-    """A plan with everything made that does not depend on sizes; :meth:`bind` adds the sizes.
+    """A plan with everything made that does not depend on sizes; :meth:`bind` adds the sizes."""
 
-    ``scope`` and ``parameters`` name the symbols, in the order in which ``bind`` takes their values.
-    """
-
-    def __init__(
-        self, plan: Plan, scope: Extents | None = None, parameters: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, plan: Plan, scope: Extents | None = None) -> None:
         self.plan = plan
-        self.words = table_words([i for i in plan.items if isinstance(i, Step)])
+        self.words = table_words([i for i in plan.items if not isinstance(i, HostCall)])
         writer = _RunWriter(plan)
         self.source = writer.text()
         self.sizes = writer.sizes
@@ -104,11 +99,11 @@ class ProgramPlan:
             *_numbers((self.types, self.hosts, plan.constants)),
         ]
         self.symbolic = list({id(x): x for x in numbers if is_symbolic(x)}.values())
-        self.compute = write_function(scope or Extents(), parameters, self.symbolic)
+        self.compute = Computed(scope or Extents(), self.symbolic)
 
-    def bind(self, values: Sequence[int]) -> Program:
+    def bind(self, sizes: Mapping[int, int]) -> Program:
         """The program for these values of the symbols."""
-        found = dict(zip(map(id, self.symbolic), self.compute(*values), strict=True))
+        found = dict(zip(map(id, self.symbolic), self.compute(sizes), strict=True))
 
         def number(x: Any) -> Any:
             return found.get(id(x), x)
@@ -164,19 +159,20 @@ def _with_numbers(value: Any, number: Callable[[Any], Any]) -> Any:
     return number(value)
 
 
+def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
+    """The native steps of an item."""
+    return item.steps if isinstance(item, Loop) else (item,) if isinstance(item, Step) else ()
+
+
 def _made(constant: Constant) -> Any:
     """The array of a constant."""
     return np.ascontiguousarray(constant.op.evaluate((), constant.attributes))
 
 
-def bind_numbers(
-    scope: Extents, parameters: Sequence[int], sizes: Sequence[int], value: Any
-) -> Any:
-    """``value`` (nested tuples, lists, dicts) with numbers for its symbols: those ``sizes`` of ``parameters`` give."""
+def bind_numbers(scope: Extents, sizes: Mapping[int, int], value: Any) -> Any:
+    """``value`` (nested tuples, lists, dicts) with numbers in place of what is made of symbols."""
     symbolic = list({id(x): x for x in _numbers(value)}.values())
-    found = dict(
-        zip(map(id, symbolic), write_function(scope, parameters, symbolic)(*sizes), strict=True)
-    )
+    found = dict(zip(map(id, symbolic), Computed(scope, symbolic)(sizes), strict=True))
     return _with_numbers(value, lambda x: found.get(id(x), x))
 
 
@@ -235,8 +231,8 @@ class _RunWriter:
         """Inputs whose address some native step needs."""
         used: set[int] = set()
         for item in self.plan.items:
-            if isinstance(item, Step):
-                used.update(slot for slot, _ in item.args if 0 <= slot < len(self.plan.inputs))
+            for step in _steps(item):
+                used.update(slot for slot, _ in step.args if 0 <= slot < len(self.plan.inputs))
         return used
 
     def output_sizes(self) -> list[int | None]:
@@ -267,8 +263,8 @@ class _RunWriter:
     def steps(self, used: set[int], sizes: Sequence[int | None]) -> None:
         first = native = ready = 0
         for item in self.plan.items:
-            if isinstance(item, Step):
-                native += 1
+            if not isinstance(item, HostCall):
+                native += rows(item)
                 continue
             if native > first:
                 self.launch(first, native, self.slots(used, sizes, ready))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..codegen.nest import Layout
-from ..ir.builder import Builder
+from ..ir.builder import Builder, mapped
 from ..ir.graph import Graph, Guard, Value
+from ..ir.loops import is_last_carried, is_loop, split_operands
 from ..ops import elementwise
-from ..ops.table import Movement
+from ..ops.table import Contraction, Movement
 from ..passes.groups import is_view
 from ..types import Shape
 
@@ -70,7 +72,11 @@ def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layou
     for statement in graph.body:
         if isinstance(statement, Guard):
             continue
-        new = builder.copy(statement, mapping)
+        if is_loop(statement):
+            mapping[statement] = _own_carried(builder, statement, mapping)
+            continue
+        new = mapped(statement, mapping)
+        new = builder.insert(_readable(builder, layouts, new))
         if is_view(new) and layouts.find(new) is None:
             source = builder.emit(elementwise.clone, (new.operands[0],), {}, new.line)
             assert new.op is not None
@@ -83,9 +89,71 @@ def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layou
     ), layouts
 
 
+def matrix_layout(shape: Shape, strides: Shape, batch: Shape) -> tuple[int, bool, int] | None:
+    """Leading dimension, transposition and batch stride of an operand of a product; None when BLAS cannot read it.
+
+    >>> matrix_layout((3, 4), (4, 1), ()), matrix_layout((3, 4), (1, 3), ()), matrix_layout((3, 4), (8, 2), ())
+    ((4, False, 0), (3, True, 0), None)
+    """
+    rows, columns = shape[-2], shape[-1]
+    stride = _batch_stride(shape[:-2], strides[:-2], batch)
+    if stride is None:
+        return None
+    row, column = strides[-2], strides[-1]
+    if (column == 1 or columns <= 1) and (row >= max(columns, 1) or rows <= 1):
+        return max(row if rows > 1 else columns, columns, 1), False, stride
+    if (row == 1 or rows <= 1) and (column >= max(rows, 1) or columns <= 1):
+        return max(column if columns > 1 else rows, rows, 1), True, stride
+    return None
+
+
+def _batch_stride(own: Shape, strides: Shape, batch: Shape) -> int | None:
+    """One stride that walks all batch dimensions in order, None when there is none."""
+    full = [0] * (len(batch) - len(own)) + [
+        0 if e == 1 else s for e, s in zip(own, strides, strict=True)
+    ]
+    relevant = [(e, s) for e, s in zip(batch, full, strict=True) if e != 1]
+    if not relevant:
+        return 0
+    for (_, outer), (extent, inner) in pairwise(relevant):
+        if outer != inner * extent:
+            return None
+    return relevant[-1][1]
+
+
+def _readable(builder: Builder, layouts: Layouts, value: Value) -> Value:
+    """A matrix product on copies of the operands that BLAS cannot read."""
+    if not isinstance(value.op, Contraction) or value.op.name != "matmul":
+        return value
+    if value.type.dtype.short not in ("f32", "f64"):
+        return value
+    batch = value.type.shape[:-2]
+    operands = [
+        x
+        if matrix_layout(x.type.shape, layouts(x).strides, batch) is not None
+        else builder.emit(elementwise.clone, (x,), {}, value.line)
+        for x in value.value_operands
+    ]
+    return Value(value.type, value.op, tuple(operands), {}, line=value.line)
+
+
+def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) -> Value:
+    """A loop whose first carried values are its own: it will write over them."""
+    carried, fixed, stacks = split_operands(loop)
+    copies: list[Value] = []
+    for value in carried:
+        copy = Value(value.type, elementwise.clone, (mapping[value],), {}, line=loop.line)
+        builder.body.append(copy)  # never shared, even if equal
+        copies.append(copy)
+    operands = (*copies, *(mapping[v] for v in (*fixed, *stacks)))
+    new = Value(loop.type, loop.op, operands, loop.attributes, line=loop.line)
+    builder.body.append(new)
+    return new
+
+
 def _own_memory(builder: Builder, value: Value) -> Value:
     """An output must be computed, not shown: copy inputs and views."""
-    if value.op is None or is_view(value):
+    if value.op is None or is_view(value) or is_last_carried(value):
         return builder.emit(elementwise.clone, (value,), {}, value.line)
     return value
 

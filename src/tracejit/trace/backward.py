@@ -21,7 +21,7 @@ from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
 from ..runtime.program import Program, ProgramPlan
-from ..sizes import write_check
+from ..sizes import Decided
 from ..tensor import Tensor
 from ..tensor_core import Version
 from ..types import Shape, TensorType
@@ -64,7 +64,7 @@ class BackwardPlan:
 
     program: ProgramPlan
     reads: tuple[int, ...]
-    holds: Callable[..., bool]
+    holds: Decided
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class Backward:
     checked_outputs: tuple[Value, ...]
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
     decisions: list[Decision]
-    plans: dict[Any, list[BackwardPlan]]
+    plans: dict[Any, BackwardPlan]
 
     def plan(
         self, patterns: tuple[Pattern, ...], pack: dict[Value, int], bound: Bound
@@ -110,23 +110,19 @@ class Backward:
 
         None where what is decided about sizes does not hold for those of ``bound``.
         """
-        known = self.plans.setdefault((patterns, tuple(pack), bound.parameters), [])
-        for plan in known:
-            if plan.holds(*bound.sizes):
-                return plan
-        if known:
-            return None  # it would be made for the same example sizes, and decide the same
+        key = patterns, tuple(pack)
+        found = self.plans.get(key)
+        if (
+            found is not None
+        ):  # another would be made for the same example sizes, and decide the same
+            return found if found.holds(bound.sizes) else None
         offsets = [pack.get(v) for v in self.saved]
         with bound.scope.deciding() as decisions:
             made, reads = plan_backward(self.graph, self.saved_strides, offsets, patterns)
-        known.append(
-            BackwardPlan(
-                ProgramPlan(made, bound.scope, bound.parameters),
-                reads,
-                write_check(bound.scope, bound.parameters, decisions),
-            )
+        found = self.plans[key] = BackwardPlan(
+            ProgramPlan(made, bound.scope), reads, Decided(bound.scope, decisions)
         )
-        return known[0] if known[0].holds(*bound.sizes) else None
+        return found if found.holds(bound.sizes) else None
 
 
 def plan_backward(
@@ -207,6 +203,13 @@ class BoundBackward:
         found = BackwardProgram(program, reads, Results(program), packed, tuple(copied))
         self.programs[layouts] = found
         return found
+
+    def prepare(self) -> None:
+        """Plan for gradients that lie in order; raises what stands in the way."""
+        seeds = self.plan.graph.inputs[len(self.plan.saved) :]
+        dense = tuple(stride_pattern(v.type.shape, v.type.contiguous_strides()) for v in seeds)
+        with self.bound.lock:
+            self.plan.plan(dense, self.pack, self.bound)
 
     def program(self, patterns: tuple[Pattern, ...]) -> tuple[Program, tuple[int, ...]]:
         """The program for gradients that lie like ``patterns``: from the plan for all sizes where that applies."""

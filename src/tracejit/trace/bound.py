@@ -17,8 +17,7 @@ class Bound:
     """A structure's symbols with the sizes of one recorded tree."""
 
     scope: Extents
-    parameters: tuple[int, ...]
-    sizes: tuple[int, ...]
+    sizes: Mapping[int, int]
     names: Mapping[Value, Value]  # from symbolic values to recorded ones
     lock: Any
 
@@ -28,7 +27,7 @@ class Bound:
 
     def numbers(self, values: Sequence[Any]) -> Any:
         """``values`` with their symbolic sizes as numbers."""
-        return bind_numbers(self.scope, self.parameters, self.sizes, values)
+        return bind_numbers(self.scope, self.sizes, values)
 
     def graph(self, graph: Graph) -> Graph:
         """A symbolic graph with its sizes as numbers."""

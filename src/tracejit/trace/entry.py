@@ -14,15 +14,19 @@ from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
 from ..runtime.native import prepare
+from ..runtime.plan_loops import NotNativeError
 from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward import Site
 from .inputs import Signature
-from .outside import pinned_arguments, unrepeatable
+from .outside import known_objects, pinned_arguments, unrepeatable
 from .recorder import Recorder, recording
 from .replay import make_holds, make_replay, writable
+from .rolled_tree import roll_tree, unroll_tree
+from .segments import Runner
 from .signature import flatten, leaf_names, statics_of
 from .state import StateGuard, watch
+from .state_gradients import ArgumentGradient
 from .structure import structure_of
 from .tree import Divergence, Leaf, Segment, graft
 from .tree_plan import SymbolicTree
@@ -52,7 +56,7 @@ class Entry:
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
-        self.pinned: tuple[tuple[int, Tensor], ...] = ()
+        self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
         self.replays = 0
         self.types = [str(layout_of(t)) for t in tensors]
         self.wants = [t.requires_grad for t in tensors]
@@ -85,7 +89,10 @@ class Entry:
 
     def accepts(self, tensors: list[Tensor]) -> bool:
         """Are the arguments that the function also knows from outside the recorded ones?"""
-        return all(tensors[i] is t for i, t in self.pinned)
+        return all(
+            tensors[i] is t if isinstance(t, Tensor) else t.accepts(tensors[i])
+            for i, t in self.pinned
+        )
 
     def difference(self, tensors: list[Tensor]) -> str:
         """Why this entry does not serve a call."""
@@ -109,7 +116,6 @@ class Entry:
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = watch(function, statics)
-        pinned = pinned_arguments(guard, tensors)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
@@ -122,6 +128,8 @@ class Entry:
         leaves: list[Any] = []
         structure = flatten(result, leaves)
         self.history.append(why)
+        guard = recorder.widened(guard)
+        pinned = pinned_arguments(guard, tensors)
         self.unstable = guard.difference()
         if self.unstable is not None:
             recorder.unsupported(f"it changes Python state: {self.unstable}")
@@ -143,7 +151,8 @@ class Entry:
                 self.closed, self.unstable = recorder.failure, None
                 return result
             self.failure = recorder.failure
-        self.guard, self.pinned = guard, pinned
+        self.guard = recorder.settled(guard, known_objects(guard))
+        self.pinned = (*pinned, *recorder.argument_gradients())
         self._note_captured()
         if self.failure is None:
             prepare()  # so that the compiled call that follows need not wait for it
@@ -168,6 +177,8 @@ class Entry:
                 self.strides[source.value] = layout_of(tensors[source.position]).strides
             elif source.tensor is not None:
                 self.strides[source.value] = layout_of(source.tensor).strides
+            elif source.strides is not None:
+                self.strides[source.value] = source.strides
         self.compiled = False
 
     def _note_captured(self) -> None:
@@ -183,6 +194,27 @@ class Entry:
 
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
+        rolled = self.owner.plans.rolls and roll_tree(self.root, self.signature)
+        try:
+            root = self._bound()
+            if rolled and self.root.leaf is not None and self.root.leaf.backward:
+                self.root.leaf.backward.prepare()  # now, while the loops can still be unrolled
+        except NotNativeError as error:
+            if not rolled:
+                raise
+            log.debug("%s: loops stay unrolled: %s", self.owner.name, error)
+            self.owner.plans.rolls = False
+            unroll_tree(self.root)
+            self.symbolic = None
+            root = self._bound()
+        if writable(root):
+            self._serve, self.source = make_replay(self, root)
+        else:
+            self._serve, self.source = Walk(self, root), ""
+        self.compiled = True
+
+    def _bound(self) -> Runner:
+        """Programs for the tree as it is."""
         wants = [self._wants_gradient(s.value) for s in self.signature.sources]
         found = structure_of(self.root, self.signature, self.strides, wants)
         plan = self.owner.plans.find(found)
@@ -191,12 +223,7 @@ class Entry:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
             plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
             self.owner.plans.keep(found, plan)
-        root = plan.bind(self.root, found)
-        if writable(root):
-            self._serve, self.source = make_replay(self, root)
-        else:
-            self._serve, self.source = Walk(self, root), ""
-        self.compiled = True
+        return plan.bind(self.root, found)
 
     def _wants_gradient(self, value: Value) -> bool:
         source = next(s for s in self.signature.sources if s.value is value)

@@ -15,10 +15,11 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
 from .backward import CompiledBackward
+from .ending import show
 from .segments import Runner, wrap_result
 from .signature import unflatten
 from .tree import Leaf, outcome_of
-from .walk import FAILURES, Refused, UnseenSegment, show
+from .walk import FAILURES, Refused, UnseenSegment
 
 if TYPE_CHECKING:
     from .entry import Entry
@@ -54,16 +55,17 @@ def writable(root: Runner) -> bool:
     count, level = 0, [root]
     for _ in range(MAX_DEPTH):
         count += len(level)
-        for leaf in (runner.segment.leaf for runner in level):
-            if leaf is not None and (leaf.recording.writes or leaf.recording.random_calls):
-                return False
         level = [child for runner in level for child in runner.children.values()]
     return not level and count <= MAX_SEGMENTS
 
 
 def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
-    """The function that serves a call of an entry with few paths that write nothing."""
-    return _ReplayWriter(entry).write(root)
+    """The function that serves a call of an entry with few paths."""
+    from .replay_effects import EffectsWriter
+
+    recordings = [leaf.recording for leaf in entry.root.leaves()]
+    plain = not any(r.writes or r.random_calls or r.effects for r in recordings)
+    return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
 
 
 class _ReplayWriter:
@@ -155,7 +157,9 @@ class _ReplayWriter:
         self.add("    raise Refused(str(failure)) from None")
         for i, (kind, layout, how) in enumerate(kinds):
             k, o = self.bind(f"k{i}", kind), f"o{first + i}"
-            if how == "block":
+            if how == "itself":
+                self.add(f"{o} = b{i}")
+            elif how == "block":
                 self.add(f"{o} = make(b{i}, {k}, {self.bind(f'l{i}', layout)})")
             else:
                 self.add(f"{o} = wrap_result(b{i}, {k}, {how!r})")
@@ -212,7 +216,10 @@ class _ReplayWriter:
                 bound = self.bind(f"r{i}", recipe)
                 self.add(f"y{i} = show({bound}, {made[recipe.number]})")
                 made[recipe.number] = f"y{i}"
-        outputs = [made[recipe.number] for recipe in leaf.recording.outputs]
+        self.returned(leaf, [made[recipe.number] for recipe in leaf.recording.outputs])
+
+    def returned(self, leaf: Leaf, outputs: Sequence[str]) -> None:
+        """The return statement."""
         structure = leaf.structure
         if structure is None:
             self.add(f"return {outputs[0]}")

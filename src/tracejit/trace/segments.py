@@ -46,6 +46,7 @@ class SegmentPlan:
 class Runner:
     """A compiled segment: reads environment positions, appends its results as tensors."""
 
+    plan: ProgramPlan
     program: Program
     reads: tuple[int, ...]
     results: Results
@@ -72,7 +73,7 @@ class Results:
             if slot.kind == "pack":
                 continue
             place = (slot.kind, slot.index)
-            how = "copy" if place in seen else "block" if slot.kind == "output" else "array"
+            how = "copy" if place in seen else _HOW.get(slot.kind, "array")
             seen.add(place)
             self.kinds.append((kind, contiguous_layout(kind), how))
 
@@ -85,8 +86,18 @@ class Results:
         ]
 
 
+#: What a program returns for an output that lies in a slot of this kind; else it is an array.
+_HOW = {"output": "block", "input": "itself"}
+
+
 def wrap_result(result: Any, kind: TensorType, how: str) -> Tensor:
-    """A tensor on an array, or (equal outputs were computed once) on a copy of one or of a block."""
+    """A tensor on an array, or (equal outputs were computed once) on a copy of one or of a block.
+
+    An output written over an input is that input ``itself``.
+    """
+    if how == "itself":
+        found: Tensor = result
+        return found
     if how == "array":
         return Tensor._wrap(result)
     if isinstance(result, np.ndarray):
@@ -102,20 +113,23 @@ def compile_graph(
     strides: Callable[[Value], Shape],
     pack: Set[Value] = frozenset(),
     packed: Mapping[Value, int] | None = None,
+    overwrite: Mapping[Value, Value] | None = None,
 ) -> tuple[Graph, Plan, list[Value]]:
     """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
 
-    ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack.
+    ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack; ``overwrite`` maps outputs to
+    inputs whose memory they may take.
     """
     graph = run_passes(with_inputs(name, inputs, statements, outputs))
     used = _used_inputs(graph)
     kept = [(old, new) for old, new in zip(inputs, graph.inputs, strict=True) if new in used]
     graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)
     offsets = packed or {}
+    given, taken = {old: i for i, (old, _) in enumerate(kept)}, overwrite or {}
     plan: Plan = make_plan(
         graph,
         [strides(old) for old, _ in kept],
-        None,
+        {i: given[taken[v]] for i, v in enumerate(outputs) if taken.get(v) in given},
         [i for i, v in enumerate(outputs) if v in pack],
         {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
     )
@@ -165,14 +179,12 @@ class TreeCompiler:
         self,
         name: str,
         scope: Extents,
-        parameters: Sequence[int],
         strides: Mapping[Value, Shape],
         leaf_needs: Mapping[Leaf, Sequence[Value]],
         packable: Mapping[Leaf, Set[Value]],
     ) -> None:
         self.name = name
         self.scope = scope
-        self.parameters = parameters
         self.strides = strides
         self.leaf_needs = leaf_needs
         self.packable = packable
@@ -201,14 +213,15 @@ class TreeCompiler:
         outputs = [v for v in needs if v not in positions]
         inputs = _leaves_of(outputs, positions)
         packable = self.packable.get(segment.leaf, frozenset()) if segment.leaf else frozenset()
-        graph, plan, kept = self.built(name, segment, inputs, outputs, packable)
-        slots = plan.output_slots
+        overwrite = overwritable(segment.leaf) if segment.leaf else {}
+        graph, program, kept = self.built(name, segment, inputs, outputs, packable, overwrite)
+        slots = program.plan.output_slots
         pack = {v: s.offset for v, s in zip(outputs, slots, strict=True) if s.kind == "pack"}
         outputs = [v for v in outputs if v not in pack]
         after = positions | {v: len(positions) + i for i, v in enumerate(outputs)}
         return SegmentPlan(
             graph,
-            ProgramPlan(plan, self.scope, self.parameters),
+            program,
             tuple(positions[v] for v in kept),
             -1 if segment.guard is None else after[segment.guard.value],
             after,
@@ -224,7 +237,8 @@ class TreeCompiler:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         packable: Set[Value],
-    ) -> tuple[Graph, Plan, list[Value]]:
+        overwrite: Mapping[Value, Value],
+    ) -> tuple[Graph, ProgramPlan, list[Value]]:
         """The planned piece; made again only when something else is asked of the segment than last time."""
 
         def strides(value: Value) -> Shape:
@@ -239,15 +253,26 @@ class TreeCompiler:
         )
         if segment.built is None or segment.built[0] != asked:
             with self.scope.deciding() as decisions:
-                made = compile_graph(name, inputs, segment.statements, outputs, strides, packable)
-            segment.built = (asked, made, decisions)
+                made = compile_graph(
+                    name, inputs, segment.statements, outputs, strides, packable, None, overwrite
+                )
+            graph, plan, kept = made
+            segment.built = (asked, (graph, ProgramPlan(plan, self.scope), kept), decisions)
         self.decisions.extend(segment.built[2])
-        found: tuple[Graph, Plan, list[Value]] = segment.built[1]
+        found: tuple[Graph, ProgramPlan, list[Value]] = segment.built[1]
         return found
 
 
+def overwritable(leaf: Leaf) -> dict[Value, Value]:
+    """New values of written inputs that nobody else holds: they may be computed in the memory of the input."""
+    held = {r.value for r in leaf.recording.outputs}
+    if leaf.backward:
+        held.update(leaf.backward.saved, leaf.backward.checked_outputs)
+    return {new: old for old, new, *_ in leaf.recording.writes if new not in held}
+
+
 def bind_segments(
-    plan: SegmentPlan, root: Segment, sizes: Sequence[int], names: Callable[[Value], Value]
+    plan: SegmentPlan, root: Segment, sizes: Mapping[int, int], names: Callable[[Value], Value]
 ) -> Runner:
     """Runners for the recorded tree ``root`` from the plan of its structure and its sizes.
 
@@ -260,12 +285,18 @@ def bind_segments(
     ]
     while stack:
         found, segment, family, key = stack.pop()
-        program = found.program.bind(sizes)
-        dump_program(found.graph.name, program)
+        known: Runner | None = segment.runner
+        if known is not None and known.plan is found.program:  # bound before, to the same sizes
+            program, results = known.program, known.results
+        else:
+            program = found.program.bind(sizes)
+            results = Results(program)
+            dump_program(found.graph.name, program)
         runner = family[key] = Runner(
+            found.program,
             program,
             found.reads,
-            Results(program),
+            results,
             found.guard_position,
             {names(v): i for v, i in found.positions.items()},
             {names(v) for v in found.pack},

@@ -14,7 +14,8 @@ from typing import Any
 
 from ..extents import SMALLEST, Extents
 from ..ir.builder import attribute_key
-from ..ir.graph import Value
+from ..ir.graph import Graph, Value
+from ..ir.loops import body_of, is_loop, loop_value
 from ..types import Shape, TensorType
 from .inputs import Signature, Source
 from .tree import Leaf, Segment
@@ -66,8 +67,10 @@ def _source_key(source: Source, strides: Shape | None, sizes: list[int]) -> Any:
     return source.kind, source.position, source.value.name, kind.dtype.short, extents, lie
 
 
-def _statement_key(value: Value, numbers: Mapping[Value, int], sizes: list[int]) -> Any:
+def _statement_key(value: Value, numbers: dict[Value, int], sizes: list[int]) -> Any:
     assert value.op is not None
+    if is_loop(value):
+        return _loop_key(value, numbers, sizes)
     parts: list[Any] = [value.op.name]
     for x in value.operands:
         if isinstance(x, Value):
@@ -79,6 +82,21 @@ def _statement_key(value: Value, numbers: Mapping[Value, int], sizes: list[int])
             parts.append(attribute_key(x))
     for name, x in value.attributes.items():
         parts.append(_sizes_key(x, sizes) if name in SIZES else (name, attribute_key(x)))
+    return tuple(parts)
+
+
+def _loop_key(value: Value, numbers: dict[Value, int], sizes: list[int]) -> Any:
+    """A loop with its body, whose values are numbered on."""
+    graph = body_of(value)
+    parts: list[Any] = ["loop", value.attributes["carried"], value.attributes["items"]]
+    parts += [numbers[x] for x in value.value_operands]
+    for x in graph.inputs:
+        numbers[x] = len(numbers)
+    for x in graph.values:
+        parts.append(_statement_key(x, numbers, sizes))
+        numbers[x] = len(numbers)
+    parts.append(tuple([numbers[x] for x in graph.outputs]))
+    parts.append(_sizes_key(value.attributes["count"], sizes))  # numbered after its body
     return tuple(parts)
 
 
@@ -186,6 +204,8 @@ class Symbols:
         if known is not None:
             return known
         assert value.op is not None
+        if is_loop(value):
+            return self.loop(value)
         numbers: list[int] = []
         operands = tuple(
             [
@@ -202,6 +222,28 @@ class Symbols:
         self.mapping[value] = new
         self.made[value] = tuple(numbers)
         return new
+
+    def loop(self, value: Value) -> Value:
+        """A loop: the inputs of its body take the types of the operands."""
+        graph = body_of(value)
+        numbers: list[int] = []
+        operands = [self.mapping[x] for x in value.value_operands]
+        count = self.replaced(value.attributes["count"], numbers)
+        self.made[value] = tuple(numbers)
+        first = len(operands) - value.attributes["items"]
+        for position, (x, operand) in enumerate(zip(graph.inputs, operands, strict=True)):
+            shape = operand.type.shape[position >= first :]
+            self.mapping[x] = Value(TensorType(shape, x.type.dtype), name=x.name)
+            self.made[x] = ()
+        body = [self.statement(x) for x in graph.values]
+        inputs = tuple(self.mapping[x] for x in graph.inputs)
+        outputs = tuple(self.mapping[x] for x in graph.outputs)
+        new = Graph(graph.name, inputs, tuple(body), outputs)
+        carried = value.attributes["carried"]
+        fixed = operands[carried:first]
+        made = loop_value(operands[:carried], fixed, operands[first:], new, count, value.line)
+        self.mapping[value] = made
+        return made
 
     def replaced(self, x: Any, numbers: list[int]) -> Any:
         """``x`` with symbols for numbers from two on."""

@@ -31,6 +31,7 @@ class Leaf:
     structure: Any = None
     backward: Any = None
     site: Any = None
+    straight: Any = None  # statements, recording and graph as they were before loops were rolled
     calls: int = 0
 
     @cached_property
@@ -118,7 +119,7 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
 
 def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
     """Does a run end as the recorded one did (another thread may have recorded it first)?"""
-    known = leaf.recording
+    known = leaf.straight[1] if leaf.straight is not None else leaf.recording
     return bool(structure == leaf.structure) and _summary(recording) == _summary(known)
 
 
@@ -126,7 +127,9 @@ def _summary(recording: Recording) -> Any:
     """What a run returned, wrote and drew, to be compared."""
     outputs = [(r.kind, id(r.value), len(r.steps), r.requires_grad) for r in recording.outputs]
     writes = [(id(target), id(new), count) for target, new, count in recording.writes]
-    return outputs, writes, [(id(value), n) for value, n in recording.random_calls.items()]
+    draws = [(id(value), n) for value, n in recording.random_calls.items()]
+    effects = recording.effects
+    return outputs, writes, draws, None if effects is None else effects.summary
 
 
 def path_graph(recording: Recording, signature: Signature) -> Graph:

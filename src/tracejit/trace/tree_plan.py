@@ -10,7 +10,7 @@ from typing import Any
 
 from ..extents import Decision, Extents
 from ..ir.graph import Guard, Value
-from ..sizes import write_check
+from ..sizes import Decided
 from ..types import Shape
 from .backward import BoundBackward, make_backward
 from .bound import Bound
@@ -38,16 +38,24 @@ class TreePlan:
     values: tuple[Value, ...]
     scope: Extents
     parameters: tuple[int, ...]
-    holds: Callable[..., bool]
+    decided: Decided
     lock: Any
+
+    def holds(self, found: Structure) -> bool:
+        """Is the plan right for the sizes of a tree of this structure?"""
+        return self.decided(dict(zip(self.parameters, found.sizes, strict=True)))
 
     def bind(self, root: Segment, found: Structure) -> Runner:
         """Make a recorded tree of this structure runnable: programs for segments, backward passes for leaves."""
         names = dict(zip(self.values, found.values, strict=True))
-        bound = Bound(self.scope, self.parameters, tuple(found.sizes), names, self.lock)
-        runner = bind_segments(self.root, root, found.sizes, bound.recorded)
+        sizes = dict(zip(self.parameters, found.sizes, strict=True))
+        bound = Bound(self.scope, sizes, names, self.lock)
+        runner = bind_segments(self.root, root, sizes, bound.recorded)
         packs = _packs(self.root)
         for leaf, plan in zip(root.leaves(), self.leaves, strict=True):
+            known = leaf.backward
+            if known and known.plan is plan.backward and known.pack == packs[plan]:
+                continue  # bound before, to the same sizes
             leaf.site = None
             leaf.backward = (
                 BoundBackward(plan.backward, bound, packs[plan]) if plan.backward else ()
@@ -73,11 +81,12 @@ class PlanStore:
     def __init__(self) -> None:
         self.known: dict[Any, list[TreePlan]] = {}
         self.made = 0
+        self.rolls = True  # False once a loop of the function turned out to be none for native code
 
     def find(self, found: Structure) -> TreePlan | None:
         """A plan for this structure and these sizes."""
         for plan in self.known.get(found.key, ()):
-            if plan.holds(*found.sizes):
+            if plan.holds(found):
                 return plan
         return None
 
@@ -128,7 +137,6 @@ class SymbolicTree:
             compiler = TreeCompiler(
                 self.name,
                 self.scope,
-                parameters,
                 self.symbols.strides,
                 {leaf: _leaf_needs(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
@@ -143,7 +151,7 @@ class SymbolicTree:
             tuple(mapping[v] for v in found.values),
             self.scope,
             parameters,
-            write_check(self.scope, parameters, decided),
+            Decided(self.scope, decided),
             self.lock,
         )
 

@@ -1,0 +1,226 @@
+"""Loops in graphs: a body that runs once per round, handing values on from one round to the next.
+
+::
+
+    %0: loop(f32[4, 8], f32[5, 4, 8]) = loop(h, w, xs, count=5, carried=1, items=1)
+        graph round(h: f32[4, 8], w: f32[8, 8], x: f32[4, 8]) {
+            %0: f32[4, 8] = matmul(h, w)
+            %1: f32[4, 8] = add(%0, x)
+            return %1, %0
+        }
+    %1: f32[4, 8] = part(%0, index=0)       # h after the last round
+    %2: f32[5, 4, 8] = part(%0, index=1)    # what each round gave, one after the other
+
+The operands of a loop are the first values of what is *carried*, then what is the same in every round (*fixed*), then
+stacks of *items*: tensors whose first dimension is the round. The body is a graph whose inputs are the carried values,
+the fixed values, and one item of each stack; it returns the carried values of the next round, then what is collected.
+The loop's parts are the last carried values, and a stack of each collected output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import ShapeError
+from ..ops.op import Array
+from ..ops.source import full
+from ..ops.table import Contraction
+from ..types import Scalar, TensorType
+from .graph import Graph, Value
+
+#: Attributes of a loop: ``carried`` and ``items`` are how many inputs of the body are of that kind.
+_ATTRIBUTES = dict.fromkeys(("body", "count", "carried", "items"), Parameter.empty)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """The body of a loop as an attribute: compared by identity."""
+
+    graph: Graph
+
+    def __repr__(self) -> str:
+        return self.graph.name
+
+
+@dataclass(frozen=True, slots=True)
+class LoopType(TensorType):
+    """The type of a loop: that of each of its parts."""
+
+    parts: tuple[TensorType, ...] = ()
+
+    def __str__(self) -> str:
+        return f"loop({', '.join(map(str, self.parts))})"
+
+
+class Loop(Contraction):
+    """The kind of the one op :data:`loop`."""
+
+    def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        """A list of the parts, as arrays."""
+        from . import interpreter
+
+        return run_rounds(operands, attributes, interpreter.run, _stacked_arrays)
+
+    def __call__(self, *operands: Any, **attributes: Any) -> Any:
+        """A list of the parts, as tensors; op by op, so that autograd records it."""
+        from . import interpreter
+
+        return run_rounds(operands, attributes, interpreter.run_tensors, _stacked_tensors)
+
+
+class Part(Contraction):
+    """The kind of the one op :data:`part`."""
+
+    def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        """One of the parts a loop evaluated to."""
+        return operands[0][attributes["index"]]
+
+    def __call__(self, *operands: Any, **attributes: Any) -> Any:
+        """The same for tensors."""
+        return operands[0][attributes["index"]]
+
+
+def _stacked_arrays(found: list[Any], kind: TensorType) -> Any:
+    return np.stack(found) if found else np.empty((0, *kind.shape), kind.dtype.np)
+
+
+def _stacked_tensors(found: list[Any], kind: TensorType) -> Any:
+    from ..ops.functions.joining import stack
+
+    return stack(found) if found else full(shape=(0, *kind.shape), value=0, dtype=kind.dtype)
+
+
+def run_rounds(
+    operands: Sequence[Any],
+    attributes: Mapping[str, Any],
+    run: Callable[[Graph, list[Any]], list[Any]],
+    stack: Callable[[list[Any], TensorType], Any],
+) -> list[Any]:
+    """All rounds of a loop, with a function that runs a graph and one that stacks what was collected."""
+    graph: Graph = attributes["body"].graph
+    carried, items, count = attributes["carried"], attributes["items"], attributes["count"]
+    state = list(operands[:carried])
+    fixed = list(operands[carried : len(operands) - items])
+    stacks = operands[len(operands) - items :]
+    kinds = [v.type for v in graph.outputs[carried:]]
+    collected: list[list[Any]] = [[] for _ in kinds]
+    for number in range(count):
+        found = run(graph, [*state, *fixed, *(s[number, ...] for s in stacks)])
+        state = list(found[:carried])
+        for gathered, one in zip(collected, found[carried:], strict=True):
+            gathered.append(one)
+    return [*state, *map(stack, collected, kinds)]
+
+
+def _loop_type(*operands: TensorType | Scalar, **attributes: Any) -> TensorType:
+    graph: Graph = attributes["body"].graph
+    carried, items, count = attributes["carried"], attributes["items"], attributes["count"]
+    first = len(operands) - items
+    if not 0 <= carried <= first or carried > len(graph.outputs):
+        raise ShapeError(f"loop: {carried} carried values and {items} items do not fit its body")
+    for number, (x, value) in enumerate(zip(operands, graph.inputs, strict=True)):
+        assert isinstance(x, TensorType)
+        shape = x.shape[1:] if number >= first else x.shape
+        if shape != value.type.shape or x.dtype is not value.type.dtype:
+            raise ShapeError(f"loop: operand {number} is {x}, its body takes {value.type}")
+        if number >= first and x.shape[0] != count:
+            raise ShapeError(f"loop: a stack of {x.shape[0]} items for {count} rounds")
+    parts = [v.type for v in graph.outputs[:carried]]
+    for before, after in zip(graph.inputs, parts, strict=False):
+        if before.type != after:
+            raise ShapeError(f"loop: {before.type} is carried on as {after}")
+    parts += [TensorType((count, *v.type.shape), v.type.dtype) for v in graph.outputs[carried:]]
+    return LoopType((), dtypes.int64, tuple(parts))
+
+
+def _part_type(x: TensorType, *, index: int) -> TensorType:
+    assert isinstance(x, LoopType)
+    return x.parts[index]
+
+
+def _body(*operands: Array, **attributes: Any) -> Array:
+    raise NotImplementedError
+
+
+loop = Loop(
+    name="loop",
+    operands=("values",),
+    variadic=True,
+    attributes=_ATTRIBUTES,
+    body=_body,
+    grads={},
+    infer_type=_loop_type,
+    doc="A body that runs once per round.",
+)
+part = Part(
+    name="part",
+    operands=("loop",),
+    variadic=False,
+    attributes={"index": Parameter.empty},
+    body=_body,
+    grads={},
+    infer_type=_part_type,
+    doc="One result of a loop.",
+)
+
+
+def is_loop(value: Value) -> bool:
+    """Is this the token of a loop (its results are its parts)?"""
+    return value.op is loop
+
+
+def is_last_carried(value: Value) -> bool:
+    """Is this a part that was carried to the end?"""
+    if value.op is not part:
+        return False
+    index: int = value.attributes["index"]
+    carried: int = value.value_operands[0].attributes["carried"]
+    return index < carried
+
+
+def body_of(value: Value) -> Graph:
+    """The body of a loop."""
+    found: Graph = value.attributes["body"].graph
+    return found
+
+
+def split_operands(
+    value: Value,
+) -> tuple[tuple[Value, ...], tuple[Value, ...], tuple[Value, ...]]:
+    """First values of what is carried, fixed values, stacks of items."""
+    carried, items = value.attributes["carried"], value.attributes["items"]
+    operands = value.value_operands
+    last = len(operands) - items
+    return operands[:carried], operands[carried:last], operands[last:]
+
+
+def loop_value(
+    carried: Sequence[Value],
+    fixed: Sequence[Value],
+    stacks: Sequence[Value],
+    graph: Graph,
+    count: int,
+    line: tuple[str, int] | None = None,
+) -> Value:
+    """The statement of a loop."""
+    attributes = {
+        "body": Body(graph),
+        "count": count,
+        "carried": len(carried),
+        "items": len(stacks),
+    }
+    operands = (*carried, *fixed, *stacks)
+    kind = loop.infer([x.type for x in operands], attributes)
+    return Value(kind, loop, operands, attributes, line=line)
+
+
+def part_value(value: Value, index: int) -> Value:
+    """The statement of one of a loop's parts."""
+    attributes = {"index": index}
+    return Value(part.infer([value.type], attributes), part, (value,), attributes, line=value.line)

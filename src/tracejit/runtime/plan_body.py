@@ -1,0 +1,86 @@
+"""Planning the body of a loop into the program of the graph around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..codegen.scalar import printable
+from ..ir.graph import Graph, Value
+from ..ops.elementwise import clone
+from ..passes.fusion import fuse
+from ..passes.groups import Group
+from ..types import Shape
+from .launcher import Step
+from .plan import Planner, Slot
+from .plan_loops import NotNativeError
+from .views import legalize
+
+
+class BodyPlanner(Planner):
+    """Plans the body of a loop into the program of the graph around it."""
+
+    def __init__(
+        self,
+        parent: Planner,
+        graph: Graph,
+        strides: Sequence[Shape],
+        slots: Sequence[Slot],
+        targets: Sequence[Slot],
+    ) -> None:
+        self.parent = parent
+        legal, self.layouts = legalize(graph, strides)
+        self.graph = distinct_outputs(legal)
+        self.schedule = fuse(self.graph, printable)
+        self.slots = dict(zip(self.graph.inputs, slots, strict=True))
+        self.targets = dict(zip(self.graph.outputs, targets, strict=True))
+        self.overwrites = {}
+        self.items = []
+        self.kernels, self.constants = parent.kernels, parent.constants
+        self.late, self.arena = parent.late, parent.arena
+        self.parts = {}
+        self.last_use = self.lifetimes()
+
+    @property
+    def slot_base(self) -> dict[str, int]:
+        """Those of the program around."""
+        return self.parent.slot_base
+
+    def place(self, value: Value) -> Slot:
+        """What the body returns has its place already."""
+        slot = self.targets.get(value)
+        if slot is None:
+            slot = Slot("arena", 0, self.arena.take(value.type.nbytes, value))
+        self.slots[value] = slot
+        return slot
+
+    def run_body(self) -> list[Step]:
+        """The steps of one round; temporaries are free again after each."""
+        for number, step in enumerate(self.schedule.steps):
+            if isinstance(step, Group):
+                self.plan_group(step)
+            else:
+                self.plan_call(step)
+            for value in [v for v in self.arena.owners if self.last_use.get(v) == number]:
+                self.arena.give(value)
+        for value in self.schedule.graph.values:
+            self.arena.give(value)
+        for value in self.targets:
+            if value not in self.slots:
+                raise NotNativeError(f"{value} is a constant")
+        return [item for item in self.items if isinstance(item, Step)]
+
+    def plan_host(self, value: Value) -> None:
+        """A library call has no place in a native loop."""
+        raise NotNativeError(f"{value} is a library call")
+
+
+def distinct_outputs(graph: Graph) -> Graph:
+    """``graph`` with a value of its own for each output, for each has memory of its own."""
+    body, outputs = list(graph.body), list(graph.outputs)
+    seen: set[Value] = set()
+    for number, value in enumerate(graph.outputs):
+        if value in seen:
+            outputs[number] = Value(value.type, clone, (value,), {}, line=value.line)
+            body.append(outputs[number])
+        seen.add(value)
+    return Graph(graph.name, graph.inputs, tuple(body), tuple(outputs))

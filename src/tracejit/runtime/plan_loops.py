@@ -1,0 +1,143 @@
+"""Planning loops: the body once, with the number of the round as a symbol in every address.
+
+What is carried lives in two slots that take turns: a round reads one and writes the other. Items and collected results
+are addressed by the round. An address is a polynomial in sizes, in the round and in its parity; the part that goes with
+the round becomes the increment of a native loop, so a program does not grow with the number of rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..extents import Decision, Extent, Extents
+from ..ir.graph import Graph, Value
+from ..ir.loops import body_of, part, split_operands
+from ..polynomial import Terms
+from .arena import aligned
+from .launcher import Loop, Step
+
+if TYPE_CHECKING:
+    from .plan import Planner, Slot
+
+
+class NotNativeError(Exception):
+    """A loop that cannot run natively: its body calls a library, or an address is no linear function of the round."""
+
+
+def parts_of(graph: Graph) -> dict[Value, dict[int, Value]]:
+    """For every loop the parts of it that are read, by index."""
+    found: dict[Value, dict[int, Value]] = {}
+    for value in graph.values:
+        if value.op is part:
+            found.setdefault(value.value_operands[0], {})[value.attributes["index"]] = value
+    return found
+
+
+def carried_values(graph: Graph) -> list[Value]:
+    """The first values of what loops carry: made for the loop alone, they get memory for two."""
+    return [v for value in parts_of(graph) for v in split_operands(value)[0]]
+
+
+class Rounds:
+    """The number of the round and its parity as symbols."""
+
+    def __init__(self, scope: Extents) -> None:
+        self.scope = scope
+        self.number = scope.reserve(0)
+        self.parity = scope.reserve(0)
+        self.symbols = (self.number.symbols[0], self.parity.symbols[0])
+
+    def depends(self, number: int) -> bool:
+        """Is a symbol computed from the round?"""
+        if number in self.symbols:
+            return True
+        return any(map(self.depends, self.scope.symbols[number].needs))
+
+    def split(self, word: Any) -> tuple[Any, Any, Any]:
+        """A word as what it is in the first round, and what a round and an odd round add."""
+        if type(word) is not Extent:
+            return word, 0, 0
+        pieces: list[list[tuple[tuple[int, ...], int]]] = [[], [], []]
+        for monomial, factor in word.terms:
+            turning = [n for n in monomial if n in self.symbols]
+            rest = tuple(n for n in monomial if n not in self.symbols)
+            if len(turning) > 1 or any(map(self.depends, rest)):
+                raise NotNativeError("an address is no linear function of the round")
+            place = 1 + self.symbols.index(turning[0]) if turning else 0
+            pieces[place].append((rest, factor))
+        first, each, odd = (self.scope.extent(_sorted(piece)) for piece in pieces)
+        return first, each, odd
+
+    def check(self, decisions: Sequence[Decision]) -> None:
+        """What is decided once must not depend on the round."""
+        for decision in decisions:
+            if any(map(self.depends, decision.extent.symbols)):
+                raise NotNativeError("a decision depends on the round")
+
+
+def _sorted(terms: Sequence[tuple[tuple[int, ...], int]]) -> Terms:
+    return tuple(sorted(terms))
+
+
+def scope_of(values: Sequence[Value], sizes: Sequence[Any]) -> Extents:
+    """The symbols that the sizes of some values are made of; new ones where all sizes are plain numbers."""
+    numbers = (*sizes, *(e for v in values for e in v.type.shape))
+    return next((e.scope for e in numbers if type(e) is Extent), None) or Extents()
+
+
+def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loop:
+    """The native loop of a loop statement; places its parts."""
+    from .plan_body import BodyPlanner
+
+    first, fixed, stacks = split_operands(value)
+    rounds_count = value.attributes["count"]
+    graph = read_outputs(body_of(value), len(first), parts)
+    rounds = Rounds(scope_of((*value.value_operands, *graph.inputs), [rounds_count]))
+    slots: list[Slot] = []
+    targets: list[Slot] = []
+    strides = [v.type.contiguous_strides() for v in first]
+    for number, start in enumerate(first):
+        step = aligned(start.type.nbytes)
+        place = planner.slots[start]
+        slots.append(place.moved(rounds.parity * step))
+        targets.append(place.moved(step - rounds.parity * step))
+        if number in parts:
+            planner.slots[parts[number]] = place.moved(rounds_count % 2 * step)
+    for operand in fixed:
+        layout = planner.layouts(operand)
+        slots.append(planner.address(layout, operand.type.dtype.itemsize))
+        strides.append(layout.strides)
+    for operand in stacks:
+        layout = planner.layouts(operand)
+        size = operand.type.dtype.itemsize
+        slots.append(
+            planner.address(layout, size).moved(rounds.number * (layout.strides[0] * size))
+        )
+        strides.append(layout.strides[1:])
+    for index in sorted(i for i in parts if i >= len(first)):
+        nbytes = parts[index].type.nbytes // rounds_count if rounds_count else 0
+        targets.append(planner.place(parts[index]).moved(rounds.number * nbytes))
+    with rounds.scope.deciding() as decisions:
+        body = BodyPlanner(planner, graph, strides, slots, targets)
+        steps = body.run_body()
+    rounds.check(decisions)
+    for decision in decisions:
+        rounds.scope.decide(decision.extent, decision.relation, decision.outcome)
+    return Loop((-1, rounds_count), tuple(_in_rounds(step, rounds) for step in steps))
+
+
+def read_outputs(graph: Graph, carried: int, parts: Mapping[int, Value]) -> Graph:
+    """The body without what nobody reads."""
+    outputs = tuple(v for i, v in enumerate(graph.outputs) if i < carried or i in parts)
+    return Graph(graph.name, graph.inputs, graph.body, outputs)
+
+
+def _in_rounds(step: Step, rounds: Rounds) -> Step:
+    """A step with what its arguments gain from round to round."""
+    arguments, increments = [], []
+    for slot, word in step.args:
+        first, each, odd = rounds.split(word)
+        arguments.append((slot, first))
+        increments.append((each, odd))
+    return Step(step.fn_address, arguments, step.extent, step.grain, step.flags, increments)

@@ -1,0 +1,75 @@
+"""Rolling a recorded tree: repeated statements of a path without guards become loops."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..codegen.scalar import printable
+from ..ir.graph import Value
+from ..ops.table import Contraction, Movement
+from .inputs import Signature
+from .rolling import roll
+from .tree import Leaf, Segment, path_graph
+
+#: Statements from which on it is worth looking for repetitions.
+FEWEST_STATEMENTS = 12
+
+
+def roll_tree(root: Segment, signature: Signature) -> bool:
+    """Roll a tree that is one straight path; False when there is nothing to roll."""
+    leaf = root.leaf
+    if leaf is None or leaf.straight is not None or len(root.statements) < FEWEST_STATEMENTS:
+        return False
+    if leaf.recording.random_calls:
+        return False
+    found = roll(signature.builder.inputs, root.statements, leaf.graph.outputs, is_native)
+    if found is None:
+        return False
+    leaf.straight = (root.statements, leaf.recording, leaf.graph)
+    root.statements = list(found.statements)
+    _replace(leaf, signature, root.statements, found.mapping)
+    return True
+
+
+def unroll_tree(root: Segment) -> None:
+    """Take back what :func:`roll_tree` did; the tree will not be rolled again."""
+    leaf = root.leaf
+    assert leaf is not None
+    assert leaf.straight is not None
+    root.statements, leaf.recording, leaf.graph = leaf.straight
+    _forget(leaf)
+
+
+def is_native(value: Value) -> bool:
+    """Can a native loop compute this?"""
+    if isinstance(value.op, Movement):
+        return value.op.is_view
+    if isinstance(value.op, Contraction) and value.op.name == "matmul":
+        return value.type.dtype.short in ("f32", "f64")
+    return printable(value)
+
+
+def _replace(
+    leaf: Leaf, signature: Signature, statements: list[Value], mapping: dict[Value, Value]
+) -> None:
+    found = leaf.recording
+
+    def new(value: Value) -> Value:
+        return mapping.get(value, value)
+
+    changes: dict[str, Any] = {
+        "path": tuple(statements),
+        "outputs": tuple(dataclasses.replace(r, value=new(r.value)) for r in found.outputs),
+        "writes": tuple((old, new(value), *rest) for old, value, *rest in found.writes),
+    }
+    leaf.recording = dataclasses.replace(found, **changes)
+    graph = path_graph(leaf.recording, signature)
+    leaf.graph = dataclasses.replace(graph, inputs=leaf.graph.inputs)
+    _forget(leaf)
+
+
+def _forget(leaf: Leaf) -> None:
+    """What was derived from the recording."""
+    for name in ("shown", "wanted"):
+        leaf.__dict__.pop(name, None)

@@ -1,0 +1,116 @@
+"""Rolling: a Python loop of T steps is recorded as T copies of its statements; here they become one loop.
+
+So plans and compile times do not grow with T. Only what repeats exactly is rolled: the same ops at the same lines of
+the user's code on operands that are the same in every round, come from the round before, or are items of one tensor.
+What a round does otherwise than the others stays a straight list, and so does what no kernel could compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..codegen.scalar import printable
+from ..ir.graph import Value
+from ..ops.contraction import matmul
+from ..ops.table import Elementwise, Reduction
+from ..passes.groups import is_view
+from .rolling_demand import Demand, in_order
+from .rolling_loop import Loop, RefusedError
+from .rolling_match import match, multiple
+from .rolling_record import MIN_ROUNDS, Record
+from .rolling_runs import Run, find_runs, rotated
+from .rolling_write import Writer
+
+#: How often a run is searched with other periods after one failed.
+MAX_TRIES = 4
+#: How many loops may be refused before nothing is rolled.
+MAX_REFUSED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """The statements with their loops, and what stands for each of the values to keep."""
+
+    statements: tuple[Value, ...]
+    mapping: dict[Value, Value]
+    loops: int
+
+
+def natively_plannable(value: Value) -> bool:
+    """Can the body of a native loop hold this statement?"""
+    op = value.op
+    if isinstance(op, (Elementwise, Reduction)):
+        return printable(value)
+    return op is matmul or is_view(value)
+
+
+def roll(
+    inputs: Sequence[Value],
+    statements: Sequence[Value],
+    kept: Sequence[Value],
+    plannable: Callable[[Value], bool] = natively_plannable,
+) -> Rolled | None:
+    """The statements with what repeats as loops; None when nothing does.
+
+    ``kept`` are the values needed afterwards; statements on which none of them depends are left out. Values of which
+    nothing changed are the same objects. ``plannable`` tells what the body of a loop may hold.
+    """
+    refused: set[tuple[int, int]] = set()
+    record = Record(inputs, statements, kept)
+    while len(record.members) >= MIN_ROUNDS and len(refused) <= MAX_REFUSED:
+        loops: list[Loop] = []
+        Search(record, plannable, refused, loops).run(0, len(record.members), frozenset())
+        order = list(in_order(record, loops))
+        demand = Demand(record)
+        try:
+            demand.run(order)
+        except RefusedError as found:
+            refused.add((found.loop.start, found.loop.period))
+            record.owner = [None] * len(record.members)
+            continue
+        writer = Writer(demand)
+        writer.run(order)
+        mapping = {v: writer.get(v) for v in kept}
+        if not writer.loops and not demand.joins:
+            break
+        return Rolled(tuple(writer.statements), mapping, writer.loops)
+    return None
+
+
+@dataclass
+class Search:
+    """Looks for loops from the first member to the last; each may take what earlier ones give."""
+
+    record: Record
+    plannable: Callable[[Value], bool]
+    refused: set[tuple[int, int]]
+    found: list[Loop]
+
+    def run(self, start: int, stop: int, excluded: frozenset[int]) -> None:
+        """All loops among these members, of other periods than the ``excluded`` ones."""
+        for run in find_runs(self.record.keys, start, stop, excluded):
+            if self.match(run):
+                continue
+            if len(excluded) < MAX_TRIES:
+                self.run(run.start, run.stop, excluded | {run.period})
+
+    def match(self, run: Run) -> bool:
+        """Loops of this run, or of one whose rounds are several of its own."""
+        body = self.record.members[run.start : run.start + run.period]
+        if all(map(is_view, body)):
+            return True  # nothing to compute: whoever reads them all takes them as a stack
+        begin = rotated(self.record, run)
+        if self.enter(begin):
+            return True
+        times = multiple(self.record, begin)
+        if times is None:
+            return False
+        longer = Run(run.start, run.stop, run.period * times)
+        return self.enter(rotated(self.record, longer))
+
+    def enter(self, run: Run) -> bool:
+        """Take the loops of a run, if it has any."""
+        loops = match(self.record, run, self.plannable, self.refused)
+        self.found += loops
+        return bool(loops)
