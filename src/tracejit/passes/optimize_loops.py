@@ -44,7 +44,9 @@ def optimize_loops(graph: Graph) -> Graph:
         return graph
     graph = rewrite_loops(dead_code(graph), _with_optimized_body)
     graph = sink(hoist(sums(graph)))
-    graph = rewrite_loops(graph, _with_split_products)  # what only products in the rounds still read
+    graph = rewrite_loops(
+        graph, _with_split_products
+    )  # what only products in the rounds still read
     graph = sink(graph)
     return dead_code(simplify(fold(graph)))  # views of views and of constants, written by these
 

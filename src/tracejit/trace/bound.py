@@ -8,6 +8,7 @@ from typing import Any
 
 from ..extents import Extents
 from ..ir.graph import Graph, Value
+from ..ir.loops import body_of, is_loop, loop_value, split_operands
 from ..runtime.program import bind_numbers
 from ..types import TensorType
 
@@ -31,16 +32,22 @@ class Bound:
 
     def graph(self, graph: Graph) -> Graph:
         """A symbolic graph with its sizes as numbers."""
-        parts = [
-            (v.type.shape, v.operands, dict(v.attributes)) for v in (*graph.inputs, *graph.values)
-        ]
+        values = (*graph.inputs, *graph.values)
         found = self.numbers(
-            [(s, [x for x in o if not isinstance(x, Value)], a) for s, o, a in parts]
+            [
+                (
+                    v.type.shape,
+                    [x for x in v.operands if not isinstance(x, Value)],
+                    {name: x for name, x in v.attributes.items() if name != "body"},
+                )
+                for v in values
+            ]
         )
         mapping: dict[Value, Value] = {}
-        for value, (shape, scalars, attributes) in zip(
-            (*graph.inputs, *graph.values), found, strict=True
-        ):
+        for value, (shape, scalars, attributes) in zip(values, found, strict=True):
+            if is_loop(value):
+                mapping[value] = self.loop(value, mapping, attributes["count"])
+                continue
             rest = iter(scalars)
             operands = tuple(
                 mapping[x] if isinstance(x, Value) else next(rest) for x in value.operands
@@ -52,3 +59,8 @@ class Bound:
         inputs = tuple(mapping[v] for v in graph.inputs)
         body = tuple(mapping[v] for v in graph.values)
         return Graph(graph.name, inputs, body, tuple(mapping[v] for v in graph.outputs))
+
+    def loop(self, value: Value, mapping: Mapping[Value, Value], count: int) -> Value:
+        """A loop on the mapped operands, with its body's sizes as numbers too."""
+        first, fixed, stacks = ([mapping[x] for x in xs] for xs in split_operands(value))
+        return loop_value(first, fixed, stacks, self.graph(body_of(value)), count, value.line)

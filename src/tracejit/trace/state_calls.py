@@ -105,7 +105,11 @@ class Listener:
         callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
         while frame is not None:
             code = frame.f_code
-            if code.co_name == "__del__" or code in callbacks or (id(code) not in self.known and _goes_on(frame)):
+            if (
+                code.co_name == "__del__"
+                or code in callbacks
+                or (id(code) not in self.known and _goes_on(frame))
+            ):
                 return True
             frame = frame.f_back
         return False
