@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from .extents import (
@@ -79,7 +80,7 @@ def float_bits(number: Any) -> Any:
 
 
 class Computed:
-    """Numbers computed from the values of symbols.
+    """Numbers computed from the values of symbols; the function is written when other values are asked for.
 
     >>> sizes = Extents()
     >>> n = sizes.symbol(6)
@@ -88,14 +89,22 @@ class Computed:
     """
 
     def __init__(self, scope: Extents, results: Sequence[Any]) -> None:
-        statements, self.parameters = _statements(scope, results)
+        self.scope = scope
+        self.results = tuple(results)
+        self.statements, self.parameters = _statements(scope, results)
+
+    @cached_property
+    def function(self) -> Any:
+        """The numbers as a function of the parameters."""
         lines = [f"def compute({', '.join(f'n{n}' for n in self.parameters)}):"]
-        lines += [f"    {line}" for line in statements]
-        lines.append(f"    return ({''.join(f'{text_of(x)}, ' for x in results)})")
-        self.function = _defined(scope, lines, "compute")
+        lines += [f"    {line}" for line in self.statements]
+        lines.append(f"    return ({''.join(f'{text_of(x)}, ' for x in self.results)})")
+        return _defined(self.scope, lines, "compute")
 
     def __call__(self, sizes: Mapping[int, int]) -> tuple[int, ...]:
         """The numbers, for these values of the symbols given from outside."""
+        if _are_present(self.scope, self.parameters, sizes):
+            return tuple(map(hint, self.results))
         found: tuple[int, ...] = self.function(*[sizes[n] for n in self.parameters])
         return found
 
@@ -113,20 +122,34 @@ class Decided:
     """
 
     def __init__(self, scope: Extents, decisions: Iterable[Decision]) -> None:
-        found = {(d.extent.terms, d.relation): d for d in decisions}.values()
-        statements, self.parameters = _statements(scope, [d.extent for d in found])
+        self.scope = scope
+        found = {(d.extent.terms, d.relation): d for d in decisions}
+        self.decisions = tuple(found.values())
+        self.statements, self.parameters = _statements(scope, [d.extent for d in self.decisions])
+
+    @cached_property
+    def function(self) -> Any:
+        """The answer as a function of the parameters."""
         lines = [f"def holds({', '.join(f'n{n}' for n in self.parameters)}):"]
-        lines += [f"    {line}" for line in statements]
+        lines += [f"    {line}" for line in self.statements]
         conditions = [
-            f"{'' if d.outcome else 'not '}{d.extent.formula()} {d.relation} 0" for d in found
+            f"{'' if d.outcome else 'not '}{d.extent.formula()} {d.relation} 0"
+            for d in self.decisions
         ]
         lines.append(f"    return {' and '.join(conditions) or True}")
-        self.function = _defined(scope, lines, "holds")
+        return _defined(self.scope, lines, "holds")
 
     def __call__(self, sizes: Mapping[int, int]) -> bool:
         """The answer for these values of the symbols given from outside."""
+        if _are_present(self.scope, self.parameters, sizes):
+            return True
         found: bool = self.function(*[sizes[n] for n in self.parameters])
         return found
+
+
+def _are_present(scope: Extents, parameters: Sequence[int], sizes: Mapping[int, int]) -> bool:
+    """Are these the values for which everything was decided?"""
+    return all(scope.symbols[n].value == sizes[n] for n in parameters)
 
 
 def _defined(scope: Extents, lines: Sequence[str], name: str) -> Any:

@@ -10,14 +10,13 @@ process-wide is set: the vector width is an attribute of our functions, so a use
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import threading
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracejit.codegen.identity import code_version, host, target_description
 from tracejit.codegen.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower_reference import as_python, compile_with_numba
 
@@ -66,55 +65,15 @@ if hasattr(os, "register_at_fork"):
 
 
 @lru_cache(maxsize=1)
-def _host() -> tuple[str, str]:
-    import llvmlite.binding as llvm
-
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-
-
-@lru_cache(maxsize=1)
 def _target_machine() -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = _host()
+    cpu, features = host()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=cpu, features=features, opt=2, reloc="pic", codemodel="default"
     )
-
-
-@lru_cache(maxsize=1)
-def target_description() -> str:
-    """The host CPU, its features and LLVM's version: what machine code depends on besides the source.
-
-    >>> target_description().startswith("llvm ")
-    True
-    """
-    import llvmlite.binding as llvm
-
-    cpu, features = _host()
-    version = ".".join(str(part) for part in llvm.llvm_version_info)
-    return f"llvm {version} {llvm.get_default_triple()} {cpu} {features}"
-
-
-@lru_cache(maxsize=1)
-def code_version() -> str:
-    """A digest of the text of this compiler: `scalar_math` and the lowering, on which machine code depends too.
-
-    >>> len(code_version())
-    64
-    """
-    digest = hashlib.sha256()
-    package = Path(__file__).parent.parent
-    for folder, pattern in (
-        ("codegen", "lower*.py"),
-        ("codegen", "llvm.py"),
-        ("scalar_math", "*.py"),
-    ):
-        for file in sorted((package / folder).glob(pattern)):
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
 
 
 def vector_bits() -> int:
@@ -123,13 +82,13 @@ def vector_bits() -> int:
     >>> vector_bits() in (0, 512)
     True
     """
-    return 512 if "+avx512f" in _host()[1].split(",") else 0
+    return 512 if "+avx512f" in host()[1].split(",") else 0
 
 
 @lru_cache(maxsize=1)
 def _lacking() -> tuple[str, ...]:
     """The instructions for which this host needs the lowering's substitutes."""
-    features = _host()[1].split(",")
+    features = host()[1].split(",")
     fused = "+fma" in features or platform.machine() in ("aarch64", "arm64")
     scales = "+avx512f" in features
     return (() if fused else ("fma.f32",)) + (() if scales else ("ldexp.f32.i32", "ldexp.f64.i32"))

@@ -47,7 +47,7 @@ class Kernel:
 @lru_cache(maxsize=1)
 def _versions() -> str:
     """What machine code depends on besides the text of a kernel."""
-    from ..codegen.llvm import code_version, target_description
+    from ..codegen.identity import code_version, target_description
 
     return f"{target_description()}|{code_version()}"
 

@@ -101,14 +101,19 @@ def _functions(assigned: int) -> dict[tuple[str, str], Any]:
     }
 
 
-def replaced() -> Iterator[tuple[str, Any]]:
+def replaced() -> tuple[tuple[str, Any], ...]:
     """Functions in this package that are not its own: the user put them there."""
-    for (module, name), value in _functions(_ASSIGNED[0]).items():
-        if isinstance(value, FunctionType) and not _own(value):
-            yield f"{module}.{name}", value
-    for name, value in tuple(vars(Tensor).items()):
-        if isinstance(value, FunctionType) and not _own(value):
-            yield f"Tensor.{name}", value
+    return _replaced(_ASSIGNED[0], len(vars(Tensor)))
+
+
+@lru_cache(maxsize=4)
+def _replaced(assigned: int, methods: int) -> tuple[tuple[str, Any], ...]:
+    del methods
+    functions = {f"{module}.{name}": f for (module, name), f in _functions(assigned).items()}
+    functions.update((f"Tensor.{name}", f) for name, f in vars(Tensor).items())
+    return tuple(
+        (name, f) for name, f in functions.items() if isinstance(f, FunctionType) and not _own(f)
+    )
 
 
 def _own(function: FunctionType) -> bool:
@@ -136,6 +141,8 @@ class Package(Check):
     def difference(self) -> str | None:
         """What changed, or None."""
         assigned = self.holder[0]
+        if assigned == self.seen[0] and len(vars(Tensor)) == len(self.methods):
+            return None
         for (module, name), value in self.functions.items():
             if vars(sys.modules[module]).get(name) is not value:
                 return f"{name!r} of module {module} was replaced"
