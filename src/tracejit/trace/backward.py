@@ -366,6 +366,16 @@ class CompiledBackward(Node):
         )
 
 
+def as_before(tensor: Tensor) -> Tensor:
+    """A copy of a tensor that the call is about to write to: the same values, the same place in the autograd graph."""
+    copy = Tensor._wrap(tensor.array.copy(order="K"))
+    edge = tensor._edge()
+    if edge is not None:
+        copy._requires_grad = True
+        copy._grad_fn, copy._output_nr = edge
+    return copy
+
+
 def _seed(gradient: Tensor | None, kind: TensorType) -> Tensor:
     """An output that nothing used has a gradient of zeros."""
     if gradient is None:

@@ -88,6 +88,7 @@ class _ReplayWriter:
             "failures": FAILURES,
         }
         self.by_value: dict[Value, str] = {}
+        self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
         self.number = 0  # of the segment being written; names made for it end with it
 
     def add(self, line: str) -> None:
@@ -169,11 +170,10 @@ class _ReplayWriter:
         """Make the backward node."""
         backward = leaf.backward
         site = self.bind("site", self.entry.site(leaf))
-        inputs = [self.by_value[v] for v in leaf.graph.inputs]
+        inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
-        watched = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
-        checked = [self.by_value[v] for v in watched]
+        checked = [self.by_value[v] for v in leaf.watched]
         versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")

@@ -44,6 +44,19 @@ class Leaf:
         """Numbers of the computed outputs that take part in autograd."""
         return [i for i, w in enumerate(wanted_gradients(self.recording)) if w]
 
+    @cached_property
+    def overwritten(self) -> tuple[Value, ...]:
+        """Inputs the run writes to that differentiating twice reads again, as they were before."""
+        written = {old for old, *_ in self.recording.writes}
+        return tuple(v for v in self.backward.reread if v in written) if self.backward else ()
+
+    @cached_property
+    def watched(self) -> tuple[Value, ...]:
+        """The values whose versions must not move before the backward pass."""
+        backward, copied = self.backward, set(self.overwritten)
+        reread = (v for v in backward.reread if v not in copied)
+        return (*backward.checked_inputs, *backward.checked_outputs, *reread)
+
 
 @dataclass(eq=False)
 class Segment:
