@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, func, nn, optim
+from . import autograd, cuda, func, nn, optim
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from .autograd import (
@@ -20,6 +20,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from .device import device
 from .dtypes import (
     DType,
@@ -86,6 +87,7 @@ __all__ = [
     "bfloat16",
     "bool",
     "compile",
+    "cuda",
     "default_generator",
     "device",
     "double",
@@ -100,6 +102,7 @@ __all__ = [
     "from_numpy",
     "func",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "get_printoptions",
     "get_rng_state",
     "grad",
@@ -127,6 +130,7 @@ __all__ = [
     "save",
     "seed",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_printoptions",
     "set_rng_state",

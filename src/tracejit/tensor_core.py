@@ -17,6 +17,7 @@ import numpy as np
 
 from . import dtypes, ops
 from .autograd.node import AccumulateGrad, Edge, Node
+from .cuda.arrays import is_on_device
 from .dtypes import DType
 from .modes import MODES
 from .ops.table import METHODS, Op
@@ -72,6 +73,7 @@ class TensorCore(ops.OperatorMixin):
     _history = 0
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _inference = False
+    _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _grad: Tensor | None = None
     _retains_grad = False
     _accumulate: weakref.ref[AccumulateGrad] | None = None
@@ -131,7 +133,11 @@ class TensorCore(ops.OperatorMixin):
         if self._array is None:
             kind = self._type
             assert kind is not None
-            self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
+            memory = self._block.array
+            if is_on_device(memory):
+                self._array = self._block.shaped(kind.shape, kind.dtype.np)
+            else:
+                self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=memory)
         return self._array
 
     @property

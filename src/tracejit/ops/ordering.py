@@ -117,11 +117,23 @@ def cumextreme_index(x: Array, *, dim: int, largest: bool) -> Array:
     if not x.ndim:
         return n.zeros((), np.int64)
     x = wide(x)
-    running = (n.maximum if largest else n.minimum).accumulate(x, axis=dim)
+    running = _running_extreme(n.maximum if largest else n.minimum, x, dim)
     here = (x == running) | ((x != x) & (running != running))
     shape = tuple(-1 if d == dim else 1 for d in range(x.ndim))
     positions = n.where(here, n.arange(x.shape[dim]).reshape(shape), 0)
-    return n.maximum.accumulate(positions, axis=dim)
+    return _running_extreme(n.maximum, positions, dim)
+
+
+def _running_extreme(combine: Any, x: Array, dim: int) -> Array:
+    """``combine`` of everything up to each position: in doubling steps where it does not accumulate."""
+    if xp(x) is np:
+        return combine.accumulate(x, axis=dim)
+    before, step = (np.s_[:],) * dim, 1
+    while step < x.shape[dim]:
+        later = combine(x[(*before, np.s_[step:])], x[(*before, np.s_[:-step])])
+        x = xp(x).concatenate([x[(*before, np.s_[:step])], later], axis=dim)
+        step *= 2
+    return x
 
 
 def _search_type(sorted_sequence: TensorType, values: TensorType, *, right: bool) -> TensorType:
@@ -144,7 +156,9 @@ def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Arra
     rows = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
     wanted = values.reshape(rows.shape[0], -1)
     found = [n.searchsorted(row, v, side) for row, v in zip(rows, wanted, strict=True)]
-    return n.asarray(found, np.int64).reshape(values.shape)
+    if not found:
+        return n.zeros(values.shape, np.int64)
+    return n.stack(found).astype(np.int64, copy=False).reshape(values.shape)
 
 
 # --- results whose size depends on values -------------------------------------------------------

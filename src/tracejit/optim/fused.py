@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..cuda.arrays import is_writeable
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
@@ -59,7 +60,7 @@ def update_fused(
     tensors = [t for p, g, state in zip(params, grads, states, strict=True) for t in (p, *state, g)]
     layouts = tuple([t._layout or layout_of(t) for t in tensors])
     for layout in layouts:
-        if not (layout.is_contiguous and layout.aligned):
+        if not (layout.is_contiguous and layout.aligned) or layout.device >= 0:
             return False
     rows: dict[tuple[float, ...], int] = {}
     owners = tuple([rows.setdefault(h, len(rows)) for h in hyper])
@@ -67,7 +68,7 @@ def update_fused(
     found = _updates.get(key)
     if found is None:
         for written in (*params, *(t for state in states for t in state)):
-            if not written.array.flags.writeable:
+            if not is_writeable(written.array):
                 return False  # the plain update says why this cannot be
         while len(_updates) >= MAX_PROGRAMS:
             _updates.pop(next(iter(_updates)))
