@@ -110,7 +110,7 @@ def test_devices():
 
 @pytest.mark.skipif(tj.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_error_says_what_is_missing():
-    with pytest.raises(tj.errors.DeviceError, match="no GPU can be used: .*driver"):
+    with pytest.raises(tj.errors.DeviceError, match=r"no GPU can be used: .*driver"):
         tj.tensor([1.0], device="cuda")
     with pytest.raises(tj.errors.DeviceError, match="no GPU can be used"):
         tj.tensor([1.0]).cuda()

@@ -13,11 +13,9 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from . import dtypes, ops
 from .autograd.node import AccumulateGrad, Edge, Node
-from .cuda.arrays import is_on_device
+from .cuda.arrays import shaped
 from .dtypes import DType
 from .modes import MODES
 from .ops.table import METHODS, Op
@@ -133,11 +131,7 @@ class TensorCore(ops.OperatorMixin):
         if self._array is None:
             kind = self._type
             assert kind is not None
-            memory = self._block.array
-            if is_on_device(memory):
-                self._array = self._block.shaped(kind.shape, kind.dtype.np)
-            else:
-                self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=memory)
+            self._array = shaped(self._block, kind)
         return self._array
 
     @property

@@ -52,7 +52,8 @@ def tanh_mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, y: Tenso
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     scores = q @ k.transpose(-2, -1) * 0.5
-    mask = tj.ones(scores.shape[-1], scores.shape[-1], dtype=tj.bool).triu(1)
+    n = scores.shape[-1]
+    mask = tj.ones(n, n, dtype=tj.bool, device=q.device).triu(1)
     return (scores.masked_fill(mask, float("-inf")).softmax(-1) @ v).sum()
 
 
@@ -88,7 +89,7 @@ def affine(n: int, m: int) -> Callable[[], tuple[Tensor, ...]]:
 
 
 def layer_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return (F.layer_norm(x, (x.shape[-1],), w, b) * tj.arange(x.shape[-1])).sum()
+    return (F.layer_norm(x, (x.shape[-1],), w, b) * tj.arange(x.shape[-1], device=x.device)).sum()
 
 
 def two_layers() -> tuple[Tensor, ...]:
@@ -110,7 +111,7 @@ def gpt(tokens: Tensor, targets: Tensor, *p: Tensor) -> Tensor:
     h = F.layer_norm(x, (width,), g1, b1) @ qkv
     q, k, v = (t.reshape(batch, length, heads, -1).transpose(1, 2) for t in h.chunk(3, -1))
     scores = q @ k.transpose(-2, -1) * (width // heads) ** -0.5
-    mask = tj.ones(length, length, dtype=tj.bool).triu(1)
+    mask = tj.ones(length, length, dtype=tj.bool, device=x.device).triu(1)
     a = scores.masked_fill(mask, float("-inf")).softmax(-1) @ v
     x = x + a.transpose(1, 2).reshape(batch, length, width) @ out
     x = x + F.gelu(F.layer_norm(x, (width,), g2, b2) @ w1) @ w2

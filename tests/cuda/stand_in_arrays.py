@@ -6,6 +6,7 @@ Memory is the host's, so addresses are real and kernels can be run on it.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +49,19 @@ class Pool:
         pass
 
 
+#: Everything that owns memory and is alive.
+LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def region(address: int) -> np.ndarray | None:
+    """The bytes of the allocation that an address lies in."""
+    for owner in list(LIVE):
+        found = owner.bytes
+        if found.ctypes.data <= address < found.ctypes.data + max(found.nbytes, 1):
+            return found
+    return None
+
+
 class Memory:
     def __init__(self, pool: Pool, nbytes: int, device: int) -> None:
         raw = np.full(nbytes + 512, 0xA5, np.uint8)  # what was there before
@@ -55,6 +69,7 @@ class Memory:
         self.bytes = raw[start : start + nbytes]
         self.pool, self.nbytes, self.device_id = pool, nbytes, device
         pool.used[device] += nbytes
+        LIVE.add(self)
 
     def __del__(self) -> None:
         self.pool.used[self.device_id] -= self.nbytes
@@ -70,8 +85,26 @@ class MemoryPointer:
 
 
 class _Pointer:
+    """Where an array's first element lies."""
+
     def __init__(self, ptr: int) -> None:
         self.ptr = ptr
+
+    def __add__(self, offset: int) -> _Pointer:
+        return _Pointer(self.ptr + offset)
+
+    def pointer(self) -> MemoryPointer:
+        """The same as a place in the allocation around it."""
+        found = region(self.ptr)
+        assert found is not None
+        memory = object.__new__(Memory)
+        memory.bytes, memory.pool, memory.nbytes, memory.device_id = (
+            found,
+            Pool(),
+            0,
+            CURRENT.device,
+        )
+        return MemoryPointer(memory, self.ptr - found.ctypes.data)
 
 
 class Device:
@@ -81,6 +114,7 @@ class Device:
             raise RuntimeError("invalid device ordinal")
 
     compute_capability = "90"
+    cublas_handle = 77
 
     def __enter__(self) -> Device:
         self.before = CURRENT.device
@@ -155,7 +189,7 @@ class ndarray:  # noqa: N801
     """An array of the device."""
 
     __array_priority__ = 100
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = object.__hash__
 
     def __new__(
         cls,
@@ -165,6 +199,8 @@ class ndarray:  # noqa: N801
         strides: Any = None,
         order: str = "C",
     ) -> ndarray:
+        if memptr is not None and not isinstance(memptr, MemoryPointer):
+            memptr = memptr.pointer()
         if memptr is None:
             memptr = POOL.malloc(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
         host = np.ndarray(shape, dtype, memptr.mem.bytes, memptr.offset, strides)
@@ -179,9 +215,18 @@ class ndarray:  # noqa: N801
         if base is None:
             POOL.used[device] += host.nbytes
             self._counted = host.nbytes
+            LIVE.add(self)
         return self
 
     _counted = 0
+
+    @property
+    def bytes(self) -> np.ndarray:
+        """All bytes of an array that owns its memory."""
+        flat = np.lib.stride_tricks.as_strided(
+            self._host, (self._host.nbytes // self._host.itemsize,), (self._host.itemsize,)
+        )
+        return flat.view(np.uint8)
 
     def __del__(self) -> None:
         POOL.used[self.device.id] -= self._counted

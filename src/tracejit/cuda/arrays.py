@@ -140,6 +140,34 @@ def ordered(array: Any) -> Any:
     return np.asarray(array, order="C")
 
 
+def byte_bounds(array: Any) -> tuple[int, int]:
+    """The first address of an array, and the one after its last byte.
+
+    >>> low, high = byte_bounds(np.zeros(3, np.int8))
+    >>> high - low
+    3
+    """
+    low = high = address_of(array)
+    if array.size:
+        for n, step in zip(array.shape, array.strides, strict=True):
+            low, high = low + min(0, (n - 1) * step), high + max(0, (n - 1) * step)
+        high += array.itemsize
+    return low, high
+
+
+def may_overlap(a: Any, b: Any) -> bool:
+    """May two arrays share memory?
+
+    >>> numbers = np.zeros(4)
+    >>> may_overlap(numbers[:2], numbers[1:]), may_overlap(numbers, np.zeros(4))
+    (True, False)
+    """
+    if not is_on_device(a) and not is_on_device(b):
+        return np.may_share_memory(a, b)
+    (low, high), (start, end) = byte_bounds(a), byte_bounds(b)
+    return device_index(a) == device_index(b) and low < end and start < high
+
+
 def write_into(target: Any, values: Any) -> None:
     """Overwrite ``target`` with ``values``, converted and broadcast, wherever either lies.
 
@@ -187,6 +215,13 @@ class DeviceBlock:
         """The memory as an array, from a byte on."""
         module = MODULES[type(self.array)]
         return module.ndarray(shape, dtype, self.memory + offset, strides)
+
+
+def shaped(block: Any, kind: Any, offset: int = 0) -> Any:
+    """The array of a type in a block of memory, from a byte on."""
+    if is_on_device(block.array):
+        return block.shaped(kind.shape, kind.dtype.np, offset)
+    return np.ndarray(kind.shape, kind.dtype.np, block.array, offset)
 
 
 def empty_block(nbytes: int, index: int) -> DeviceBlock:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..cuda.arrays import is_writeable
+from ..cuda.arrays import is_writeable, shaped, write_into
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
@@ -60,7 +60,7 @@ def update_fused(
     tensors = [t for p, g, state in zip(params, grads, states, strict=True) for t in (p, *state, g)]
     layouts = tuple([t._layout or layout_of(t) for t in tensors])
     for layout in layouts:
-        if not (layout.is_contiguous and layout.aligned) or layout.device >= 0:
+        if not (layout.is_contiguous and layout.aligned) or layout.device != layouts[0].device:
             return False
     rows: dict[tuple[float, ...], int] = {}
     owners = tuple([rows.setdefault(h, len(rows)) for h in hyper])
@@ -116,7 +116,7 @@ def _build(
             first += len(state) + 2
     graph = run_passes(builder.finish(outputs))
     strides = [layout.strides for layout in layouts] + [()] * len(scalars)
-    plan = make_plan(graph, strides, overwrite)
+    plan = make_plan(graph, strides, overwrite, device=layouts[0].device)
     in_place = tuple(slot.kind == "input" for slot in plan.output_slots)
     buffer = np.zeros(len(varying))
     cells = tuple(Tensor._wrap(buffer[i : i + 1].reshape(())) for i in range(len(varying)))
@@ -152,9 +152,8 @@ def _run(
         for target in tensors[first : first + len(state) + 1]:
             if not found.in_place[number]:
                 result = results[number]
-                array = result.array if hasattr(result, "ptr") else result
-                kind = target.type
-                np.copyto(target.array, np.ndarray(kind.shape, kind.dtype.np, array))
+                array = shaped(result, target.type) if hasattr(result, "ptr") else result
+                write_into(target.array, array)
             target._version.value += 1
             number += 1
         first += len(state) + 2

@@ -10,6 +10,7 @@ from ..codegen.cpu_kernel import write_kernel
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
 from ..codegen.nest import Layout, index_source
 from ..codegen.scalar import printable
+from ..dtypes import int64
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
@@ -87,6 +88,8 @@ class Plan:
     hosts: int
     constants: tuple[Constant, ...]
     late: tuple[Slot, ...]
+    device: int = -1  # the number of the GPU it is for, -1 for the host
+    refuses: bool = False  # may a kernel on a device refuse its input?
 
     @property
     def has_arena(self) -> bool:
@@ -99,9 +102,21 @@ class Plan:
         return any(slot.kind == "pack" for slot in self.output_slots)
 
     @property
+    def has_products(self) -> bool:
+        """Does a matrix product run as a step?"""
+        calls = [step.value for step in self.schedule.steps if isinstance(step, Call)]
+        return any(isinstance(v.op, Contraction) and v.op.name == "matmul" for v in calls)
+
+    @property
     def launches(self) -> int:
         """Native steps per call."""
         return sum(not isinstance(i, HostCall) for i in self.items)
+
+
+def may_lie_on_the_host(value: Value) -> bool:
+    """Inputs that a call on a GPU may find on the host: single numbers, and keys of random draws."""
+    shape = value.type.shape
+    return shape == () or (shape == (2,) and value.type.dtype is int64)
 
 
 def kernel_name(group: Group) -> str:
@@ -113,6 +128,8 @@ def kernel_name(group: Group) -> str:
 
 class Planner:
     """Builds one plan."""
+
+    device = -1
 
     def __init__(
         self,
@@ -140,6 +157,7 @@ class Planner:
         self.hosts = 0
         self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
+        self.refuses = False
         self.parts = parts_of(self.graph)
         self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
@@ -216,6 +234,8 @@ class Planner:
             self.hosts,
             tuple(self.constants),
             tuple(self.late),
+            self.device,
+            self.refuses,
         )
 
     def plan_group(self, group: Group) -> None:
@@ -352,8 +372,9 @@ def make_plan(
     overwrite: Mapping[int, int] | None = None,
     pack: Collection[int] = (),
     packed_inputs: Mapping[int, int] | None = None,
+    device: int = -1,
 ) -> Plan:
-    """Plan ``graph`` for inputs with these strides (in elements).
+    """Plan ``graph`` for inputs with these strides (in elements), on the host or the GPU of number ``device``.
 
     ``overwrite`` maps output positions to input positions whose memory may take the result; ``Plan.output_slots`` tells
     where that was legal (the slot is then the input's). Outputs at positions ``pack`` share one block, the *pack*;
@@ -364,6 +385,11 @@ def make_plan(
     >>> [code.name for code in make_plan(graph, [(1,)]).kernels]
     ['k_exp_add']
     """
+    if device >= 0:
+        from .cuda.plan import DevicePlanner
+
+        given = (overwrite or {}, pack, packed_inputs or {}, device)
+        return DevicePlanner(graph, input_strides, *given).run()
     return Planner(graph, input_strides, overwrite or {}, pack, packed_inputs or {}).run()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import address_of, is_on_device, ordered
 from ..extents import Extents, is_symbolic
 from ..generated import define
 from ..ops.table import Op
@@ -19,7 +20,7 @@ from ..sizes import Computed
 from ..types import TensorType
 from .allocator import allocate
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
-from .plan import Constant, HostCall, HostOperand, Plan, Slot
+from .plan import Constant, HostCall, HostOperand, Plan, Slot, may_lie_on_the_host
 
 
 class KernelFailure(Exception):
@@ -28,11 +29,6 @@ class KernelFailure(Exception):
 
 def _fail(code: int) -> None:
     raise KernelFailure(f"step {(code >> 32) - 1} returned {code & 0xFFFFFFFF}")
-
-
-def address_of(array: Any) -> int:
-    """Address of an array's first element."""
-    return int(array.__array_interface__["data"][0])
 
 
 def pointer_of(tensor: Any) -> int:
@@ -116,15 +112,21 @@ class ProgramPlan:
             "address_of": address_of,
             "fail": _fail,
         }
+        memory = _device_memory(self.plan.device)
+        if memory is not None:
+            names |= memory.names()
         for name, size in self.sizes.items():
             names[name] = number(size)
-        constants = [_made(_with_numbers(c, number)) for c in self.plan.constants]
+        constants = [_made(_with_numbers(c, number), memory) for c in self.plan.constants]
         for i, array in enumerate(constants):
             names[f"constant{i}"], names[f"c{i}"] = array, address_of(array)
         for call in self.hosts:
-            names.update(_host_names(_with_numbers(call, number), constants))
+            names.update(_host_names(_with_numbers(call, number), constants, memory))
         types = tuple(_with_numbers(self.types, number))
-        return Program.of(self.plan, table, types, self.source, names)
+        program = Program.of(self.plan, table, types, self.source, names)
+        if memory is not None:
+            program.run = memory.switching(program.run)
+        return program
 
 
 _RECORDS = (TensorType, HostCall, HostOperand, Slot, Constant)
@@ -164,9 +166,19 @@ def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
     return item.steps if isinstance(item, Loop) else (item,) if isinstance(item, Step) else ()
 
 
-def _made(constant: Constant) -> Any:
+def _made(constant: Constant, memory: Any) -> Any:
     """The array of a constant."""
-    return np.ascontiguousarray(constant.op.evaluate((), constant.attributes))
+    array = np.ascontiguousarray(constant.op.evaluate((), constant.attributes))
+    return array if memory is None else memory.made(array)
+
+
+def _device_memory(device: int) -> Any:
+    """How a program on a GPU comes by memory, None on the host."""
+    if device < 0:
+        return None
+    from .cuda.program import DeviceMemory
+
+    return DeviceMemory(device)
 
 
 def bind_numbers(scope: Extents, sizes: Mapping[int, int], value: Any) -> Any:
@@ -176,12 +188,12 @@ def bind_numbers(scope: Extents, sizes: Mapping[int, int], value: Any) -> Any:
     return _with_numbers(value, lambda x: found.get(id(x), x))
 
 
-def _host_names(call: HostCall, constants: Sequence[Any]) -> dict[str, Any]:
+def _host_names(call: HostCall, constants: Sequence[Any], memory: Any) -> dict[str, Any]:
     """The functions that a host call of the program uses."""
-    names: dict[str, Any] = {f"call{call.index}": _caller(call.op, call.attributes)}
+    names: dict[str, Any] = {f"call{call.index}": _caller(call.op, call.attributes, memory)}
     for i, operand in enumerate(call.operands):
         if isinstance(operand, HostOperand):
-            names[f"view{call.index}_{i}"] = _viewer(operand, constants)
+            names[f"view{call.index}_{i}"] = _viewer(operand, constants, memory)
         else:
             names[f"number{call.index}_{i}"] = operand
     return names
@@ -202,7 +214,9 @@ class _RunWriter:
         names += ["pack"] if plan.packed_inputs else []
         self.lines = [f"def run({', '.join(names)}):"]
         used = self.used_inputs()
-        for i in range(len(plan.inputs)):
+        for i, value in enumerate(plan.inputs):
+            if plan.device >= 0 and i not in plan.packed_inputs and may_lie_on_the_host(value):
+                self.add(f"t{i} = uploaded(t{i})")
             if i in used:
                 self.add(f"p{i} = t{i}._pointer or pointer_of(t{i})")
         sizes = self.output_sizes()
@@ -213,7 +227,11 @@ class _RunWriter:
             self.add(f"arena = allocate({self.size('arena_size', plan.arena_bytes)})")
         if plan.has_pack:
             self.add(f"pack = allocate({self.size('pack_size', plan.pack_bytes)})")
+        if plan.refuses:
+            self.add("word = take_word()")
         self.steps(used, sizes)
+        if plan.refuses:
+            self.add("if refused(word): fail(1)")
         results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
         results += ["pack"] if plan.has_pack else []
         self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
@@ -250,6 +268,10 @@ class _RunWriter:
         parts += ["0" if n is None else f"b{i}.ptr" for i, n in enumerate(sizes)]
         parts.append("arena.ptr" if self.plan.has_arena else "0")
         parts.append("pack.ptr" if self.plan.has_pack or self.plan.packed_inputs else "0")
+        if self.plan.device >= 0:
+            from .cuda.program import special_slots
+
+            parts += special_slots(self.plan.refuses, self.plan.has_products)
         parts += [
             f"c{slot.index}"
             if slot.kind == "constant"
@@ -295,11 +317,12 @@ class _RunWriter:
     def storage(self, slot: Slot) -> str:
         if slot.kind == "input":
             return f"t{slot.index}.array"
+        part = "" if self.plan.device >= 0 else ".array"
         if slot.kind == "output":
-            return f"b{slot.index}.array"
+            return f"b{slot.index}{part}"
         if slot.kind == "host":
             return f"h{slot.index}"
-        return f"{slot.kind}.array" if slot.kind in ("arena", "pack") else "None"
+        return f"{slot.kind}{part}" if slot.kind in ("arena", "pack") else "None"
 
     def result(self, slot: Slot) -> str:
         return (
@@ -311,11 +334,11 @@ class _RunWriter:
         )
 
 
-def _caller(op: Op, attributes: dict[str, Any]) -> Callable[[Any], Any]:
+def _caller(op: Op, attributes: dict[str, Any], memory: Any) -> Callable[[Any], Any]:
     def call(operands: Any) -> Any:
-        return np.ascontiguousarray(op.evaluate(operands, attributes)).reshape(
-            op.infer([_type(x) for x in operands], attributes).shape
-        )
+        found = op.evaluate(operands, attributes)
+        found = ordered(found) if memory is None else memory.made(found)
+        return found.reshape(op.infer([_type(x) for x in operands], attributes).shape)
 
     return call
 
@@ -323,20 +346,24 @@ def _caller(op: Op, attributes: dict[str, Any]) -> Callable[[Any], Any]:
 def _type(x: Any) -> Any:
     from ..dtypes import from_numpy
 
-    return TensorType(x.shape, from_numpy(x.dtype)) if isinstance(x, np.ndarray) else x
+    array = isinstance(x, np.ndarray) or is_on_device(x)
+    return TensorType(x.shape, from_numpy(x.dtype)) if array else x
 
 
-def _viewer(operand: HostOperand, constants: Sequence[Any]) -> Callable[[Any], Any]:
-    """A function from the storage array to the operand's array."""
+def _viewer(operand: HostOperand, constants: Sequence[Any], memory: Any) -> Callable[[Any], Any]:
+    """A function from the storage array (on a device: the block) to the operand's array."""
     kind, dtype = operand.type, operand.type.dtype.np
     strides = tuple(s * dtype.itemsize for s in operand.strides)
     start = operand.slot.offset + operand.offset * dtype.itemsize
+    shifted = _shifted if memory is None else memory.shifted
     if operand.slot.kind == "constant":
         constant = constants[operand.slot.index]
-        return lambda _: _shifted(constant, kind.shape, dtype, start, strides)
+        return lambda _: shifted(constant, kind.shape, dtype, start, strides)
+    if operand.slot.kind in ("output", "arena", "pack") and memory is not None:
+        return memory.shaped(kind, start, strides)  # type: ignore[no-any-return]
     if operand.slot.kind in ("output", "arena", "pack"):
         return lambda memory: np.ndarray(kind.shape, dtype, memory, start, strides)
-    return lambda array: _shifted(array, kind.shape, dtype, start, strides)
+    return lambda array: shifted(array, kind.shape, dtype, start, strides)
 
 
 def _shifted(array: Any, shape: Any, dtype: Any, start: int, strides: Any) -> Any:

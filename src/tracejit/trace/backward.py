@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from ..autograd.node import FREED, Edge, Node
+from ..cuda.arrays import ordered, placed, shaped
 from ..errors import AutogradError
 from ..extents import Decision
 from ..ir import interpreter
@@ -51,7 +50,7 @@ class BackwardProgram:
         if self.copied:
             values = list(values)
             for i in self.copied:
-                values[i] = Tensor._wrap(np.ascontiguousarray(values[i].array))
+                values[i] = Tensor._wrap(ordered(values[i].array))
         arguments = [values[i] for i in self.reads]
         if self.packed:
             arguments.append(pack)
@@ -85,7 +84,7 @@ class InterpretedBackward:
 
     def unpacked(self, kind: TensorType, pack: Any, offset: int) -> Tensor:
         """A saved value that lies in the block shared by all."""
-        return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, pack.array, offset))
+        return Tensor._wrap(shaped(pack, kind, offset))
 
 
 @dataclass(eq=False)
@@ -102,6 +101,7 @@ class Backward:
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
     decisions: list[Decision]
     plans: dict[Any, BackwardPlan]
+    device: int = -1
 
     def plan(
         self, patterns: tuple[Pattern, ...], pack: dict[Value, int], bound: Bound
@@ -118,7 +118,9 @@ class Backward:
             return found if found.holds(bound.sizes) else None
         offsets = [pack.get(v) for v in self.saved]
         with bound.scope.deciding() as decisions:
-            made, reads = plan_backward(self.graph, self.saved_strides, offsets, patterns)
+            made, reads = plan_backward(
+                self.graph, self.saved_strides, offsets, patterns, self.device
+            )
         found = self.plans[key] = BackwardPlan(
             ProgramPlan(made, bound.scope), reads, Decided(bound.scope, decisions)
         )
@@ -130,6 +132,7 @@ def plan_backward(
     saved_strides: Sequence[Shape],
     offsets: Sequence[int | None],
     patterns: Sequence[Pattern],
+    device: int = -1,
 ) -> tuple[Plan, tuple[int, ...]]:
     """The plan of a backward graph, and what it reads.
 
@@ -142,7 +145,7 @@ def plan_backward(
     packed = {v: at for v, at in zip(inputs, offsets, strict=False) if at is not None}
     values = list(graph.values)
     _, plan, kept = compile_graph(
-        graph.name, inputs, values, graph.outputs, strides.__getitem__, packed=packed
+        graph.name, inputs, values, graph.outputs, strides.__getitem__, packed=packed, device=device
     )
     order = {v: i for i, v in enumerate(v for v in inputs if v not in packed)}
     return plan, tuple(order[v] for v in kept)
@@ -218,7 +221,7 @@ class BoundBackward:
         if plan is not None:
             return plan.program.bind(self.bound.sizes), plan.reads
         strides = self.bound.numbers(list(self.plan.saved_strides))
-        alone, reads = plan_backward(self.graph, strides, self.offsets, patterns)
+        alone, reads = plan_backward(self.graph, strides, self.offsets, patterns, self.plan.device)
         return Program(alone), reads
 
 
@@ -323,7 +326,8 @@ class CompiledBackward(Node):
         for i, (version, expected) in enumerate(self.versions):
             if version.value != expected:
                 self.refuse(i, version.value, expected)
-        seeds = [_seed(grads[i], site.types[i]) for i in site.seeds]
+        device = site.backward.plan.device
+        seeds = [_seed(grads[i], site.types[i], device) for i in site.seeds]
         if MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
             graph = site.backward.gradient_graph
@@ -376,9 +380,12 @@ def as_before(tensor: Tensor) -> Tensor:
     return copy
 
 
-def _seed(gradient: Tensor | None, kind: TensorType) -> Tensor:
+def _seed(gradient: Tensor | None, kind: TensorType, device: int) -> Tensor:
     """An output that nothing used has a gradient of zeros."""
     if gradient is None:
-        zeros: Tensor = full(shape=kind.shape, value=0, dtype=kind.dtype)
-        return zeros
+        gradient = full(shape=kind.shape, value=0, dtype=kind.dtype)
+    if (
+        device >= 0 and not gradient.is_cuda
+    ):  # zeros, or a gradient that library code made out of nothing
+        gradient = Tensor._wrap(placed(gradient.array, device))
     return gradient

@@ -45,6 +45,7 @@ class Signature:
     gradient_checks: dict[int, Check] = field(default_factory=dict)
     argument_gradients: dict[int, ArgumentGradient] = field(default_factory=dict)
     leaves: dict[int, Tensor] = field(default_factory=dict)
+    device: int = -1  # the number of the GPU that everything lies on, -1 for the host
 
     @property
     def special(self) -> bool:

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from ..cuda.arrays import MODULES, may_overlap
 from ..errors import user_frame
 from ..ir.graph import Guard, Statement, Value
 from ..modes import MODES
@@ -224,7 +223,7 @@ class Recorder(GradientsInside):
         if id(tensor) in self.written:
             return
         for other, _ in self.external.values():
-            if other is not tensor and np.may_share_memory(other.array, tensor.array):
+            if other is not tensor and may_overlap(other.array, tensor.array):
                 self.unsupported(
                     "an in-place change of a tensor that shares memory with another input"
                 )
@@ -233,7 +232,7 @@ class Recorder(GradientsInside):
     def overlaps_written(self, tensor: Tensor) -> bool:
         """Does a newly captured tensor share memory with one already changed?"""
         return any(
-            other is not tensor and np.may_share_memory(other.array, tensor.array)
+            other is not tensor and may_overlap(other.array, tensor.array)
             for other in self.written.values()
         )
 
@@ -308,6 +307,8 @@ class Recorder(GradientsInside):
         left = [s.tensor._grad for s in slots]
         outputs = [*outputs, *(g for g in left if g is not None)]
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
+        if MODULES:
+            self.signature.device = self.one_device(outputs)
         self.check_histories(outputs, recipes)
         writes = tuple(
             (self.external[key][1], self.roots[key], self.write_counts[key])
@@ -316,6 +317,21 @@ class Recorder(GradientsInside):
         )
         effects = self.effects(slots, recipes)
         return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects)
+
+    def one_device(self, outputs: Sequence[Tensor]) -> int:
+        """The device that everything the run read, wrote and returned lies on; numbers may come from the host."""
+        given = [t for t, _ in self.external.values() if id(t) not in self.random_keys]
+        read = {t.get_device() for t in given if t.type.shape or t.is_cuda}
+        left = {t.get_device() for t in outputs} | {t.get_device() for t in self.written.values()}
+        found = (read | left) or {-1}
+        if len(found) > 1:
+            self.unsupported("it works on several devices")
+        return max(found)
+
+    @property
+    def random_keys(self) -> set[int]:
+        """The tensors that are keys of random draws."""
+        return {id(key) for _, key, _, _ in self.keys.values()}
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.

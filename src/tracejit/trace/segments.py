@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import is_on_device, shaped
 from ..extents import Decision, Extents
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, contiguous_layout
@@ -75,7 +76,7 @@ class Results:
             place = (slot.kind, slot.index)
             how = "copy" if place in seen else _HOW.get(slot.kind, "array")
             seen.add(place)
-            self.kinds.append((kind, contiguous_layout(kind), how))
+            self.kinds.append((kind, contiguous_layout(kind, program.plan.device), how))
 
     def wrap(self, results: Sequence[Any]) -> list[Tensor]:
         """A tensor per result, the pack left out."""
@@ -100,9 +101,9 @@ def wrap_result(result: Any, kind: TensorType, how: str) -> Tensor:
         return found
     if how == "array":
         return Tensor._wrap(result)
-    if isinstance(result, np.ndarray):
+    if isinstance(result, np.ndarray) or is_on_device(result):
         return Tensor._wrap(result.copy())
-    return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, buffer=result.array).copy())
+    return Tensor._wrap(shaped(result, kind).copy())
 
 
 def compile_graph(
@@ -114,6 +115,7 @@ def compile_graph(
     pack: Set[Value] = frozenset(),
     packed: Mapping[Value, int] | None = None,
     overwrite: Mapping[Value, Value] | None = None,
+    device: int = -1,
 ) -> tuple[Graph, Plan, list[Value]]:
     """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
 
@@ -132,6 +134,7 @@ def compile_graph(
         {i: given[taken[v]] for i, v in enumerate(outputs) if taken.get(v) in given},
         [i for i, v in enumerate(outputs) if v in pack],
         {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
+        device,
     )
     return graph, plan, [old for old, _ in kept if old not in offsets]
 
@@ -182,8 +185,10 @@ class TreeCompiler:
         strides: Mapping[Value, Shape],
         leaf_needs: Mapping[Leaf, Sequence[Value]],
         packable: Mapping[Leaf, Set[Value]],
+        device: int = -1,
     ) -> None:
         self.name = name
+        self.device = device
         self.scope = scope
         self.strides = strides
         self.leaf_needs = leaf_needs
@@ -254,7 +259,15 @@ class TreeCompiler:
         if segment.built is None or segment.built[0] != asked:
             with self.scope.deciding() as decisions:
                 made = compile_graph(
-                    name, inputs, segment.statements, outputs, strides, packable, None, overwrite
+                    name,
+                    inputs,
+                    segment.statements,
+                    outputs,
+                    strides,
+                    packable,
+                    None,
+                    overwrite,
+                    self.device,
                 )
             graph, plan, kept = made
             segment.built = (asked, (graph, ProgramPlan(plan, self.scope), kept), decisions)

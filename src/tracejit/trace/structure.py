@@ -41,7 +41,7 @@ def structure_of(
     """The structure of everything recorded so far; ``wants`` tells which inputs want gradients."""
     found = Structure()
     numbers: dict[Value, int] = {}
-    parts: list[Any] = [tuple(wants)]
+    parts: list[Any] = [tuple(wants), signature.device]
     for source in signature.sources:
         numbers[source.value] = len(numbers)
         parts.append(_source_key(source, strides.get(source.value), found.sizes))

@@ -140,6 +140,7 @@ class SymbolicTree:
                 self.symbols.strides,
                 {leaf: _leaf_needs(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
+                self.signature.device,
             )
             plan = compiler.run(self.root, list(inputs))
             decided = [*self.decisions, *compiler.decisions]
@@ -197,6 +198,8 @@ class SymbolicTree:
             wanted = wanted_gradients(leaf.recording)
             with self.scope.deciding() as decisions:
                 found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
+                if found is not None:
+                    found.device = self.signature.device
             if found is not None:
                 segment.statements.extend(found.extra)
                 leaf.backward = found
