@@ -19,6 +19,7 @@ from ..errors import DeviceError
 
 __all__ = [
     "Driver",
+    "ImageError",
     "Probe",
     "device_count",
     "driver",
@@ -41,6 +42,8 @@ _REASONS = {
     999: "the CUDA driver could not start (is the kernel module loaded, may this user use the device?)",
 }
 _STICKY = frozenset({700, 702, 708, 714, 715, 716, 717, 718, 719, 720})
+#: Images that this driver or this device does not take.
+_IMAGE = frozenset({200, 209, 218, 220, 222, 223})
 _MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16
 
 
@@ -113,6 +116,10 @@ def why_unavailable() -> str:
     return found.reason
 
 
+class ImageError(DeviceError):
+    """The driver does not take an image of a kernel: it is for another architecture, or of a newer toolkit."""
+
+
 class Driver:
     """One device's primary context, and the few calls of the driver that kernels need."""
 
@@ -161,7 +168,8 @@ class Driver:
         code = self.library.cuModuleLoadDataEx(loaded, image + b"\0", 2, options, values)
         if code:
             said = log.value.decode(errors="replace").strip()
-            raise self.error(f"kernel {entry!r} could not be loaded", code, said)
+            kind = ImageError if code in _IMAGE else DeviceError
+            raise self.error(f"kernel {entry!r} could not be loaded", code, said, kind)
         self._call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
         return int(function.value or 0)
 
@@ -180,7 +188,9 @@ class Driver:
         if code:
             raise self.error(name, code)
 
-    def error(self, what: str, code: int, said: str = "") -> DeviceError:
+    def error(
+        self, what: str, code: int, said: str = "", kind: type[DeviceError] = DeviceError
+    ) -> DeviceError:
         """The error for a status of the driver."""
         text = ctypes.c_char_p()
         self.library.cuGetErrorString(code, ctypes.byref(text))
@@ -190,11 +200,9 @@ class Driver:
             hint = "The GPU cannot be used by this process any more: a kernel faulted. Restart the process."
         elif code == 2:
             hint = "Free tensors on the GPU, or use smaller batches."
-        elif code in (200, 209, 218, 222):
+        elif code in _IMAGE:
             hint = "Kernels were compiled for another GPU or a newer driver: update the driver, or clear the store."
-        return DeviceError(
-            f"CUDA: {what}: {message} (error {code}){': ' if said else ''}{said}", hint
-        )
+        return kind(f"CUDA: {what}: {message} (error {code}){': ' if said else ''}{said}", hint)
 
 
 def require(index: int = 0) -> None:

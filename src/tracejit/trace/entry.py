@@ -215,17 +215,18 @@ class Entry:
 
     def _bound(self) -> Runner:
         """Programs for the tree as it is."""
-        wants = [self._wants_gradient(s.value) for s in self.signature.sources]
+        wants = [self.wants_gradient(s.value) for s in self.signature.sources]
         found = structure_of(self.root, self.signature, self.strides, wants)
         plan = self.owner.plans.find(found)
         if plan is None:
             if self.symbolic is None:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
-            plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
+            plan = self.symbolic.plan(self.root, self.strides, found, self.wants_gradient)
             self.owner.plans.keep(found, plan)
         return plan.bind(self.root, found)
 
-    def _wants_gradient(self, value: Value) -> bool:
+    def wants_gradient(self, value: Value) -> bool:
+        """Is a gradient wanted with respect to an input?"""
         source = next(s for s in self.signature.sources if s.value is value)
         if source.tensor is not None:
             return bool(source.tensor.requires_grad)

@@ -51,7 +51,7 @@ class TreePlan:
         sizes = dict(zip(self.parameters, found.sizes, strict=True))
         bound = Bound(self.scope, sizes, names, self.lock)
         runner = bind_segments(self.root, root, sizes, bound.recorded)
-        packs = _packs(self.root)
+        packs = packs_of(self.root)
         for leaf, plan in zip(root.leaves(), self.leaves, strict=True):
             known = leaf.backward
             if known and known.plan is plan.backward and known.pack == packs[plan]:
@@ -63,7 +63,7 @@ class TreePlan:
         return runner
 
 
-def _packs(root: SegmentPlan) -> dict[Leaf, dict[Value, int]]:
+def packs_of(root: SegmentPlan) -> dict[Leaf, dict[Value, int]]:
     """The pack that is filled on the way to each leaf."""
     found = {}
     stack = [root]

@@ -1,7 +1,8 @@
 """Device kernels as images a driver can load: cubins where there is an assembler, else PTX; kept in the store.
 
-An image is addressed by what it depends on: the text of the kernel without comments, the architecture, the versions of
-LLVM and of the assembler, and the text of this compiler. So a store filled on one machine serves any other.
+An image is addressed by what it computes: the text of the kernel without comments, the architecture, the version of
+LLVM, and the text of this compiler; not by the assembler, for all do the same. So a store that was filled on a machine
+without a GPU serves one that has a GPU and no assembler.
 """
 
 from __future__ import annotations
@@ -62,13 +63,7 @@ def image_key(source: str, architecture: str) -> str:
     >>> len(image_key("def k(): pass", "sm_90"))
     64
     """
-    found = assembler()
-    parts = [
-        cuda_target_description(architecture),
-        found.name if found else "driver",
-        _device_code_version(),
-        identity(source),
-    ]
+    parts = [cuda_target_description(architecture), _device_code_version(), identity(source)]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()
 
 

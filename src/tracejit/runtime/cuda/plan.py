@@ -12,7 +12,6 @@ from typing import Any
 from ...codegen.cuda_kernel import write_device_kernel
 from ...codegen.cuda_launch import Status
 from ...codegen.nest import index_source
-from ...cuda.driver import driver
 from ...ir.graph import Graph, Value
 from ...ir.loops import is_loop
 from ...passes.groups import Call, Group, root
@@ -78,7 +77,7 @@ class DevicePlanner(Planner):
                 return self.special(STATUS)
             return self.parameter(group, parameter, temporary)
 
-        address = driver(self.device).launch_address
+        address = kernels.launch_address(self.device)
         for choices, handles in zip(code.steps, kernel.handles, strict=True):
             self.items += launch_steps(choices, handles, argument, self.special(STREAM), address)
         for key in temporary:
