@@ -293,6 +293,8 @@ class CompiledBackward(Node):
     execution checks, then those of inputs that are read again only to differentiate once more.
     """
 
+    only_reads = True
+
     def __init__(
         self,
         site: Site,

@@ -163,6 +163,15 @@ def wanted_gradients(recording: Recording) -> list[bool]:
     return [v in wanted for v in computed_outputs(recording)]
 
 
+def needs_of_leaf(leaf: Leaf) -> list[Value]:
+    """The values that the end of a path reads."""
+    needs = [*leaf.graph.outputs]
+    if leaf.backward:
+        needs += leaf.backward.saved
+        needs += leaf.backward.checked_outputs
+    return list(dict.fromkeys(needs))
+
+
 def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:
     """Values of this segment or earlier that the segments below, their guards or leaves read."""
     needs: dict[Value, None] = {}
