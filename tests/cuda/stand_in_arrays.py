@@ -263,9 +263,9 @@ class ndarray:  # noqa: N801
     def __array_function__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a NumPy function on an array of a device")
 
-    def item(self, *at: int) -> Any:
+    def item(self) -> Any:
         LOG.append("item")
-        return self._host.item(*at)
+        return self._host.item()
 
     def tolist(self) -> Any:
         return self._host.tolist()

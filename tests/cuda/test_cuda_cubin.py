@@ -38,6 +38,8 @@ def test_a_cubin_is_an_elf_file_for_its_architecture(architecture: str) -> None:
     assert b"fill" in code
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @needs_assembler
 @pytest.mark.parametrize("name", [*programs.PROGRAMS, *programs.OPTIMIZERS])
 def test_kernels_of_programs_assemble_without_spills(name: str) -> None:
@@ -54,6 +56,8 @@ def test_kernels_of_programs_assemble_without_spills(name: str) -> None:
                 assert found.registers <= 255
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @needs_assembler
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_kernels_of_ops_assemble_without_spills(op: Op) -> None:

@@ -57,6 +57,8 @@ def test_programs(name: str, number: int) -> None:
     check(programs.graphs(name)[number], misaligned=False)
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number"), GRAPHS)
 def test_programs_on_misaligned_memory(name: str, number: int) -> None:
     """Other launches, the same bits: which launch is taken is nobody's business."""

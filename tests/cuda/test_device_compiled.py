@@ -7,6 +7,7 @@ from typing import Any
 import cuda_programs as programs
 import numpy as np
 import pytest
+import stand_in_arrays
 
 import tracejit as tj
 
@@ -70,6 +71,7 @@ def test_guards_choose_among_branches(library: Any) -> None:
         expected = (x * 2).relu() if x.sum() > 0 else (x - 2).exp()
         close(f(x.cuda()), expected)
     assert f.stats.compiled_calls == 4
+    assert "on cuda:0: a call waits for the device at 1 guard(s)" in str(f.explain())
 
 
 def test_sizes_share_a_plan_and_kernels(library: Any) -> None:
@@ -204,3 +206,33 @@ def test_verification_and_double_backward() -> None:
         (grad,) = tj.autograd.grad(f(x), x, create_graph=True)
         (second,) = tj.autograd.grad(grad.sum(), x)
         close(second, (x.detach().exp() * (x.detach() + 2)).cpu())
+
+
+def test_a_launch_that_fails_is_an_error_and_not_an_eager_run(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f = tj.compile(lambda x: (x * 2).exp())
+    x = tj.ones(8).cuda()
+    f(x), f(x)
+
+    def launch(*arguments: Any) -> None:
+        raise RuntimeError("a kernel faulted")
+
+    monkeypatch.setattr(library, "_launch", launch)
+    with pytest.raises(tj.errors.DeviceError, match=r"step 0 of a program could not be queued"):
+        f(x)
+    library.errors.clear()
+    monkeypatch.undo()
+
+
+def test_memory_that_is_not_there_is_an_error_with_a_next_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f = tj.compile(lambda x: (x * 2).exp())
+    x = tj.ones(1000).cuda()
+    f(x), f(x)
+    monkeypatch.setattr(stand_in_arrays.POOL, "limit", 100)
+    with pytest.raises(
+        tj.errors.DeviceError, match=r"out of memory: 4,000 bytes[\s\S]*smaller batches"
+    ):
+        f(x)

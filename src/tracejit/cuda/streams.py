@@ -18,7 +18,8 @@ class Stream:
         if raw is None:
             module = namespace()
             with module.cuda.Device(number_of(device)):
-                raw = module.cuda.Stream(non_blocking=True, priority=priority or None)
+                options = {"priority": priority} if priority else {}
+                raw = module.cuda.Stream(non_blocking=True, **options)
         self.raw = raw
 
     @property

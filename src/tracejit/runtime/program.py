@@ -114,7 +114,7 @@ class ProgramPlan:
         }
         memory = _device_memory(self.plan.device)
         if memory is not None:
-            names |= memory.names()
+            names |= {**memory.names(), "refuse": _fail}
         for name, size in self.sizes.items():
             names[name] = number(size)
         constants = [_made(_with_numbers(c, number), memory) for c in self.plan.constants]
@@ -231,7 +231,7 @@ class _RunWriter:
             self.add("word = take_word()")
         self.steps(used, sizes)
         if plan.refuses:
-            self.add("if refused(word): fail(1)")
+            self.add("if refused(word): refuse(1)")
         results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
         results += ["pack"] if plan.has_pack else []
         self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")

@@ -16,8 +16,9 @@ from ...cuda.arrays import (
     ordered,
     placed,
 )
-from ...cuda.driver import device_count
+from ...cuda.driver import device_count, driver
 from ...cuda.precision import get_float32_matmul_precision
+from ..launcher import failure
 from .gemm import FLOAT32, TF32
 from .plan import SLOTS
 
@@ -75,6 +76,7 @@ class DeviceMemory:
         module = namespace()
         stream = module.cuda.get_current_stream
         return {
+            "fail": self.fail,
             "allocate": partial(empty_block, index=self.index),
             "address_of": address_of,
             "uploaded": self.uploaded,
@@ -84,6 +86,11 @@ class DeviceMemory:
             "handle": lambda: int(module.cuda.Device(self.index).cublas_handle),
             "compute": _compute,
         }
+
+    def fail(self, code: int) -> None:
+        """A launch or a product was not accepted: `DeviceError` with the driver's words."""
+        row, status = failure(code)
+        raise driver(self.index).error(f"step {row} of a program could not be queued", status)
 
     def switching(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """``run``, with this device current where there are others."""
