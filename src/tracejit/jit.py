@@ -39,13 +39,19 @@ class CompiledFunction:
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     def __init__(
-        self, function: Callable[..., Any], *, strict: bool = False, verify: bool = False
+        self,
+        function: Callable[..., Any],
+        *,
+        strict: bool = False,
+        verify: bool = False,
+        capture: bool = False,
     ) -> None:
         plain = isinstance(function, FunctionType)  # the attributes of other callables are state
         functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
         self.function = function
         self.strict = strict
         self.verify = verify
+        self.capture = capture
         self.name = getattr(function, "__name__", None) or _name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
@@ -223,7 +229,8 @@ class CompiledFunction:
         if isinstance(self.function, FunctionType):
             return self
         function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(function, strict=self.strict, verify=self.verify)
+        options = {"strict": self.strict, "verify": self.verify, "capture": self.capture}
+        return CompiledFunction(function, **options)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the name leads here, else as the function with the options."""
@@ -232,7 +239,7 @@ class CompiledFunction:
             found = getattr(found, part, None)
         if found is self:
             return self.__qualname__
-        return _compiled, (self.function, self.strict, self.verify)
+        return _compiled, (self.function, self.strict, self.verify, self.capture)
 
     # --- inspection ------------------------------------------------------------------------------------------------
 
@@ -320,9 +327,10 @@ def compile(
         strict: raise :class:`~tracejit.errors.CaptureError` instead of running eagerly (``fullgraph`` means the same).
         verify: run eagerly too at every call, compare values and gradients, and raise
             :class:`~tracejit.errors.VerificationError` on the first difference.
+        mode: "reduce-overhead" makes programs on a GPU CUDA graphs; on the CPU, and otherwise, it changes nothing.
         disable: return ``model`` as it is.
 
-    ``dynamic``, ``backend``, ``mode`` and ``options`` are PyTorch's; they are accepted and change nothing.
+    ``dynamic``, ``backend`` and ``options`` are PyTorch's; they are accepted and change nothing.
 
     Raises:
         TypeError: ``model`` is not callable.
@@ -334,31 +342,31 @@ def compile(
     >>> f(tj.ones(3)), f(tj.ones(3))
     (tensor(6.), tensor(6.))
     """
-    del dynamic, backend, mode, options
+    del dynamic, backend, options
     strict = strict or fullgraph
     if model is None:
-        return functools.partial(compile, strict=strict, verify=verify, disable=disable)
+        return functools.partial(compile, strict=strict, verify=verify, mode=mode, disable=disable)
     if disable:
         return model
     if isinstance(model, (staticmethod, classmethod)):
-        return type(model)(compile(model.__func__, strict=strict, verify=verify))
-    return _compiled(model, strict, verify)
+        return type(model)(compile(model.__func__, strict=strict, verify=verify, mode=mode))
+    return _compiled(model, strict, verify, mode == "reduce-overhead")
 
 
-def _compiled(model: Any, strict: bool, verify: bool) -> Any:
+def _compiled(model: Any, strict: bool, verify: bool, capture: bool = False) -> Any:
     from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
     if isinstance(model, CompiledModule):
         return (
-            compile_module(model._orig_mod, strict=strict, verify=verify)
-            if strict or verify
+            compile_module(model._orig_mod, strict=strict, verify=verify, capture=capture)
+            if strict or verify or capture
             else model
         )
     if isinstance(model, CompiledFunction):
         return (
-            CompiledFunction(model.function, strict=strict, verify=verify)
-            if strict or verify
+            CompiledFunction(model.function, strict=strict, verify=verify, capture=capture)
+            if strict or verify or capture
             else model
         )
     if not callable(model):
@@ -367,5 +375,5 @@ def _compiled(model: Any, strict: bool, verify: bool) -> Any:
             "Write @tj.compile above a def, or tj.compile(model).",
         )
     if isinstance(model, Module):
-        return compile_module(model, strict=strict, verify=verify)
-    return CompiledFunction(model, strict=strict, verify=verify)
+        return compile_module(model, strict=strict, verify=verify, capture=capture)
+    return CompiledFunction(model, strict=strict, verify=verify, capture=capture)

@@ -74,6 +74,18 @@ def _from_interface(value: Any) -> np.ndarray:
     return np.asarray(holder)
 
 
+class Graph:
+    """What was done while capturing, to be done again."""
+
+    def __init__(self, calls: list[Any]) -> None:
+        self.calls = calls
+
+    def launch(self, stream: Any = None) -> None:
+        LOG.append("graph")
+        for function, arguments in self.calls:
+            function(*arguments)
+
+
 class Stream:
     null: Any
 
@@ -93,6 +105,15 @@ class Stream:
 
     def synchronize(self) -> None:
         LOG.append("synchronize")
+
+    def begin_capture(self) -> None:
+        assert CURRENT.stream is self
+        CURRENT.capture = []
+
+    def end_capture(self) -> Graph:
+        found, CURRENT.capture = CURRENT.capture, None
+        assert found is not None
+        return Graph(found)
 
     def wait_event(self, event: Any) -> None:
         LOG.append("wait")

@@ -5,6 +5,7 @@ Memory is the host's, so addresses are real and kernels can be run on it.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import weakref
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ DEVICES = 2
 class _Current(threading.local):
     device = 0
     stream: Any = None
+    capture: list[Any] | None = None  # what is done is noted here instead
 
 
 CURRENT = _Current()
@@ -33,8 +35,10 @@ class Pool:
     def __init__(self) -> None:
         self.used = [0] * DEVICES
         self.limit: int | None = None
+        self.strict = False
 
     def malloc(self, nbytes: int) -> MemoryPointer:
+        assert CURRENT.capture is None or not self.strict, "memory is asked for while capturing"
         if self.limit is not None and self.used[CURRENT.device] + nbytes > self.limit:
             raise OutOfMemoryError(f"allocating {nbytes} bytes")
         return MemoryPointer(Memory(self, nbytes, CURRENT.device), 0)
@@ -83,6 +87,14 @@ class MemoryPointer:
     def __add__(self, offset: int) -> MemoryPointer:
         return MemoryPointer(self.mem, self.offset + offset)
 
+    def copy_from_device_async(self, source: Any, nbytes: int, stream: Any = None) -> None:
+        copy_bytes(self.ptr, source.ptr, nbytes)
+
+
+def copy_bytes(target: int, source: int, nbytes: int) -> None:
+    assert CURRENT.capture is None
+    ctypes.memmove(target, source, nbytes)
+
 
 class _Pointer:
     """Where an array's first element lies."""
@@ -92,6 +104,9 @@ class _Pointer:
 
     def __add__(self, offset: int) -> _Pointer:
         return _Pointer(self.ptr + offset)
+
+    def copy_from_device_async(self, source: Any, nbytes: int, stream: Any = None) -> None:
+        copy_bytes(self.ptr, source.ptr, nbytes)
 
     def pointer(self) -> MemoryPointer:
         """The same as a place in the allocation around it."""
@@ -266,6 +281,10 @@ class ndarray:  # noqa: N801
     def item(self) -> Any:
         LOG.append("item")
         return self._host.item()
+
+    def set(self, values: np.ndarray) -> None:
+        assert type(values) is np.ndarray
+        self._host[...] = values
 
     def tolist(self) -> Any:
         return self._host.tolist()

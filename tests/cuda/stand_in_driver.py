@@ -91,6 +91,16 @@ class DriverLibrary:
         pointers = ctypes.cast(rest[-2], ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))
         kinds = parameter_types(source)
         words = [pointers[i][0] for i in range(len(kinds))]
+        self._later(self._run, source, name, grid, kinds, words)
+
+    def _later(self, function: Any, *arguments: Any) -> None:
+        """Do something, or note it where a graph is being captured."""
+        if stand_in_arrays.CURRENT.capture is None:
+            function(*arguments)
+        else:
+            stand_in_arrays.CURRENT.capture.append((function, arguments))
+
+    def _run(self, source: str, name: str, grid: int, kinds: Any, words: Any) -> None:
         kernel = ptx_parser.parse(tools.ptx_of(source, name, "sm_90"))
         machine = ptx_machine.Machine(kernel, grid, BLOCK, [0] * len(words))
         for (parameter, _), word, kind in zip(kernel.parameters, words, kinds, strict=True):
@@ -109,14 +119,17 @@ class DriverLibrary:
     def _product(
         self, handle: Any, trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any
     ) -> int:
-        alpha, a, kind, lda, stride_a, b, _, ldb, stride_b, _beta, c, _, ldc, stride_c, count = (
+        wide, size = ("<d", 8) if rest[2] == 1 else ("<f", 4)
+        assert struct.unpack(wide, ctypes.string_at(rest[0], size)) == (1.0,)
+        self._later(self._multiply, trans_a, trans_b, m, n, k, *rest)
+        return 0
+
+    def _multiply(self, trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any) -> None:
+        _alpha, a, kind, lda, stride_a, b, _, ldb, stride_b, _beta, c, _, ldc, stride_c, count = (
             rest[:15]
         )
         dtype = np.dtype(_TYPES[kind])
         self.products.append(rest[15])
-        assert struct.unpack(
-            "<d" if kind == 1 else "<f", ctypes.string_at(alpha, 8 if kind == 1 else 4)
-        ) == (1.0,)
 
         def matrix(address: int, rows: int, columns: int, ld: int) -> Any:
             if not rows or not columns:
@@ -134,4 +147,3 @@ class DriverLibrary:
             left, right = left.T if trans_a else left, right.T if trans_b else right
             out = matrix(c + at * stride_c, m, n, ldc)
             out[...] = (left.astype(wide) @ right.astype(wide)).astype(dtype)
-        return 0

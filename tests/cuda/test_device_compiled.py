@@ -236,3 +236,56 @@ def test_memory_that_is_not_there_is_an_error_with_a_next_step(
         tj.errors.DeviceError, match=r"out of memory: 4,000 bytes[\s\S]*smaller batches"
     ):
         f(x)
+
+
+@pytest.mark.parametrize("name", ["softmax", "digits", "mlp", "adam_chain", "layer_norm"])
+def test_graphs_compute_what_programs_do(name: str) -> None:
+    def chain(x: Any, scale: Any) -> Any:
+        for _ in range(3):
+            x = (x - x.mean()).tanh() * scale
+        return x.square().sum()
+
+    own = (chain, lambda: (tj.randn(9).requires_grad_(), tj.tensor(0.5)))
+    program = programs.PROGRAMS.get(name)
+    function, make = (program.function, program.arguments) if program else own
+    captured = tj.compile(function, strict=True, mode="reduce-overhead")
+    kept = []
+    for call in range(8):
+        tj.manual_seed(call)
+        given = [
+            x if i else x + 0.01 * call if x.is_floating_point() else x
+            for i, x in enumerate(make())
+        ]
+        results = []
+        for device, run_it in (("cpu", function), ("cuda", captured)):
+            arguments = [moved(x, device) for x in given]
+            loss = run_it(*arguments)
+            loss.backward() if loss.requires_grad else None
+            results.append([loss, *(x.grad for x in arguments if x.grad is not None)])
+        for a, b in zip(results[1], results[0], strict=True):
+            close(a, b, 1e-4)
+        kept.append((results[1][0], results[0][0]))
+    for a, b in kept:  # later calls left the results of earlier ones alone
+        close(a, b, 1e-4)
+    assert captured.stats.compiled_calls == 7
+    waits = any(p.plan.refuses for e in captured._all() for p in e.programs())
+    assert ("graph" in stand_in_arrays.LOG) or waits
+
+
+def test_graphs_of_updates_in_place_write_where_the_tensors_lie() -> None:
+    @tj.compile(strict=True, mode="reduce-overhead")
+    def f(x: Any, y: Any) -> Any:
+        x.mul_(0.5)
+        x.add_(y)
+        return (x - x.mean()).tanh()
+
+    x, expected = tj.arange(6.0).cuda(), tj.arange(6.0)
+    for _ in range(8):
+        y = tj.randn(6)
+        expected = expected * 0.5 + y
+        close(f(x, y.cuda()), (expected - expected.mean()).tanh(), 1e-4)
+        close(x, expected, 1e-4)
+    other = tj.ones(6).cuda()  # the graph does not fit: the program runs plainly
+    f(other, tj.zeros(6).cuda())
+    assert other.tolist() == [0.5] * 6
+    assert "graph" in stand_in_arrays.LOG

@@ -81,8 +81,9 @@ class Program:
 class ProgramPlan:
     """A plan with everything made that does not depend on sizes; :meth:`bind` adds the sizes."""
 
-    def __init__(self, plan: Plan, scope: Extents | None = None) -> None:
+    def __init__(self, plan: Plan, scope: Extents | None = None, capture: bool = False) -> None:
         self.plan = plan
+        self.capture = capture
         self.words = table_words([i for i in plan.items if not isinstance(i, HostCall)])
         writer = _RunWriter(plan)
         self.source = writer.text()
@@ -125,7 +126,8 @@ class ProgramPlan:
         types = tuple(_with_numbers(self.types, number))
         program = Program.of(self.plan, table, types, self.source, names)
         if memory is not None:
-            program.run = memory.switching(program.run)
+            captured = memory.capturing(program, names) if self.capture else program.run
+            program.run = memory.switching(captured)
         return program
 
 

@@ -102,6 +102,7 @@ class Backward:
     decisions: list[Decision]
     plans: dict[Any, BackwardPlan]
     device: int = -1
+    capture: bool = False
 
     def plan(
         self, patterns: tuple[Pattern, ...], pack: dict[Value, int], bound: Bound
@@ -122,7 +123,7 @@ class Backward:
                 self.graph, self.saved_strides, offsets, patterns, self.device
             )
         found = self.plans[key] = BackwardPlan(
-            ProgramPlan(made, bound.scope), reads, Decided(bound.scope, decisions)
+            ProgramPlan(made, bound.scope, self.capture), reads, Decided(bound.scope, decisions)
         )
         return found if found.holds(bound.sizes) else None
 

@@ -47,7 +47,7 @@ class Entry:
         self.owner = owner
         self.key = key
         self.names = leaf_names(owner.function, args, kwargs)
-        self.signature = Signature(Builder(owner.name))
+        self.signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None

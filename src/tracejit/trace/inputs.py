@@ -46,6 +46,7 @@ class Signature:
     argument_gradients: dict[int, ArgumentGradient] = field(default_factory=dict)
     leaves: dict[int, Tensor] = field(default_factory=dict)
     device: int = -1  # the number of the GPU that everything lies on, -1 for the host
+    graphs: bool = False  # are programs on a GPU to be CUDA graphs?
 
     @property
     def special(self) -> bool:

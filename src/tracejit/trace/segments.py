@@ -186,9 +186,10 @@ class TreeCompiler:
         leaf_needs: Mapping[Leaf, Sequence[Value]],
         packable: Mapping[Leaf, Set[Value]],
         device: int = -1,
+        capture: bool = False,
     ) -> None:
         self.name = name
-        self.device = device
+        self.device, self.capture = device, capture
         self.scope = scope
         self.strides = strides
         self.leaf_needs = leaf_needs
@@ -270,7 +271,11 @@ class TreeCompiler:
                     self.device,
                 )
             graph, plan, kept = made
-            segment.built = (asked, (graph, ProgramPlan(plan, self.scope), kept), decisions)
+            segment.built = (
+                asked,
+                (graph, ProgramPlan(plan, self.scope, self.capture), kept),
+                decisions,
+            )
         self.decisions.extend(segment.built[2])
         found: tuple[Graph, ProgramPlan, list[Value]] = segment.built[1]
         return found

@@ -141,6 +141,7 @@ class SymbolicTree:
                 {leaf: needs_of_leaf(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
                 self.signature.device,
+                self.signature.graphs,
             )
             plan = compiler.run(self.root, list(inputs))
             decided = [*self.decisions, *compiler.decisions]
@@ -200,6 +201,7 @@ class SymbolicTree:
                 found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
                 if found is not None:
                     found.device = self.signature.device
+                    found.capture = self.signature.graphs
             if found is not None:
                 segment.statements.extend(found.extra)
                 leaf.backward = found

@@ -19,6 +19,7 @@ from ...cuda.arrays import (
 from ...cuda.driver import device_count, driver
 from ...cuda.precision import get_float32_matmul_precision
 from ..launcher import failure
+from .capture import CapturedProgram, can_be_captured
 from .gemm import FLOAT32, TF32
 from .plan import SLOTS
 
@@ -86,6 +87,12 @@ class DeviceMemory:
             "handle": lambda: int(module.cuda.Device(self.index).cublas_handle),
             "compute": _compute,
         }
+
+    def capturing(self, program: Any, names: dict[str, Any]) -> Callable[..., Any]:
+        """The run of a program as a CUDA graph, where it can be one."""
+        if not can_be_captured(program.plan):
+            return program.run  # type: ignore[no-any-return]
+        return CapturedProgram(program.plan, program.source, names, program.run, self.index)
 
     def fail(self, code: int) -> None:
         """A launch or a product was not accepted: `DeviceError` with the driver's words."""
