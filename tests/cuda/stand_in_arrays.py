@@ -342,6 +342,14 @@ for _name in _METHODS.split():
     setattr(ndarray, _name, _method(_name))
 
 
+def _take(self: ndarray, indices: Any, axis: int | None = None, out: Any = None) -> Any:
+    """Positions wrap; there is no other way."""
+    return wrapped(self._host.take(plain(indices), axis, mode="wrap"), [])
+
+
+ndarray.take = _take  # type: ignore[attr-defined]
+
+
 def _operator(name: str) -> Any:
     def operator(self: ndarray, *others: Any) -> Any:
         if any(isinstance(o, np.ndarray) for o in others):

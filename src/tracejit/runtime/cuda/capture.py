@@ -14,8 +14,6 @@ from ...cuda.arrays import DeviceBlock, empty_block, is_on_device, namespace
 from ...generated import define
 from ..plan import HostCall, Plan
 
-__all__ = ["CapturedProgram", "can_be_captured"]
-
 #: Calls that run plainly first: addresses settle, libraries set up what they need.
 WARM_UP = 3
 #: Calls with other addresses of fixed inputs after which the graph is captured again.
