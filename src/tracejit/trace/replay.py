@@ -68,6 +68,11 @@ def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], An
     return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
 
 
+def written_outputs(leaf: Leaf) -> dict[Value, int]:
+    """The computed outputs that were written to in place, and how often."""
+    return {r.value: r.version for r in leaf.recording.outputs if r.version}
+
+
 class _ReplayWriter:
     """Writes ``replay(tensors)``."""
 
@@ -122,6 +127,7 @@ class _ReplayWriter:
             return
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
+        self.versions(leaf)
         if leaf.backward:
             self.attach(leaf, runner)
         self.results(leaf)
@@ -164,6 +170,11 @@ class _ReplayWriter:
             else:
                 self.add(f"{o} = wrap_result(b{i}, {k}, {how!r})")
             self.by_value[found[first + i]] = o
+
+    def versions(self, leaf: Leaf) -> None:
+        """Count the writes that outputs have behind them, ahead of what remembers their versions."""
+        for value, version in written_outputs(leaf).items():
+            self.add(f"{self.by_value[value]}._version.value = {version}")
 
     def attach(self, leaf: Leaf, runner: Runner) -> None:
         """Make the backward node."""
