@@ -359,6 +359,8 @@ class Recorder(GradientsInside):
 
 def overlaps_itself(tensor: Tensor) -> bool:
     """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
+    if not tensor.array.size:
+        return False
     end = 0
     pairs = zip(tensor.array.strides, tensor.shape, strict=True)
     for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
