@@ -95,6 +95,7 @@ class Walk:
         ending = self.ending(leaf, runner)
         self.entry.replays += 1
         leaf.calls += 1
+        ending.count(environment)
         if leaf.backward:
             self.attach(leaf, runner, environment, *kept)
         ending.write(environment)
