@@ -7,12 +7,15 @@ the tree's programs; whatever is new is run eagerly, recorded, and added.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import logging
+import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -27,12 +30,17 @@ from .trace.entry import Entry, NotReplayable, Refused, Unseen
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
 from .trace.state_calls import listening
+from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
+
+
+#: All compiled functions, for what has to be done to each after a fork.
+_FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
 class CompiledFunction:
@@ -56,6 +64,7 @@ class CompiledFunction:
         self._compiled_before = 0
         self._lock = threading.RLock()
         self._warned: set[str] = set()
+        _FUNCTIONS.add(self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else BoundFunction(self, instance)
@@ -65,31 +74,43 @@ class CompiledFunction:
         modes = MODES
         if modes.recorder is not None or modes.builder is not None or config.disabled:
             return self.function(*args, **kwargs)
-        self.stats.calls += 1
-        if modes.saved_hooks and modes.grad:
-            self._explain("saved_tensors_hooks are active: compiled code keeps no single tensors")
-            return self._eager(args, kwargs)
-        tensors: list[Tensor] = []
-        structure = None
-        for x in args:
-            if not isinstance(x, Tensor):
-                structure = flatten((args, kwargs), tensors)
-                break
-        else:
-            if kwargs:
-                structure = flatten((args, kwargs), tensors)
+        try:
+            self.stats.calls += 1
+            if modes.saved_hooks and modes.grad:
+                self._explain(
+                    "saved_tensors_hooks are active: compiled code keeps no single tensors"
+                )
+                return self._eager(args, kwargs)
+            tensors: list[Tensor] = []
+            structure = None
+            for x in args:
+                if not isinstance(x, Tensor):
+                    structure = flatten((args, kwargs), tensors)
+                    break
             else:
-                tensors = list(args)
-        key = (modes.grad, modes.inference, dtypes._default, structure, *map(tensor_key, tensors))
-        count = len(tensors)
-        if count > 1 and len(set(map(id, tensors))) != count:
-            key = (*key, tuple([_first(tensors, t) for t in tensors]))
-        found = self.entries.get(key)
-        if found is not None:
-            for entry in found:
-                if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
-                    return self._replay(entry, tensors, args, kwargs)
-        return self._record(key, tensors, args, kwargs)
+                if kwargs:
+                    structure = flatten((args, kwargs), tensors)
+                else:
+                    tensors = list(args)
+            key = (
+                modes.grad,
+                modes.inference,
+                dtypes._default,
+                structure,
+                *map(tensor_key, tensors),
+            )
+            count = len(tensors)
+            if count > 1 and len(set(map(id, tensors))) != count:
+                key = (*key, tuple([_first(tensors, t) for t in tensors]))
+            found = self.entries.get(key)
+            if found is not None:
+                for entry in found:
+                    if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
+                        return self._replay(entry, tensors, args, kwargs)
+            return self._record(key, tensors, args, kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error)
+            raise
 
     def _replay(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """Serve a call from an entry, or say why not."""
@@ -107,6 +128,9 @@ class CompiledFunction:
             unseen = entry.unseen(branch)
         except NotReplayable as found:
             reason = str(found)
+        except BaseException:
+            self._cut_short(entry)
+            raise
         else:
             self.stats.compiled_calls += 1
             return result
@@ -119,6 +143,12 @@ class CompiledFunction:
         if reason is not None:
             self._explain(reason)
         return self._eager(args, kwargs)
+
+    def _cut_short(self, entry: Entry) -> None:
+        """A call was interrupted: what it left half made must not be used."""
+        with entry._lock:
+            if not entry.compiled:
+                entry.symbolic = None
 
     # --- everything that is not the fast path --------------------------------------------------------------------
 
@@ -136,18 +166,37 @@ class CompiledFunction:
             log.info("%s runs eagerly: %s", self.name, reason)
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        """A new signature, or a known one under new Python state."""
+        """A new signature, or a known one under new Python state; while another thread records, just run."""
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
-        if self._changes_always():
-            self._explain(self._churn.reason)
-            return self._eager(args, kwargs)
-        why = why_new(self.entries, key, tensors)
-        self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
-        entry = Entry(self, key, tensors, args, kwargs)
-        return self._extend(entry, tensors, args, kwargs, why)
+        try:
+            if self._lock.acquire(blocking=False):
+                found = self._entry_for(key, tensors)
+                if found is not None:  # another thread was faster
+                    return self._replay(found, tensors, args, kwargs)
+                if not self._changes_always():
+                    why = why_new(self.entries, key, tensors)
+                    self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
+                    entry = Entry(self, key, tensors, args, kwargs)
+                    return self._extend(entry, tensors, args, kwargs, why)
+                self._explain(self._churn.reason)
+        finally:
+            self._unlock()
+        return self._eager(args, kwargs)
+
+    def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
+        """The entry that serves a call."""
+        for entry in self.entries.get(key, ()):
+            if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
+                return entry
+        return None
+
+    def _unlock(self) -> None:
+        """Give back what this thread holds of the lock, whether or not it got so far as to know it."""
+        with contextlib.suppress(RuntimeError):
+            self._lock.release()
 
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
@@ -158,18 +207,24 @@ class CompiledFunction:
 
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
-        if not self._lock.acquire(blocking=False):
-            return self._eager(args, kwargs)
         try:
-            self.stats.recordings += 1
-            self.stats.eager_calls += 1
-            log.info("%s is recorded: %s", self.name, why)
-            with listening() as listener:
-                result = entry.record(tensors, args, kwargs, why)
-            self._judge(entry, listener.verdict(entry.guard, tensors, result))
-            self._keep(entry)
+            if self._lock.acquire(blocking=False):
+                return self._recorded(entry, tensors, args, kwargs, why)
         finally:
-            self._lock.release()
+            self._unlock()
+        return self._eager(args, kwargs)
+
+    def _recorded(
+        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str
+    ) -> Any:
+        """The result of a run that is recorded."""
+        self.stats.recordings += 1
+        self.stats.eager_calls += 1
+        log.info("%s is recorded: %s", self.name, why)
+        with listening() as listener:
+            result = entry.record(tensors, args, kwargs, why)
+        self._judge(entry, listener.verdict(entry.guard, tensors, result))
+        self._keep(entry)
         reason = entry.failure or entry.closed
         if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
             self._explain(reason)
@@ -215,6 +270,14 @@ class CompiledFunction:
                 f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=_user_depth()
             )
         self._explain(reason)
+
+    def _after_fork(self) -> None:
+        """In a child process: other threads, which may have held the locks, do not exist here."""
+        self._lock = threading.RLock()
+        for entry in self._all():
+            entry._lock = threading.Lock()
+            if not entry.compiled:
+                entry.symbolic = None
 
     # --- copies and pickles ----------------------------------------------------------------------------------------
 
@@ -277,6 +340,15 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {self.stats}>"
+
+
+def _after_fork() -> None:
+    for function in list(_FUNCTIONS):
+        function._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _first(tensors: list[Tensor], tensor: Tensor) -> int:
