@@ -16,7 +16,7 @@ MAX_FUNCTION_LINES = 60
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
     **dict.fromkeys(
-        ("backoff", "bound_function", "extents", "generated", "polynomial", "sizes"), 0
+        ("backoff", "bound_function", "extents", "generated", "locks", "polynomial", "sizes"), 0
     ),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
@@ -25,7 +25,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("serialization",), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime"), 4),
-    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain"), 5),
+    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain", "inspection"), 5),
     **dict.fromkeys(("verification", "nn", "optim", "func"), 5),
     "": 6,
     # These use the package as its users do, by its public names.

@@ -7,15 +7,11 @@ the tree's programs; whatever is new is run eagerly, recorded, and added.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import logging
-import os
 import sys
-import threading
 import warnings
-import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -24,9 +20,11 @@ from . import config, dtypes
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats
 from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
+from .inspection import Inspection
+from .locks import renewed_rlock
 from .modes import MODES
 from .tensor import Tensor
-from .trace.entry import Entry, NotReplayable, Refused, Unseen
+from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
 from .trace.state_calls import listening
@@ -39,11 +37,7 @@ log = logging.getLogger("tracejit")
 CHURN = 64
 
 
-#: All compiled functions, for what has to be done to each after a fork.
-_FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
-
-
-class CompiledFunction:
+class CompiledFunction(Inspection):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     def __init__(
@@ -62,9 +56,8 @@ class CompiledFunction:
         self._backoffs: dict[Any, Backoff] = {}
         self._churn = Backoff(CHURN)
         self._compiled_before = 0
-        self._lock = threading.RLock()
+        self._lock = renewed_rlock()
         self._warned: set[str] = set()
-        _FUNCTIONS.add(self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else BoundFunction(self, instance)
@@ -114,7 +107,7 @@ class CompiledFunction:
 
     def _replay(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """Serve a call from an entry, or say why not."""
-        unseen = reason = None
+        branch = reason = refused = None
         try:
             if self.verify:
                 from .verification import replay_beside_eager
@@ -123,32 +116,41 @@ class CompiledFunction:
             else:
                 result = entry.replay(tensors)
         except Refused as failure:
-            log.debug("%s: compiled code refused its input (%s)", self.name, failure)
-        except Unseen as branch:
-            unseen = entry.unseen(branch)
+            refused = f"compiled code refused its input ({failure}), and eager execution did not"
+        except UnseenSegment as unseen:
+            branch = unseen
         except NotReplayable as found:
             reason = str(found)
-        except BaseException:
-            self._cut_short(entry)
-            raise
         else:
             self.stats.compiled_calls += 1
             return result
-        if (
-            unseen is not None
-        ):  # out here: errors of the eager run must not look like caused by a branch
-            if entry.open:
-                return self._extend(entry, tensors, args, kwargs, unseen)
-            reason = entry.closed or f"more than {config.max_paths} recorded paths ({unseen})"
+        # Out here: errors of the eager run must not look like caused by what ended the replay.
+        if branch is not None:
+            return self._leave(branch, entry, tensors, args, kwargs)
         if reason is not None:
             self._explain(reason)
-        return self._eager(args, kwargs)
+        result = self._eager(args, kwargs)
+        if refused is not None:
+            self._explain(refused)
+        return result
 
-    def _cut_short(self, entry: Entry) -> None:
-        """A call was interrupted: what it left half made must not be used."""
-        with entry._lock:
-            if not entry.compiled:
-                entry.symbolic = None
+    def _leave(
+        self, branch: UnseenSegment, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> Any:
+        """A call whose way through the tree ends before a result, with nothing done that can be seen."""
+        end = branch.segment.raises.get(branch.outcome)
+        if end is not None:
+            end.calls += 1
+            result = self._eager(args, kwargs)
+            entry.passed(branch)  # only then does it come back here
+            if entry.closed:
+                self._explain(entry.closed)
+            return result
+        unseen = entry.unseen(branch)
+        if entry.open:
+            return self._extend(entry, tensors, args, kwargs, unseen)
+        self._explain(entry.closed or f"more than {config.max_paths} recorded paths ({unseen})")
+        return self._eager(args, kwargs)
 
     # --- everything that is not the fast path --------------------------------------------------------------------
 
@@ -171,8 +173,9 @@ class CompiledFunction:
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
+        lock = self._lock
         try:
-            if self._lock.acquire(blocking=False):
+            if lock.acquire(blocking=False):
                 found = self._entry_for(key, tensors)
                 if found is not None:  # another thread was faster
                     return self._replay(found, tensors, args, kwargs)
@@ -183,7 +186,10 @@ class CompiledFunction:
                     return self._extend(entry, tensors, args, kwargs, why)
                 self._explain(self._churn.reason)
         finally:
-            self._unlock()
+            try:  # noqa: SIM105  (no Python code may run before the lock is free)
+                lock.release()
+            except RuntimeError:
+                pass
         return self._eager(args, kwargs)
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
@@ -192,11 +198,6 @@ class CompiledFunction:
             if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
                 return entry
         return None
-
-    def _unlock(self) -> None:
-        """Give back what this thread holds of the lock, whether or not it got so far as to know it."""
-        with contextlib.suppress(RuntimeError):
-            self._lock.release()
 
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
@@ -207,11 +208,15 @@ class CompiledFunction:
 
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
+        lock = self._lock
         try:
-            if self._lock.acquire(blocking=False):
+            if lock.acquire(blocking=False):
                 return self._recorded(entry, tensors, args, kwargs, why)
-        finally:
-            self._unlock()
+        finally:  # whether or not an interrupt let this thread know that it got the lock
+            try:  # noqa: SIM105  (no Python code may run before the lock is free)
+                lock.release()
+            except RuntimeError:
+                pass
         return self._eager(args, kwargs)
 
     def _recorded(
@@ -222,7 +227,11 @@ class CompiledFunction:
         self.stats.eager_calls += 1
         log.info("%s is recorded: %s", self.name, why)
         with listening() as listener:
-            result = entry.record(tensors, args, kwargs, why)
+            try:
+                result = entry.record(tensors, args, kwargs, why)
+            except Exception:
+                self._keep(entry)
+                raise
         self._judge(entry, listener.verdict(entry.guard, tensors, result))
         self._keep(entry)
         reason = entry.failure or entry.closed
@@ -271,14 +280,6 @@ class CompiledFunction:
             )
         self._explain(reason)
 
-    def _after_fork(self) -> None:
-        """In a child process: other threads, which may have held the locks, do not exist here."""
-        self._lock = threading.RLock()
-        for entry in self._all():
-            entry._lock = threading.Lock()
-            if not entry.compiled:
-                entry.symbolic = None
-
     # --- copies and pickles ----------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
@@ -296,59 +297,6 @@ class CompiledFunction:
         if found is self:
             return self.__qualname__
         return _compiled, (self.function, self.strict, self.verify)
-
-    # --- inspection ------------------------------------------------------------------------------------------------
-
-    def _all(self) -> list[Entry]:
-        return [entry for entries in list(self.entries.values()) for entry in entries]
-
-    @property
-    def graphs(self) -> list[Any]:
-        """The recorded graphs: forward and backward of every path, in order of recording."""
-        return [g for e in self._all() for g in e.graphs()]
-
-    @property
-    def kernels(self) -> list[Any]:
-        """Every kernel in use, each once, with ``name`` and ``source``."""
-        return list({k.keys: k for e in self._all() for k in e.kernels()}.values())
-
-    def source(self) -> str:
-        """The source of every kernel, then the Python of every program and of every generated replay."""
-        parts = [k.source for k in self.kernels]
-        parts += [p.source for e in self._all() for p in e.programs()]
-        parts += [e.source for e in self._all() if e.source]
-        return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
-
-    def code_for(self, line: int, file: str | None = None) -> list[str]:
-        """The kernel lines that compute what line ``line`` says; of the function's own file unless ``file`` is given.
-
-        >>> import tracejit as tj
-        >>> f = tj.compile(lambda x: x.exp() * 2)
-        >>> _ = f(tj.ones(2)), f(tj.ones(2))
-        >>> f.code_for(999)
-        []
-        """
-        from .explain import lines_for
-
-        return lines_for(self, line, file)
-
-    def explain(self) -> Any:
-        """What was recorded, compiled and run eagerly, and why; ``str()`` of it is a report."""
-        from .explain import Explanation
-
-        return Explanation.of(self)
-
-    def __repr__(self) -> str:
-        return f"<compiled {self.name}: {self.stats}>"
-
-
-def _after_fork() -> None:
-    for function in list(_FUNCTIONS):
-        function._after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _first(tensors: list[Tensor], tensor: Tensor) -> int:
