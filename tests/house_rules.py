@@ -15,9 +15,7 @@ MAX_FUNCTION_LINES = 60
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
-    **dict.fromkeys(
-        ("backoff", "bound_function", "extents", "generated", "locks", "polynomial", "sizes"), 0
-    ),
+    **dict.fromkeys(("backoff", "extents", "generated", "locks", "polynomial", "sizes"), 0),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),

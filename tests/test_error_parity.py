@@ -15,6 +15,7 @@ from tracejit.ops.table import all_ops
 from tracejit.testing import samples
 from tracejit.testing.samples import Case
 
+F = tj.nn.functional
 INVALID = [case for op in all_ops() for case in samples.invalid(op)]
 ERRORS = (RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, NotImplementedError)
 
@@ -35,7 +36,9 @@ def agree(eager: Exception, compiled: Exception) -> None:
     frames = traceback.extract_tb(compiled.__traceback__)
     inside = [f for f in frames if "/tracejit/" in f.filename]
     assert not inside, "frames of the package"
-    assert frames[-1].name in ("bundle", "function", "<lambda>"), "the user's line is not the last"
+    assert frames[-1].name in ("bundle", "function", "assigned", "<lambda>"), (
+        "the user's line is not the last"
+    )
     text = "".join(traceback.format_exception(compiled.with_traceback(compiled.__traceback__)))
     own = len(str(compiled).splitlines()) - 1
     assert len(text.splitlines()) - own <= 12, text
@@ -76,6 +79,11 @@ def test_invalid_values_after_valid_ones() -> None:
         assert compiled.stats.compiled_calls >= 3, str(case)
 
 
+def assigned(v: Any, i: Any) -> Any:
+    v[i] = 5.0
+    return v
+
+
 VALUES = {
     "index": (lambda v, i: v[i] * 2, 4),
     "negative index": (lambda v, i: v[i - 4] * 2, -1),
@@ -83,13 +91,29 @@ VALUES = {
     "scatter": (lambda v, i: v.scatter_add(0, i, v[:3]), 4),
     "index_add": (lambda v, i: v.index_add(0, i, v[:3]), 4),
     "index_select": (lambda v, i: v.index_select(0, i), 4),
-    "embedding": (lambda v, i: tj.nn.functional.embedding(i, v.view(4, 1)), 4),
+    "embedding": (lambda v, i: F.embedding(i, v.view(4, 1)), 4),
     "cross entropy": (
-        lambda v, i: tj.nn.functional.cross_entropy(v.view(1, 4).expand(3, 4) * 1.0, i),
+        lambda v, i: F.cross_entropy(v.view(1, 4).expand(3, 4) * 1.0, i),
         4,
     ),
-    "one_hot": (lambda v, i: tj.nn.functional.one_hot(i, 4) * v, 4),
+    "one_hot": (lambda v, i: F.one_hot(i, 4) * v, 4),
     "integer division": (lambda v, i: (i - i) // (i - 4) + v[:3], 4),
+    "remainder": (lambda v, i: i % (i - 4) + v[:3], 4),
+    "index_put": (lambda v, i: v.clone().index_put((i,), v[:3]), 9),
+    "index_put_": (lambda v, i: v.clone().index_put_((i,), v[:3], accumulate=True), -9),
+    "assignment": (lambda v, i: assigned(v.clone(), i), 4),
+    "index_copy": (lambda v, i: v.index_copy(0, i, v[:3]), 4),
+    "index_fill": (lambda v, i: v.index_fill(0, i, 2.0), 4),
+    "scatter_reduce": (lambda v, i: v.scatter_reduce(0, i, v[:3], "amax"), -1),
+    "take": (lambda v, i: tj.take(v, i), -9),
+    "nll_loss": (lambda v, i: F.nll_loss(v.view(1, 4).expand(3, 4).log_softmax(1), i), 4),
+    "weighted cross entropy": (
+        lambda v, i: F.cross_entropy(v.view(1, 4).expand(3, 4) * 1.0, i, weight=v),
+        -1,
+    ),
+    "embedding_bag": (lambda v, i: F.embedding_bag(i.view(1, 3), v.view(4, 1)), 4),
+    "multi_margin_loss": (lambda v, i: F.multi_margin_loss(v.view(1, 4).expand(3, 4) * 1.0, i), 4),
+    "max_unpool1d": (lambda v, i: F.max_unpool1d(v[:3].view(1, 1, 3), i.view(1, 1, 3), 2), 90),
     "take_along_dim": (lambda v, i: tj.take_along_dim(v, i, 0), 4),
 }
 

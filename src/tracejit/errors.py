@@ -22,15 +22,16 @@ def is_internal(filename: str) -> bool:
     return filename.startswith(_PACKAGE) and not filename.startswith(_USERS)
 
 
-def last_user_line(error: BaseException) -> tuple[str, int] | None:
-    """File and line of the innermost frame of an error's traceback that does not belong to this package."""
-    found, trace = None, error.__traceback__
+def last_user_line(error: BaseException) -> tuple[tuple[str, int] | None, bool]:
+    """File and line of the innermost frame of an error that is not this package's; is it the innermost of all?"""
+    found, trace, last = None, error.__traceback__, False
     while trace is not None:
         filename = trace.tb_frame.f_code.co_filename
-        if not is_internal(filename):
+        last = not is_internal(filename)
+        if last:
             found = filename, trace.tb_lineno
         trace = trace.tb_next
-    return found
+    return found, last
 
 
 def user_frame() -> FrameType | None:

@@ -139,14 +139,12 @@ class CompiledFunction(Inspection):
     ) -> Any:
         """A call whose way through the tree ends before a result, with nothing done that can be seen."""
         end = branch.segment.raises.get(branch.outcome)
-        if end is not None:
+        unseen = entry.unseen(branch)
+        if end is not None and not (entry.open and end.doubtful):
             end.calls += 1
             result = self._eager(args, kwargs)
-            entry.passed(branch)  # only then does it come back here
-            if entry.closed:
-                self._explain(entry.closed)
+            end.passed()  # it came back: no error this time
             return result
-        unseen = entry.unseen(branch)
         if entry.open:
             return self._extend(entry, tensors, args, kwargs, unseen)
         self._explain(entry.closed or f"more than {config.max_paths} recorded paths ({unseen})")

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tracejit")
 
-#: How often a path may turn out not to end in an error before new branches are no longer recorded.
-MAX_PASSED = 8
-
 
 class Entry:
     """Everything known about one signature under one Python state."""
@@ -135,7 +132,8 @@ class Entry:
         except Exception as error:
             MODES.recorder = None
             with recorder.careful("an error"):
-                kept = self._end_in(Raise.of(error), recorder, guard, tensors, why)
+                end = Raise.of(error, recorder.failure is None)
+                kept = self._end_in(end, recorder, guard, tensors, why)
             raise
         finally:
             MODES.recorder = None
@@ -177,8 +175,12 @@ class Entry:
         """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
         guard = recorder.widened(guard)
         unstable = guard.difference()
+        grown = False
         with self._lock:
-            grown = graft_error(self.root, tuple(recorder.path), end)
+            try:
+                grown = graft_error(self.root, tuple(recorder.path), end)
+            except Divergence as divergence:
+                self.diverged, self.failure = True, str(divergence)
             if grown:
                 self._note_strides(tensors)
                 self.compiled = False
@@ -193,15 +195,6 @@ class Entry:
         self.guard = recorder.settled(guard, known_objects(guard))
         self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
         self._note_captured()
-
-    def passed(self, branch: UnseenSegment) -> None:
-        """Where a path once ended in an error, an eager run went on: so it was not the tensors that decided."""
-        end = branch.segment.raises[branch.outcome]
-        self.errors_passed += 1
-        if self.errors_passed <= MAX_PASSED:
-            branch.segment.raises.pop(branch.outcome, None)
-        else:
-            self.closed = f"something other than tensors decides about {end}"
 
     def _take(
         self, recorder: Recorder, leaves: list[Tensor], structure: Any, tensors: list[Tensor]

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from ..backoff import Backoff
 from ..errors import describe_line, last_user_line
 from ..ir.graph import Graph, Guard, Value
 from ..types import Scalar
@@ -53,12 +54,26 @@ class Raise:
 
     error: str
     line: tuple[str, int] | None
+    by_values: bool  # an op may have refused its values: no guard tells, and another run may go on
     calls: int = 0
+    doubts: Backoff | None = (
+        None  # from the first run on that did not end here: how often to record again
+    )
 
     @classmethod
-    def of(cls, error: BaseException) -> Raise:
-        """The end that an error makes; its line is the last one of the user's."""
-        return cls(type(error).__name__, last_user_line(error))
+    def of(cls, error: BaseException, complete: bool) -> Raise:
+        """The end that an error makes; ``complete`` tells whether everything before it was recorded."""
+        line, by_user = last_user_line(error)
+        return cls(type(error).__name__, line, not (by_user and complete))
+
+    @property
+    def doubtful(self) -> bool:
+        """Should a call that comes here be recorded again?"""
+        return self.doubts is not None and not self.doubts.wait()
+
+    def passed(self) -> None:
+        """A run did not end here."""
+        self.doubts = self.doubts or Backoff(2)
 
     def __str__(self) -> str:
         where = f" at {describe_line(*self.line)}" if self.line else ""
@@ -133,6 +148,9 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
         if known is None or not _same_end(known, recording, structure):
             raise Divergence("a run took a known path to its end and did something else")
         return known
+    known_end = place.parent.raises.get(place.outcome)
+    if known_end is not None and not known_end.by_values:
+        raise Divergence(f"something other than tensors decides about {known_end}")
     leaf = Leaf(recording, path_graph(recording, signature), structure)
     pieces = _pieces(rest)
     pieces[-1].leaf = leaf
@@ -141,16 +159,20 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
 
 
 def graft_error(root: Segment, path: Sequence[Any], end: Raise) -> bool:
-    """Remember that ``path`` ends in an error, unless the tree knows how it goes on; has the tree grown?"""
-    try:
-        place, rest = _follow(root, path)
-    except Divergence:
-        return False
+    """Remember that ``path`` ends in an error, unless the tree knows how it goes on; has the tree grown?
+
+    Raises :class:`Divergence` when the path contradicts the tree.
+    """
+    place, rest = _follow(root, path)
     if place.segment is not None:
+        if not end.by_values:
+            raise Divergence(f"something other than tensors decides about {end}")
         return False
     pieces = _pieces(rest)[:-1]  # what comes after the last guard is not run
     if not pieces:
-        place.parent.raises[place.outcome] = end
+        known = place.parent.raises.setdefault(place.outcome, end)
+        if known.doubts is not None:
+            known.doubts.note(str(end))
         return False
     last = next(s for s in reversed(rest) if isinstance(s, Guard))
     pieces[-1].raises[outcome_key(last.expected)] = end
