@@ -84,6 +84,7 @@ def test_a_call_while_another_thread_records(monkeypatch: pytest.MonkeyPatch) ->
         assert f(x()).tolist() == [2.0, -4.0, 6.0]  # eagerly, without waiting
         assert f(x(-1.0)).tolist() == [-3.0]
         assert f.stats.recordings == 1
+        assert f.reasons == ["another thread was recording"]
         go_on.set()
         thread.join(20)
     for _ in range(3):

@@ -35,6 +35,7 @@ log = logging.getLogger("tracejit")
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
+BUSY = "another thread was recording"
 
 
 class CompiledFunction(Inspection):
@@ -161,6 +162,10 @@ class CompiledFunction(Inspection):
             raise CaptureError(
                 f"{self.name}: {reason}", "Without strict=True the function would run eagerly here."
             )
+        self._note(reason)
+
+    def _note(self, reason: str) -> None:
+        """A reason to run eagerly that is nobody's fault, and no error with ``strict``."""
         if reason not in self.reasons and len(self.reasons) < config.max_signatures:
             self.reasons.append(reason)
             log.info("%s runs eagerly: %s", self.name, reason)
@@ -183,11 +188,13 @@ class CompiledFunction(Inspection):
                     entry = Entry(self, key, tensors, args, kwargs)
                     return self._extend(entry, tensors, args, kwargs, why)
                 self._explain(self._churn.reason)
+                return self._eager(args, kwargs)
         finally:
             try:  # noqa: SIM105  (no Python code may run before the lock is free)
                 lock.release()
             except RuntimeError:
                 pass
+        self._note(BUSY)
         return self._eager(args, kwargs)
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
@@ -215,6 +222,7 @@ class CompiledFunction(Inspection):
                 lock.release()
             except RuntimeError:
                 pass
+        self._note(BUSY)
         return self._eager(args, kwargs)
 
     def _recorded(
