@@ -1,19 +1,14 @@
-"""Many threads and interrupts on compiled functions: ``python -m tracejit.testing.threads --threads 16 --calls 1000``.
+"""Many threads on compiled functions: ``python -m tracejit.testing.threads --threads 16 --calls 1000``.
 
 Threads call the same compiled functions with arguments of random shapes; every result and gradient is compared with the
-plain function's. Interrupts are raised at random moments of recording, compiling and replaying; afterwards the function
-must still give the same results and run compiled again.
+plain function's. Then calls are interrupted, as ``interrupts`` says.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import itertools
-import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,12 +16,7 @@ import numpy as np
 
 from .fuzz_programs import _functional, _package
 
-FEW = ((2, 3), (5, 4))
 SHAPES = tuple(itertools.product((1, 2, 3, 5, 8), (1, 3, 4, 7)))
-
-
-class Interrupted(BaseException):
-    """What is raised in the place of ``KeyboardInterrupt``."""
 
 
 def affine(x: Any, w: Any) -> Any:
@@ -62,7 +52,25 @@ def written(x: Any, w: Any) -> Any:
     return y.cumsum(0)
 
 
-FUNCTIONS: tuple[Callable[..., Any], ...] = (affine, branching, softmax, written)
+def rolled(x: Any, w: Any) -> Any:
+    """Rounds that become a loop."""
+    y = x
+    for _ in range(9):
+        y = (y * w).tanh() + x
+    return y
+
+
+def raising(x: Any, w: Any) -> Any:
+    """An error that is raised and caught."""
+    try:
+        if (x * w).sum() > 0:
+            raise ValueError("positive")
+        return x * 3
+    except ValueError:
+        return w * 2
+
+
+FUNCTIONS: tuple[Callable[..., Any], ...] = (affine, branching, softmax, written, rolled, raising)
 
 
 def arguments(rng: np.random.Generator, shapes: Sequence[Any] = SHAPES) -> list[Any]:
@@ -130,132 +138,28 @@ def call_in_threads(
     return compiled, wrong
 
 
-# --- interrupts -----------------------------------------------------------------------------------------------------
-
-
-def interrupted(run: Callable[[], Any], delay: float) -> bool:
-    """Run something and raise :class:`Interrupted` in it after ``delay`` seconds; was it ended by that?"""
-    target = threading.get_ident()
-    go, done = threading.Event(), threading.Event()
-
-    def strike() -> None:
-        go.wait()
-        if not done.wait(delay):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(target), ctypes.py_object(Interrupted)
-            )
-
-    striker = threading.Thread(target=strike, daemon=True)
-    striker.start()
-    try:
-        go.set()
-        run()
-        done.set()
-        striker.join()
-        for _ in range(100):  # what was sent late arrives here
-            pass
-    except Interrupted:
-        return not done.is_set()
-    return False
-
-
-def interrupted_at(run: Callable[[], Any], number: int) -> int:
-    """Run something and raise :class:`Interrupted` as its ``number``-th Python function is entered; how many were.
-
-    Where the other way strikes is up to chance; this one can be repeated.
-    """
-    entered = 0
-
-    def trace(frame: Any, event: str, argument: Any) -> None:
-        nonlocal entered
-        del frame, argument
-        if event == "call":
-            entered += 1
-            if entered == number:
-                sys.settrace(None)
-                raise Interrupted
-
-    before = sys.gettrace()
-    try:
-        with contextlib.suppress(Interrupted):
-            sys.settrace(trace)
-            run()
-    finally:
-        sys.settrace(before)
-    return entered
-
-
-def story(compiled: Any, seed: int) -> Callable[[], None]:
-    """Calls that record, compile, replay and go backward."""
-
-    def run() -> None:
-        rng = np.random.default_rng(seed)
-        for _ in range(3):
-            given = arguments(rng, FEW)
-            for _ in range(3):
-                outcome(compiled, given)
-
-    return run
-
-
-def check_after(function: Callable[..., Any], compiled: Any, seed: int) -> str:
-    """What is wrong with a compiled function after an interrupt, or an empty string."""
-    from ..modes import MODES
-
-    if MODES.recorder is not None or MODES.builder is not None or not MODES.grad:
-        return "a mode is left on"
-    if sys.getprofile() is not None:
-        return "the profile hook is left on"
-    rng = np.random.default_rng(seed)
-    before = compiled.stats.compiled_calls
-    for _ in range(3):
-        given = arguments(rng, FEW)
-        for _ in range(3):
-            try:
-                if not agree(outcome(function, given), outcome(compiled, given)):
-                    return "other values"
-            except Exception as error:  # noqa: BLE001
-                return f"{type(error).__name__}: {error}"
-    if compiled.stats.compiled_calls == before:
-        return f"it does not run compiled any more: {compiled.explain()}"
-    return ""
-
-
-def interrupt_often(function: Callable[..., Any], times: int, seed: int) -> tuple[int, list[str]]:
-    """Interrupt ``times`` runs at random moments; how many were hit, and what was wrong afterwards."""
-    rng = np.random.default_rng(seed)
-    tj = _package()
-    for _ in range(3):  # the first finds no kernels yet
-        begin = time.perf_counter()
-        story(tj.compile(function), seed)()
-    length = time.perf_counter() - begin
-    hits, wrong = 0, []
-    for number in range(times):
-        compiled = tj.compile(function)
-        hits += interrupted(story(compiled, seed + number), float(rng.uniform(0, length)))
-        trouble = check_after(function, compiled, seed + number)
-        if trouble:
-            wrong.append(f"{function.__name__}, interrupt {number}: {trouble}")
-    return hits, wrong
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
+    from .interrupts import interrupt_everywhere, interrupt_often
+
     parser = argparse.ArgumentParser(prog="python -m tracejit.testing.threads", description=__doc__)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--calls", type=int, default=1000, help="calls per thread")
-    parser.add_argument("--interrupts", type=int, default=200, help="interrupts per function")
+    parser.add_argument("--interrupts", type=int, default=100, help="interrupts per function")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
     compiled, wrong = call_in_threads(FUNCTIONS, chosen.threads, chosen.calls, chosen.seed)
     for f in compiled:
-        print(f)
+        print(f, *f.reasons, sep="\n    ")
     total = 0
     for function in FUNCTIONS if chosen.interrupts else ():
         hits, more = interrupt_often(function, chosen.interrupts, chosen.seed)
         total += hits
         wrong += more
-    print(f"seed {chosen.seed}: {total} interrupts hit, {len(wrong)} failures")
+        more = interrupt_everywhere(function, chosen.interrupts, chosen.seed)
+        total += chosen.interrupts
+        wrong += more
+    print(f"seed {chosen.seed}: {total} interrupts, {len(wrong)} failures")
     for line in wrong[:20]:
         print(line)
     return 1 if wrong else 0

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tracejit")
 
+#: Errors that need not come again when the same is compiled once more.
+PASSING = (SystemError, MemoryError, OSError)
+
 
 class Entry:
     """Everything known about one signature under one Python state."""
@@ -58,6 +61,7 @@ class Entry:
         )
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
+        self.tried = False  # to compile, in vain, for a reason that may pass
         self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
         self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
         self.replays = 0
@@ -292,9 +296,11 @@ class Entry:
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
                     reason = getattr(error, "summary", None) or str(error)
-                    self.failure = (
-                        f"a kernel could not be compiled ({type(error).__name__}: {reason})"
-                    )
+                    reason = f"a kernel could not be compiled ({type(error).__name__}: {reason})"
+                    if isinstance(error, PASSING) and not self.tried:
+                        self.tried = True
+                        raise NotReplayable(f"{reason}; it is tried once more") from None
+                    self.failure = reason
                     self.owner.compile_failed(self.failure)
         if self.failure is not None:
             raise NotReplayable(self.failure)
