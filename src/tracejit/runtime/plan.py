@@ -9,7 +9,6 @@ from typing import Any
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
 from ..codegen.nest import Layout, index_source
-from ..codegen.scalar import printable
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
@@ -24,6 +23,7 @@ from .arena import Arena, aligned
 from .blas import Gemm, gemm_step
 from .launcher import Loop, Step
 from .overwrite import overwrites
+from .plan_assembly import assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
 from .threads import get_num_threads
 from .views import legalize, matrix_layout
@@ -74,7 +74,8 @@ class Constant:
 class Plan:
     """Everything a program needs: native steps with slots, host calls between them, buffers."""
 
-    graph: Graph
+    legal: Graph  # with views that memory allows
+    graph: Graph  # and with memory for what is moved
     schedule: Schedule
     kernels: tuple[kernels.Kernel, ...]
     items: tuple[Step | Loop | HostCall, ...]
@@ -122,8 +123,10 @@ class Planner:
         pack: Collection[int],
         packed_inputs: Mapping[int, int],
     ) -> None:
-        self.graph, self.layouts = legalize(graph, input_strides)
-        self.schedule = fuse(self.graph, printable)
+        self.legal, layouts = legalize(graph, input_strides)
+        placed = place_moves(self.legal, layouts)
+        self.graph, self.layouts = placed.graph, placed.layouts
+        self.schedule = fuse(self.graph, is_fusible, placed.before)
         self.slots: dict[Value, Slot] = {
             v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
             for i, v in enumerate(self.graph.inputs)
@@ -161,12 +164,12 @@ class Planner:
         return (self.slot_base[slot.kind] + slot.index, slot.offset + offset)
 
     def lifetimes(self) -> dict[Value, int]:
-        """The last step that reads each materialised value."""
+        """The last step that reads each block of memory, by the value it was made for."""
         last: dict[Value, int] = {}
         for number, step in enumerate(self.schedule.steps):
             reads = step.externals if isinstance(step, Group) else step.value.value_operands
             for value in reads:
-                last[root(value)] = number
+                last[self.layouts(value).root] = number
         for loop, parts in self.parts.items():  # what was carried last lies where the first was
             for index, value in enumerate(split_operands(loop)[0]):
                 if index in parts:
@@ -174,20 +177,27 @@ class Planner:
         return last
 
     def place(self, value: Value) -> Slot:
-        """Give a materialised value its memory."""
-        if value in self.overwrites:
-            slot = self.slots[self.overwrites[value]]
-        elif value in self.packed:
+        """Give a materialised value its memory, or its place in that of another."""
+        layout = self.layouts(value)
+        if layout.root is value:
+            slot = self.slots[value] = self.memory(value)
+            return slot
+        if layout.root not in self.slots:
+            self.place(layout.root)
+        slot = self.slots[value] = self.address(layout, value.type.dtype.itemsize)
+        return slot
+
+    def memory(self, value: Value) -> Slot:
+        """New memory."""
+        if value in self.packed:
             slot = Slot("pack", 0, self.pack_bytes)
             self.pack_bytes += aligned(value.type.nbytes)
-        elif value in self.output_roots:
-            slot = Slot("output", self.output_roots[value])
-        else:
-            nbytes = value.type.nbytes
-            nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
-            slot = Slot("arena", 0, self.arena.take(nbytes, value))
-        self.slots[value] = slot
-        return slot
+            return slot
+        if value in self.output_roots:
+            return Slot("output", self.output_roots[value])
+        nbytes = value.type.nbytes
+        nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
+        return Slot("arena", 0, self.arena.take(nbytes, value))
 
     # --- steps ---------------------------------------------------------------------------------------------------
 
@@ -203,6 +213,7 @@ class Planner:
             if value not in self.slots or self.slots[value].kind == "constant":
                 self.plan_host(value)  # a source: every call returns memory of its own
         return Plan(
+            self.legal,
             self.graph,
             self.schedule,
             tuple(self.kernels),
@@ -264,6 +275,10 @@ class Planner:
         value = call.value
         if value.op is part:
             return  # placed with its loop
+        if value.op is assemble:
+            if value not in self.slots:  # there were no pieces to be written
+                self.place(value)
+            return
         for operand in value.value_operands:
             self.require(root(operand))
         if is_loop(value):
@@ -311,6 +326,7 @@ class Planner:
         *batch, m, n = value.type.shape
         count = numel(batch)
         slot = self.place(value)
+        row, _, stride = self.result_layout(value)
         step = gemm_step(
             Gemm(
                 dtype.short,
@@ -322,19 +338,25 @@ class Planner:
                 x.type.shape[-1],
                 lda,
                 ldb,
-                largest(n, 1),
+                row,
                 trans_a,
                 trans_b,
                 count,
                 stride_a,
                 stride_b,
-                m * n,
+                stride,
             )
         )
         if step is None:
             self.arena.give(value)
             del self.slots[value]
         return step
+
+    def result_layout(self, value: Value) -> tuple[int, bool, int]:
+        """Leading dimension and batch stride of a product, which may lie in the memory of another value."""
+        *batch, m, n = value.type.shape
+        found = matrix_layout(value.type.shape, self.layouts(value).strides, tuple(batch))
+        return found or (largest(n, 1), False, m * n)
 
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, int] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
