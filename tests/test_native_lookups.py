@@ -51,7 +51,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "penalty": penalty,
     "attention": attention,
 }
-NOT_NATIVE = {"argsort", "put", "scatter_add", "remainder"}
+NOT_NATIVE = {"argsort", "remainder"}
 
 
 def inputs(size=7, table=11, width=5, seed=0):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.cpu_kernel import write_kernel
-from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
+from ..codegen.cpu_scatter import scatters, write_scatter
+from ..codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
 from ..codegen.nest import Layout, index_source
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
@@ -21,7 +22,7 @@ from ..types import Shape, TensorType
 from . import kernels
 from .arena import Arena, aligned
 from .blas import Gemm, gemm_step
-from .launcher import Loop, Step
+from .launcher import COARSE, Loop, Step
 from .overwrite import overwrites
 from .plan_assembly import assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
@@ -103,13 +104,6 @@ class Plan:
     def launches(self) -> int:
         """Native steps per call."""
         return sum(not isinstance(i, HostCall) for i in self.items)
-
-
-def kernel_name(group: Group) -> str:
-    """A name that tells what is inside: ``k_mul_add_sum``."""
-    names = list(dict.fromkeys(v.op.name for v in group.values if v.op is not None))
-    listed = names if len(names) <= 5 else [*names[:2], f"{len(names) - 4}_more", *names[-2:]]
-    return "k_" + "_".join(listed)
 
 
 class Planner:
@@ -237,19 +231,22 @@ class Planner:
                 self.require(root(value))
         for value in outputs:
             self.place(value)
+        self.add_kernel(group, code)
+
+    def add_kernel(self, owner: Group | Value, code: KernelCode, flags: int = 0) -> None:
+        """The steps of a kernel."""
         kernel = kernels.build(code)
         self.kernels.append(kernel)
         temporary: dict[str, int] = {}
         for function, address in zip(code.functions, kernel.addresses, strict=True):
-            arguments = [self.parameter(group, p, temporary) for p in function.parameters]
-            self.items.append(
-                Step(address, arguments, (-1, function.extent), largest(1, function.grain))
-            )
+            arguments = [self.parameter(owner, p, temporary) for p in function.parameters]
+            extent, grain = (-1, function.extent), largest(1, function.grain)
+            self.items.append(Step(address, arguments, extent, grain, flags))
         for key in temporary:
-            self.arena.give((group, key))
+            self.arena.give((owner, key))
 
     def parameter(
-        self, group: Group, parameter: Pointer | Number | Scratch, temporary: dict[str, int]
+        self, group: Group | Value, parameter: Pointer | Number | Scratch, temporary: dict[str, int]
     ) -> tuple[int, int]:
         if isinstance(parameter, Number):
             return (-1, parameter.bits)
@@ -291,8 +288,17 @@ class Planner:
         )
         if step is not None:
             self.items.append(step)
+        elif scatters(value):
+            self.plan_scatter(value)
         else:
             self.plan_host(value)
+
+    def plan_scatter(self, value: Value) -> None:
+        """Write new values into what lies where the result does."""
+        if value not in self.slots:  # in memory that its base was not the first in
+            self.place(value)
+        code = write_scatter(value, self.layouts(value), self.layouts)
+        self.add_kernel(value, code, COARSE)
 
     def plan_host(self, value: Value) -> None:
         """Run the op's own body on arrays at this point of the program."""

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.cpu_scatter import scatters
 from ..codegen.nest import Layout
 from ..codegen.scalar import printable
 from ..dtypes import DType
@@ -96,8 +97,11 @@ def is_fusible(value: Value) -> bool:
 
 
 def place_moves(legal: Graph, layouts: Layouts) -> Placed:
-    """Make every copying movement op of a graph with legal views an assembly."""
-    if not any(map(is_move, legal.values)):
+    """Make every copying movement op of a graph with legal views an assembly.
+
+    Scatters stay, but what they change lies where their result does already.
+    """
+    if not any(is_move(v) or scatters(v) for v in legal.values):
         return Placed(legal, layouts, {})
     homes = _Homes(legal)
     homes.decide()
@@ -141,10 +145,10 @@ class _Homes:
 
     def decide(self) -> None:
         """Find the pieces of every assembly."""
-        for value in reversed([v for v in self.graph.values if is_move(v)]):
+        for value in reversed([v for v in self.graph.values if is_move(v) or scatters(v)]):
             lie = self.layouts.get(value) or contiguous(value)
             found = self.assemblies[value] = self.over_base(value, lie)
-            if any(piece.late for piece in found.pieces):
+            if scatters(value) or any(piece.late for piece in found.pieces):
                 continue  # late pieces may be needed for what runs before them, others may be read after them
             for number, piece in enumerate(found.pieces):
                 if piece.operand is None or piece.part.op is not None:
@@ -161,7 +165,8 @@ class _Homes:
         base = root(value.value_operands[0])
         others = [r for r in self.readers[base] if r is not value]
         last = max(map(self.position.__getitem__, others), default=-1)
-        if last > self.position[value] or root(value.value_operands[1]) is base:
+        again = any(root(x) is base for x in value.value_operands[1:])
+        if last > self.position[value] or again:
             return _Assembly(pieces_of(value))
         if not self.place(value, value.value_operands[0], lie, read_before=True):
             return _Assembly(pieces_of(value))
@@ -250,7 +255,7 @@ def _is_computed(value: Value, lie: Layout) -> bool:
     if _is_product(value):
         found = matrix_layout(value.type.shape, lie.strides, value.type.shape[:-2])
         return found is not None and not found[1] and find_blas() is not None
-    if is_move(value):
+    if is_move(value) or scatters(value):
         return True
     if value.op is None or is_free(value) or picks_from_row(value):
         return False
@@ -301,12 +306,22 @@ class _Rewriting:
                 readers = (self.mapping[r] for r in found.readers)
                 self.before[root(source)] = (*map(root, operands), *readers)
             operands.append(source)
+        if scatters(value):
+            return self.scatter(value, operands[0], found.readers)
         attributes = {
             "shape": value.type.shape,
             "dtype": value.type.dtype,
             "places": tuple(piece.place for piece in found.pieces),
         }
         return self.add(Value(value.type, assemble, tuple(operands), attributes, line=value.line))
+
+    def scatter(self, value: Value, base: Value, readers: Sequence[Value]) -> Value:
+        """A scatter into what lies in its memory, after others read that."""
+        operands = (base, *(self.mapping[x] for x in value.value_operands[1:]))
+        new = Value(value.type, value.op, operands, value.attributes, line=value.line)
+        if readers:
+            self.before[new] = tuple(self.mapping[r] for r in readers)
+        return self.add(new)
 
     def source(self, value: Value, piece: Piece) -> Value:
         """What is written as a piece."""

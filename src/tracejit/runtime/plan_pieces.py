@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..codegen.cpu_scatter import scatters
 from ..codegen.nest import Layout
 from ..ir.graph import Value
 from ..ops import movement
@@ -78,16 +79,20 @@ def is_move(value: Value) -> bool:
 
 def pieces_of(value: Value) -> list[Piece]:
     """The pieces of the result of a movement op that copies."""
-    assert isinstance(value.op, Movement)
+    if scatters(value):
+        return _old_values(value)
     return [] if value.type.numel == 0 else _PIECES[value.op](value)
 
 
 def over_base(value: Value) -> list[Piece] | None:
     """The pieces of a scatter that is written over what it changes; None for other ops."""
-    if value.op not in (movement.slice_scatter, movement.diagonal_scatter):
+    is_scatter = scatters(value)
+    if not is_scatter and value.op not in (movement.slice_scatter, movement.diagonal_scatter):
         return None
     if value.type.numel == 0 or uniform(value.value_operands[0]) is not None:
         return None
+    if is_scatter:
+        return _old_values(value)
     return [Piece(Place(), 0), *_new_values(value, late=True)]
 
 
