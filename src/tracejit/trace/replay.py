@@ -181,7 +181,7 @@ class _ReplayWriter:
             self.segment(child)
             self.number = before
             self.indent -= 1
-        self.add(f"raise Unseen({here})")
+        self.add(f"raise Unseen({here}.segment, outcome)")
 
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
