@@ -17,7 +17,7 @@ from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..runtime.program import Program
 from ..tensor import Tensor
-from .backward import Site
+from .backward_node import Site
 from .inputs import Signature
 from .outside import known_objects, pinned_arguments, unrepeatable
 from .recorder import Recorder
@@ -323,8 +323,9 @@ class Entry:
                 backward.programs,
                 tuple(v.type for v in leaf.shown),
                 backward.seeds,
-                tuple(v.type for v in (*backward.checked_inputs, *backward.checked_outputs)),
+                tuple(v.type for v, _ in leaf.checked),
                 self.owner.compile_failed,
+                leaf.positions,
             )
         found: Site = leaf.site
         return found

@@ -57,6 +57,9 @@ class Recording:
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
+    kept_writes: tuple[
+        tuple[Value, int], ...
+    ] = ()  # inputs the tape keeps as written, and how often
 
 
 class Recorder(GradientsInside):
@@ -321,7 +324,8 @@ class Recorder(GradientsInside):
             if self.roots[key] is not self.external[key][1]
         )
         effects = self.effects(slots, recipes)
-        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects)
+        kept = self.kept_writes(outputs)
+        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects, kept)
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.

@@ -15,7 +15,7 @@ from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..tensor import Tensor
 from ..tensor_core import REBOUND
-from .backward import CompiledBackward
+from .backward_node import CompiledBackward
 from .ending import show
 from .segments import Runner, wrap_result
 from .signature import unflatten
@@ -220,8 +220,9 @@ class _ReplayWriter:
         inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
-        checked = [self.by_value[v] for v in leaf.watched]
-        versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
+        checked = [self.by_value[v] for v, _ in leaf.watched]
+        ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
+        versions = [f"(v{i}, v{i}.value{more})" for i, more in enumerate(ahead)]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
         pack = "pack" if runner.pack else "None"

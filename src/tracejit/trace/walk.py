@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.graph import Value
 from ..runtime.program import KernelFailure
 from ..tensor import Tensor
-from .backward import CompiledBackward, as_before
+from .backward_node import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
 from .segments import Runner
 from .signature import unflatten
@@ -129,8 +129,8 @@ class Walk:
             if v not in runner.pack
         ]
         versions = [
-            (t._version, t._version.value)
-            for t in (environment[positions[v]] for v in leaf.watched)
+            (t._version, t._version.value + ahead)
+            for t, ahead in ((environment[positions[v]], ahead) for v, ahead in leaf.watched)
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
         edges = [inputs[i]._edge() for i in backward.wrt]
