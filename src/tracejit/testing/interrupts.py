@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dis
+import gc
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,19 @@ class Interrupted(BaseException):
     """What is raised in the place of ``KeyboardInterrupt``."""
 
 
+@contextlib.contextmanager
+def _without_debris() -> Iterator[None]:
+    """What an interrupt left half made dies here, and its finalizers may complain."""
+    before = sys.unraisablehook
+    try:
+        sys.unraisablehook = lambda found: None
+        yield
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+
+
+@_without_debris()
 def interrupted(run: Callable[[], Any], delay: float) -> bool:
     """Run something and raise :class:`Interrupted` in it after ``delay`` seconds; was it ended by that?"""
     target = threading.get_ident()
@@ -108,6 +122,7 @@ def interrupted_at(
     _traced(run, parts, moment)
 
 
+@_without_debris()
 def _traced(run: Callable[[], Any], parts: Sequence[str], stop: Moment | None) -> _Tracer:
     tracer = _Tracer(parts, stop)
     before = sys.gettrace()
