@@ -91,6 +91,10 @@ class ArgumentValueError(TracejitError, ValueError):
     """An argument of the right type with an impossible value."""
 
 
+class LinAlgError(TracejitError, RuntimeError):
+    """Matrices for which a decomposition or an inverse does not exist."""
+
+
 class DimensionError(TracejitError, IndexError):
     """A dimension or an index out of range."""
 

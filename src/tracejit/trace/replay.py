@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.node import AccumulateGrad
 from ..generated import define
 from ..ir.graph import Value
-from ..layout import layout_of
+from ..layout import MemoryLayout, layout_of
 from ..tensor import Tensor
+from ..tensor_core import REBOUND
 from .backward import CompiledBackward
 from .ending import show
 from .segments import Runner, wrap_result
 from .signature import unflatten
-from .tree import Leaf, outcome_of
+from .tree import Leaf, needs_of_leaf, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
 if TYPE_CHECKING:
@@ -39,15 +40,43 @@ def generate(
 def make_holds(entry: Entry) -> Callable[[], bool]:
     """A function that checks the Python state and the captured tensors of an entry."""
     assert entry.guard is not None
-    names: dict[str, Any] = {"guard": entry.guard.holds, "layout_of": layout_of}
-    lines = ["def holds():", "    return (", "        guard()"]
-    for i, (tensor, layout, requires_grad) in enumerate(entry.captured):
-        names[f"c{i}"], names[f"l{i}"] = tensor, layout
-        flag = "requires_grad" if tensor._base is not None else "_requires_grad"
-        lines.append(f"        and (c{i}._layout is l{i} or layout_of(c{i}) is l{i})")
-        lines.append(f"        and c{i}.{flag} is {requires_grad}")
-    function, _ = generate(entry.owner.name, [*lines, "    )"], names, "holds")
+    if not entry.captured:
+        return entry.guard.holds
+    names = {
+        "guard": entry.guard.holds,
+        "rebound": REBOUND,
+        "captured": Captured(tuple(entry.captured)),
+    }
+    lines = [
+        "def holds():",
+        "    return guard() and (rebound[0] == captured.seen or captured.hold())",
+    ]
+    function, _ = generate(entry.owner.name, lines, names, "holds")
     return function  # type: ignore[no-any-return]
+
+
+class Captured:
+    """Captured tensors as they were; looked at again only when some captured tensor of the process changed."""
+
+    __slots__ = ("seen", "tensors")
+
+    def __init__(self, tensors: tuple[tuple[Tensor, MemoryLayout, bool], ...]) -> None:
+        self.tensors = [(t, layout, flag, t.is_leaf) for t, layout, flag in tensors]
+        for tensor, *_ in self.tensors:
+            tensor._watch()
+        self.seen = -1
+
+    def hold(self) -> bool:
+        """Are layouts, ``requires_grad`` and leaves the same?"""
+        # Read before comparing: a change that another thread makes meanwhile is seen by the next check.
+        seen = REBOUND[0]
+        for tensor, layout, requires_grad, leaf in self.tensors:
+            if layout_of(tensor) is not layout:
+                return False
+            if tensor.requires_grad is not requires_grad or tensor.is_leaf is not leaf:
+                return False
+        self.seen = seen
+        return True
 
 
 def writable(root: Runner) -> bool:
@@ -66,6 +95,11 @@ def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], An
     recordings = [leaf.recording for leaf in entry.root.leaves()]
     plain = not any(r.writes or r.random_calls or r.effects for r in recordings)
     return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
+
+
+def written_outputs(leaf: Leaf) -> dict[Value, int]:
+    """The computed outputs that were written to in place, and how often."""
+    return {r.value: r.version for r in leaf.recording.outputs if r.version}
 
 
 class _ReplayWriter:
@@ -88,6 +122,7 @@ class _ReplayWriter:
             "failures": FAILURES,
         }
         self.by_value: dict[Value, str] = {}
+        self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
         self.number = 0  # of the segment being written; names made for it end with it
 
     def add(self, line: str) -> None:
@@ -122,6 +157,7 @@ class _ReplayWriter:
             return
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
+        self.versions(leaf)
         if leaf.backward:
             self.attach(leaf, runner)
         self.results(leaf)
@@ -131,9 +167,14 @@ class _ReplayWriter:
         guard = runner.segment.guard
         assert guard is not None
         here = self.bind("runner", runner)
-        self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        block = guarded_block(runner)
+        if block is None:
+            self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        else:
+            self.add(f"outcome = b{block}.array.item(0)")
         for i, (outcome, child) in enumerate(runner.children.items()):
-            self.add(f"{'elif' if i else 'if'} outcome == {outcome!r}:")
+            shown = int(outcome[1]) if block is not None else outcome
+            self.add(f"{'elif' if i else 'if'} outcome == {shown!r}:")
             self.indent += 1
             self.add(f"{here}.segment.calls += 1")
             before, self.number = self.number, len(self.names)
@@ -156,6 +197,8 @@ class _ReplayWriter:
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
         for i, (kind, layout, how) in enumerate(kinds):
+            if i == guarded_block(runner) and not read_later(runner, found[first + i]):
+                continue
             k, o = self.bind(f"k{i}", kind), f"o{first + i}"
             if how == "itself":
                 self.add(f"{o} = b{i}")
@@ -165,15 +208,19 @@ class _ReplayWriter:
                 self.add(f"{o} = wrap_result(b{i}, {k}, {how!r})")
             self.by_value[found[first + i]] = o
 
+    def versions(self, leaf: Leaf) -> None:
+        """Count the writes that outputs have behind them, ahead of what remembers their versions."""
+        for value, version in written_outputs(leaf).items():
+            self.add(f"{self.by_value[value]}._version.value = {version}")
+
     def attach(self, leaf: Leaf, runner: Runner) -> None:
         """Make the backward node."""
         backward = leaf.backward
         site = self.bind("site", self.entry.site(leaf))
-        inputs = [self.by_value[v] for v in leaf.graph.inputs]
+        inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
-        watched = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
-        checked = [self.by_value[v] for v in watched]
+        checked = [self.by_value[v] for v in leaf.watched]
         versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
@@ -231,6 +278,28 @@ class _ReplayWriter:
         else:
             bound = self.bind("structure", structure)
             self.add(f"return unflatten({bound}, iter({_tuple(outputs)}))")
+
+
+def guarded_block(runner: Runner) -> int | None:
+    """The number of the result that decides a branch by one byte: its block is looked at, no tensor is made for it."""
+    kinds = runner.results.kinds
+    number = runner.guard_position - (len(runner.positions) - len(kinds))
+    if runner.guard_position < 0 or number < 0:
+        return None
+    kind, _, how = kinds[number]
+    return number if kind.dtype.name == "bool" and how == "block" else None
+
+
+def read_later(runner: Runner, value: Value) -> bool:
+    """Does a segment below ``runner``, or the end of a path there, read this value?"""
+    position = runner.positions[value]
+    below = list(runner.children.values())
+    for child in below:
+        leaf = child.segment.leaf
+        if position in child.reads or (leaf is not None and value in set(needs_of_leaf(leaf))):
+            return True
+        below.extend(child.children.values())
+    return False
 
 
 def _tuple(parts: Sequence[str]) -> str:
