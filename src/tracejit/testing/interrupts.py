@@ -16,6 +16,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -100,9 +102,23 @@ class _Tracer:
         return self
 
     def _after_break(self, frame: Any) -> bool:
+        code, here = frame.f_code, frame.f_lasti
         before = self.last.get(frame)
-        self.last[frame] = frame.f_lasti
-        return before is not None and frame.f_code.co_code[before] in _BREAKS
+        self.last[frame] = here
+        if before is None or code.co_code[before] not in _BREAKS:
+            return False
+        return _handler(code, before) == _handler(code, here)  # else it would be raised too late
+
+
+@cache
+def _handlers(code: CodeType) -> list[Any]:
+    parse = getattr(dis, "_parse_exception_table", None)
+    return [] if parse is None else list(parse(code))
+
+
+def _handler(code: CodeType, offset: int) -> list[int]:
+    """Where an exception raised at an instruction goes to within its function."""
+    return [e.target for e in _handlers(code) if e.start <= offset < e.end]
 
 
 def moments(run: Callable[[], Any], parts: Sequence[str] = ("tracejit",)) -> list[Moment]:
