@@ -19,7 +19,7 @@ from .backward_node import CompiledBackward
 from .ending import show
 from .segments import Runner, wrap_result
 from .signature import unflatten
-from .tree import Leaf, needs_of_leaf, outcome_of
+from .tree import Leaf, needs_of_leaf, outcome_key, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class _ReplayWriter:
             "show": show,
             "wrap_result": wrap_result,
             "outcome_of": outcome_of,
+            "outcome_key": outcome_key,
             "Refused": Refused,
             "Unseen": UnseenSegment,
             "failures": FAILURES,
@@ -181,7 +182,8 @@ class _ReplayWriter:
             self.segment(child)
             self.number = before
             self.indent -= 1
-        self.add(f"raise Unseen({here}.segment, outcome)")
+        key = "outcome" if block is None else "outcome_key(bool(outcome))"
+        self.add(f"raise Unseen({here}.segment, {key})")
 
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
