@@ -37,9 +37,15 @@ def roll_tree(root: Segment, signature: Signature, wants: Callable[[Value], bool
     statements, mapping = list(found.statements), found.mapping
     if leaf.wanted:
         statements, mapping = _ready_for_gradients(leaf, signature, found, wants)
-    leaf.straight = (root.statements, leaf.recording, leaf.graph)
-    root.statements = statements
-    _replace(leaf, signature, root.statements, mapping)
+    straight = (root.statements, leaf.recording, leaf.graph)
+    try:
+        root.statements = statements
+        _replace(leaf, signature, root.statements, mapping)
+        leaf.straight = straight
+    except BaseException:  # an interrupt too leaves it straight or rolled, and nothing between
+        leaf.straight, (root.statements, leaf.recording, leaf.graph) = None, straight
+        _forget(leaf)
+        raise
     return True
 
 
