@@ -24,7 +24,6 @@ from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
-from .collection import collect_as_before, collect_rarely
 from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
 
@@ -387,9 +386,7 @@ class _Recording:
 
     def __enter__(self) -> Recorder:
         MODES.recorder = self.recorder
-        collect_rarely()
         return self.recorder
 
     def __exit__(self, *exception: object) -> None:
         MODES.recorder = None
-        collect_as_before()
