@@ -97,10 +97,12 @@ def python_m(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 def test_help_lists_every_command(cli: Cli):
     outcome = cli("--help")
     assert outcome.code == 0
-    assert all(name in outcome.out for name in ("demo", "inspect", "bench", "info", "cache"))
+    assert all(
+        name in outcome.out for name in ("demo", "inspect", "profile", "bench", "info", "cache")
+    )
 
 
-@pytest.mark.parametrize("command", ["demo", "inspect", "bench", "info", "cache"])
+@pytest.mark.parametrize("command", ["demo", "inspect", "profile", "bench", "info", "cache"])
 def test_every_command_has_help(cli: Cli, command: str):
     outcome = cli(command, "--help")
     assert outcome.code == 0

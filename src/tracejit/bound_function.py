@@ -37,6 +37,10 @@ class BoundFunction:
         """The compiled function on the instance."""
         return self.__func__(self.__self__, *args, **kwargs)
 
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's profile of calls on the instance."""
+        return self.__func__.profile(self.__self__, *args, **kwargs)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
 

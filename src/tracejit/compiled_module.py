@@ -45,7 +45,7 @@ class CompiledModule(Module):
         return f"Compiled({self._orig_mod!r})"
 
 
-_INSPECTION = ("explain", "graphs", "kernels", "source", "code_for", "stats", "reasons")
+_INSPECTION = ("explain", "graphs", "kernels", "source", "code_for", "profile", "stats", "reasons")
 
 
 def compile_module(module: Module, strict: bool = False, verify: bool = False) -> CompiledModule:

@@ -275,6 +275,22 @@ class CompiledFunction:
 
         return Explanation.of(self)
 
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function some times with these arguments and tell where the time goes.
+
+        Returns a :class:`~tracejit.profiling.Profile`: time, bytes and operations of every kernel, its distance to what
+        the machine can do, launches and allocations; ``trace(path)`` and ``roofline(path)`` write pictures of it.
+        For code around several calls, or with backward passes, use :func:`tracejit.profile`.
+
+        >>> import tracejit as tj
+        >>> f = tj.compile(lambda x: (x * 2).exp())
+        >>> [kernel.name for kernel in f.profile(tj.ones(100)).kernels]
+        ['k_mul_exp']
+        """
+        from .profiling.profiles import profile_calls
+
+        return profile_calls(self, self, args, kwargs)
+
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {self.stats}>"
 
