@@ -25,6 +25,7 @@ class Backend:
     make: Callable[[Case], At]
     compiles_c: bool = False
     whole: bool = False  # runs only cases that are more than one function
+    extra: bool = False  # measured only when it is asked for
 
     @property
     def ours(self) -> bool:
@@ -40,12 +41,14 @@ class Backend:
         return None
 
 
-def _tracejit(compile_function: bool, compile_step: bool) -> Callable[[Case], At]:
+def _tracejit(
+    compile_function: bool, compile_step: bool, mode: str | None = None
+) -> Callable[[Case], At]:
     def make(case: Case) -> At:
         import tracejit as tj
 
         def wrap(function: Any) -> Any:
-            return tj.compile(function, strict=True)
+            return tj.compile(function, strict=True, mode=mode)
 
         fused = compile_function or compile_step
         function, step = (wrap if x else eager for x in (compile_function, compile_step))
@@ -85,6 +88,13 @@ BACKENDS: tuple[Backend, ...] = (
     Backend("tracejit-eager", "tracejit eager", "tracejit", _tracejit(False, False)),
     Backend("tracejit", "tracejit compiled", "tracejit", _tracejit(True, False)),
     Backend("tracejit-step", "tracejit whole step", "tracejit", _tracejit(False, True), whole=True),
+    Backend(
+        "tracejit-background",
+        "tracejit in background",
+        "tracejit",
+        _tracejit(True, False, "background"),
+        extra=True,
+    ),
     Backend("torch-eager", "PyTorch eager", "torch", _torch_eager),
     Backend("torch-compile", "torch.compile", "torch", _torch_compiled, compiles_c=True),
     Backend("jax", "JAX jit", "jax", _jax),
@@ -99,9 +109,9 @@ def find(name: str) -> Backend:
 
 
 def known(names: Iterable[str]) -> list[Backend]:
-    """The backends called ``names``, in the order of the table; all when there are none."""
+    """The backends called ``names``, in the order of the table; all but extra ones when there are none."""
     wanted = list(names)
-    return [backend for backend in BACKENDS if not wanted or backend.name in wanted]
+    return [b for b in BACKENDS if (b.name in wanted if wanted else not b.extra)]
 
 
 def arrays(results: Iterable[Any]) -> list[np.ndarray]:

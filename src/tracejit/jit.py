@@ -21,8 +21,10 @@ from . import config, dtypes
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats
 from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
+from .inspection import Inspection
 from .modes import MODES
 from .tensor import Tensor
+from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, Unseen
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
@@ -35,17 +37,25 @@ log = logging.getLogger("tracejit")
 CHURN = 64
 
 
-class CompiledFunction:
+class CompiledFunction(Inspection):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     def __init__(
-        self, function: Callable[..., Any], *, strict: bool = False, verify: bool = False
+        self,
+        function: Callable[..., Any],
+        *,
+        strict: bool = False,
+        verify: bool = False,
+        background: bool = False,
     ) -> None:
         plain = isinstance(function, FunctionType)  # the attributes of other callables are state
         functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
         self.function = function
         self.strict = strict
         self.verify = verify
+        self.background = background
+        if background:
+            warm_up()
         self.name = getattr(function, "__name__", None) or _name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
@@ -103,6 +113,8 @@ class CompiledFunction:
                 result = entry.replay(tensors)
         except Refused as failure:
             log.debug("%s: compiled code refused its input (%s)", self.name, failure)
+        except Pending:
+            log.debug("%s: its kernels are not there yet", self.name)
         except Unseen as branch:
             unseen = entry.unseen(branch)
         except NotReplayable as found:
@@ -168,6 +180,8 @@ class CompiledFunction:
                 result = entry.record(tensors, args, kwargs, why)
             self._judge(entry, listener.verdict(entry.guard, tensors, result))
             self._keep(entry)
+            if entry.behind is not None and entry.usable:
+                entry.behind.request(entry)
         finally:
             self._lock.release()
         reason = entry.failure or entry.closed
@@ -223,7 +237,9 @@ class CompiledFunction:
         if isinstance(self.function, FunctionType):
             return self
         function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(function, strict=self.strict, verify=self.verify)
+        return CompiledFunction(
+            function, strict=self.strict, verify=self.verify, background=self.background
+        )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the name leads here, else as the function with the options."""
@@ -232,7 +248,7 @@ class CompiledFunction:
             found = getattr(found, part, None)
         if found is self:
             return self.__qualname__
-        return _compiled, (self.function, self.strict, self.verify)
+        return _compiled, (self.function, self.strict, self.verify, self.background)
 
     # --- inspection ------------------------------------------------------------------------------------------------
 
@@ -274,22 +290,6 @@ class CompiledFunction:
         from .explain import Explanation
 
         return Explanation.of(self)
-
-    def profile(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function some times with these arguments and tell where the time goes.
-
-        Returns a :class:`~tracejit.profiling.Profile`: time, bytes and operations of every kernel, its distance to what
-        the machine can do, launches and allocations; ``trace(path)`` and ``roofline(path)`` write pictures of it.
-        For code around several calls, or with backward passes, use :func:`tracejit.profile`.
-
-        >>> import tracejit as tj
-        >>> f = tj.compile(lambda x: (x * 2).exp())
-        >>> [kernel.name for kernel in f.profile(tj.ones(100)).kernels]
-        ['k_mul_exp']
-        """
-        from .profiling.profiles import profile_calls
-
-        return profile_calls(self, self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {self.stats}>"
@@ -336,9 +336,11 @@ def compile(
         strict: raise :class:`~tracejit.errors.CaptureError` instead of running eagerly (``fullgraph`` means the same).
         verify: run eagerly too at every call, compare values and gradients, and raise
             :class:`~tracejit.errors.VerificationError` on the first difference.
+        mode: with "background" kernels are compiled by a thread behind the program, and calls run eagerly until they
+            are there; ``f.wait()`` waits for them.
         disable: return ``model`` as it is.
 
-    ``dynamic``, ``backend``, ``mode`` and ``options`` are PyTorch's; they are accepted and change nothing.
+    ``dynamic``, ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.
 
     Raises:
         TypeError: ``model`` is not callable.
@@ -350,38 +352,34 @@ def compile(
     >>> f(tj.ones(3)), f(tj.ones(3))
     (tensor(6.), tensor(6.))
     """
-    del dynamic, backend, mode, options
+    del dynamic, backend, options
     strict = strict or fullgraph
     if model is None:
-        return functools.partial(compile, strict=strict, verify=verify, disable=disable)
+        return functools.partial(compile, strict=strict, verify=verify, mode=mode, disable=disable)
     if disable:
         return model
     if isinstance(model, (staticmethod, classmethod)):
-        return type(model)(compile(model.__func__, strict=strict, verify=verify))
-    return _compiled(model, strict, verify)
+        return type(model)(compile(model.__func__, strict=strict, verify=verify, mode=mode))
+    return _compiled(model, strict, verify, mode == "background")
 
 
-def _compiled(model: Any, strict: bool, verify: bool) -> Any:
+def _compiled(model: Any, strict: bool, verify: bool, background: bool = False) -> Any:
     from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
     if isinstance(model, CompiledModule):
-        return (
-            compile_module(model._orig_mod, strict=strict, verify=verify)
-            if strict or verify
-            else model
-        )
+        if not (strict or verify or background):
+            return model
+        model = model._orig_mod
     if isinstance(model, CompiledFunction):
-        return (
-            CompiledFunction(model.function, strict=strict, verify=verify)
-            if strict or verify
-            else model
-        )
+        if not (strict or verify or background):
+            return model
+        model = model.function
     if not callable(model):
         raise ArgumentError(
             f"compile() takes a function, a method or a module, not {type(model).__name__}",
             "Write @tj.compile above a def, or tj.compile(model).",
         )
     if isinstance(model, Module):
-        return compile_module(model, strict=strict, verify=verify)
-    return CompiledFunction(model, strict=strict, verify=verify)
+        return compile_module(model, strict, verify, background)
+    return CompiledFunction(model, strict=strict, verify=verify, background=background)

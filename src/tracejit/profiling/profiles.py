@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import CaptureError
 from ..runtime.threads import get_num_threads
 from .floor import Floor, machine
 from .recorder import Recorder, Total
-
-if TYPE_CHECKING:
-    from ..jit import CompiledFunction
 
 #: Seconds and calls that ``f.profile`` spends without and with the stopwatch.
 _SECONDS, _MOST = 0.3, 50
@@ -188,19 +185,18 @@ def profile() -> Iterator[Profile]:
         _active.release()
 
 
-def profile_calls(
-    function: CompiledFunction, call: Callable[..., Any], args: Sequence[Any], kwargs: Any
-) -> Profile:
+def profile_calls(function: Any, args: Sequence[Any], kwargs: Any) -> Profile:
     """Call until compiled, time some calls as they are, then profile some."""
     for _ in range(_WARM_UP):
         before = function.stats.compiled_calls
-        call(*args, **kwargs)
+        function(*args, **kwargs)
+        function.wait()
         if function.stats.compiled_calls > before:
             break
-    times = _timed(call, args, kwargs)
+    times = _timed(function, args, kwargs)
     with profile() as found:
         for _ in range(len(times)):
-            call(*args, **kwargs)
+            function(*args, **kwargs)
     found.seconds = statistics.median(times)
     if not found.kernels:
         reasons = function.reasons or ["nothing was computed"]

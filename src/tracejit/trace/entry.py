@@ -18,6 +18,7 @@ from ..runtime.plan_loops import NotNativeError
 from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward import Site
+from .behind import Behind, compile_backwards, why_failed
 from .inputs import Signature
 from .outside import known_objects, pinned_arguments, unrepeatable
 from .recorder import Recorder, recording
@@ -63,6 +64,7 @@ class Entry:
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
         self.source = ""
+        self.behind = Behind() if owner.background else None
         self.symbolic: SymbolicTree | None = None
         self._lock = threading.Lock()
         self._serve: Callable[[list[Tensor]], Any] | None = None
@@ -154,7 +156,7 @@ class Entry:
         self.guard = recorder.settled(guard, known_objects(guard))
         self.pinned = (*pinned, *recorder.argument_gradients())
         self._note_captured()
-        if self.failure is None:
+        if self.failure is None and self.behind is None:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
@@ -211,6 +213,8 @@ class Entry:
             self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
+        if self.behind is not None:
+            compile_backwards(self.root)
         self.compiled = True
 
     def _bound(self) -> Runner:
@@ -241,16 +245,16 @@ class Entry:
         return self._serve(tensors)
 
     def _compile_or_fail(self) -> None:
+        if self.behind is not None:
+            self.behind.serve(self)
+            return
         with self._lock:
             if not self.compiled and self.failure is None:
                 try:
                     self.compile()
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
-                    reason = getattr(error, "summary", None) or str(error)
-                    self.failure = (
-                        f"a kernel could not be compiled ({type(error).__name__}: {reason})"
-                    )
+                    self.failure = why_failed(error)
                     self.owner.compile_failed(self.failure)
         if self.failure is not None:
             raise NotReplayable(self.failure)
