@@ -100,8 +100,11 @@ class Run:
         self.references: dict[object, object] = {}
         self.slow: dict[tuple[str, str], str] = {}
 
-    def measure(self, job: Job) -> None:
-        """One row. What took too long to compile before is not tried again; what is not installed neither."""
+    def measure(self, job: Job) -> bool:
+        """One row; False when the time was over before it was complete.
+
+        What took too long to compile before is not tried again; what is not installed neither.
+        """
         if job.threads not in self.floors:
             around = {**os.environ, **environment(self.scratch / "floor", job.threads)}
             self.floors[job.threads] = floor.asked(job.threads, around)
@@ -109,6 +112,8 @@ class Run:
         row = measure(
             job, chosen, self.settings, self.scratch, self.floors[job.threads], self.references
         )
+        if self.settings.left() <= 0:
+            return False
         for figures in row.figures:
             reason = figures.reason or ""
             if "no answer within" in reason:
@@ -116,6 +121,7 @@ class Run:
         self.rows.append(row)
         gone = {f.backend for f in row.figures if "not installed" in (f.reason or "")}
         self.chosen = [b for b in self.chosen if b.name not in gone]
+        return True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 left_out.append(name)
                 continue
             print(f"{name} ...", file=sys.stderr, flush=True)
-            run.measure(job)
+            if not run.measure(job):
+                left_out.append(name)
     report.tables(run.rows, chosen)
     for name in left_out:
         print(f"not reached within the time limit: {name}")

@@ -163,7 +163,7 @@ def as_json(rows: Sequence[Any], settings: Any, **more: Any) -> dict[str, Any]:
             "python": platform.python_version(),
             "packages": _versions(),
         },
-        "settings": asdict(settings),
+        "settings": {name: x for name, x in asdict(settings).items() if name != "end"},
         **more,
         "rows": [asdict(row) for row in rows],
     }

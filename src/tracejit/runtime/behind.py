@@ -16,6 +16,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from ..locks import renewed_lock
+
 __all__ = ["Abandoned", "Worker", "worker"]
 
 log = logging.getLogger("tracejit")
@@ -133,7 +135,7 @@ class Worker:
 
 
 _worker: Worker | None = None
-_lock = threading.Lock()
+_lock = renewed_lock()
 
 
 def worker() -> Worker:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tracejit")
 
+#: Errors that need not come again when the same is compiled once more.
+PASSING = (SystemError, MemoryError, OSError)
+
 
 class Pending(Exception):
     """The kernels are not there yet: this call runs eagerly."""
@@ -75,6 +78,9 @@ class Behind:
             raise
         except Exception as error:
             log.debug("compilation failed", exc_info=True)
+            if isinstance(error, PASSING) and not entry.tried:
+                entry.tried = True  # the next call asks once more
+                return
             entry.failure = self.unreported = why_failed(error)
         finally:
             self.seconds = time.perf_counter() - start
