@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..codegen.kernel import Pointer
 from ..ir.graph import Value
 from ..ops.kinds import Elementwise, Reduction
 from ..passes.groups import root
@@ -104,23 +105,32 @@ def _functions(kernels: tuple[Kernel, ...]) -> Iterator[tuple[int, Kernel, int]]
 def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Program) -> Work:
     if step.fn_address in (_function("f32"), _function("f64")):
         return _product(step, program)
-    address, kernel, number = next(kernels)
-    assert address == step.fn_address, "kernels are planned in the order of their steps"
+    found = next((k for k in kernels if k[0] == step.fn_address), None)
+    if found is None:
+        return Work("native step", "kernel", (), (), (), False)
+    _, kernel, number = found
     if number:  # it combines what the first function left
         return Work(kernel.code.functions[number].name, "kernel", (), (), (), False)
-    group = kernel.code.group
     reads: dict[Value, Any] = {}
-    for value in group.externals:
+    for value in _read_by(kernel):
         reads[root(value)] = reads.get(root(value), 0) + value.type.nbytes
-    outputs = kernel.code.outputs
+    outputs, group = kernel.code.outputs, kernel.code.group
     return Work(
         kernel.name,
         "kernel",
         tuple((seen, value.type.nbytes) for value, seen in reads.items()),
         tuple(v.type.nbytes for v in outputs),
-        tuple(_operations(v) for v in group.values),
+        tuple(_operations(v) for v in group.values) if group is not None else (),
         any(v.type.dtype.short == "f64" for v in (*reads, *outputs)),
     )
+
+
+def _read_by(kernel: Kernel) -> list[Value]:
+    """The values a kernel reads; of one that is no group of operations, those whose memory it is given."""
+    if kernel.code.group is not None:
+        return list(kernel.code.group.externals)
+    given = [p for f in kernel.code.functions for p in f.parameters if isinstance(p, Pointer)]
+    return list(dict.fromkeys(p.value for p in given if not p.written))
 
 
 def _operations(value: Value) -> Any:
