@@ -43,6 +43,7 @@ from .jit import CompiledFunction, compile
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
+from .profiling import profile
 from .random import (
     Generator,
     default_generator,
@@ -124,6 +125,7 @@ __all__ = [
     "no_grad",
     "optim",
     "pi",
+    "profile",
     "promote_types",
     "save",
     "seed",

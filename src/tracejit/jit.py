@@ -18,12 +18,13 @@ from typing import Any
 
 from . import config, dtypes
 from .backoff import Backoff
-from .bound_function import BoundFunction, Stats
-from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
+from .bound_function import BoundFunction, Stats, name_of
+from .errors import ArgumentError, CaptureError, CompileWarning, user_depth
 from .inspection import Inspection
 from .locks import renewed_rlock
 from .modes import MODES
 from .tensor import Tensor
+from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
@@ -42,14 +43,22 @@ class CompiledFunction(Inspection):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     def __init__(
-        self, function: Callable[..., Any], *, strict: bool = False, verify: bool = False
+        self,
+        function: Callable[..., Any],
+        *,
+        strict: bool = False,
+        verify: bool = False,
+        background: bool = False,
     ) -> None:
         plain = isinstance(function, FunctionType)  # the attributes of other callables are state
         functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
         self.function = function
         self.strict = strict
         self.verify = verify
-        self.name = getattr(function, "__name__", None) or _name_of(function)
+        self.background = background
+        if background:
+            warm_up()
+        self.name = getattr(function, "__name__", None) or name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
@@ -118,6 +127,8 @@ class CompiledFunction(Inspection):
                 result = entry.replay(tensors)
         except Refused as failure:
             refused = f"compiled code refused its input ({failure}), and eager execution did not"
+        except Pending:
+            log.debug("%s: its kernels are not there yet", self.name)
         except UnseenSegment as unseen:
             branch = unseen
         except NotReplayable as found:
@@ -257,6 +268,8 @@ class CompiledFunction(Inspection):
         if not entry.usable:
             self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
             return
+        if entry.behind is not None:
+            entry.behind.request(entry)
         variants = self.entries.setdefault(entry.key, [])
         if entry in variants:
             return
@@ -282,7 +295,7 @@ class CompiledFunction(Inspection):
         if reason not in self._warned:
             self._warned.add(reason)
             warnings.warn(
-                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=_user_depth()
+                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=user_depth()
             )
         self._explain(reason)
 
@@ -293,7 +306,9 @@ class CompiledFunction(Inspection):
         if isinstance(self.function, FunctionType):
             return self
         function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(function, strict=self.strict, verify=self.verify)
+        return CompiledFunction(
+            function, strict=self.strict, verify=self.verify, background=self.background
+        )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the name leads here, else as the function with the options."""
@@ -302,25 +317,12 @@ class CompiledFunction(Inspection):
             found = getattr(found, part, None)
         if found is self:
             return self.__qualname__
-        return _compiled, (self.function, self.strict, self.verify)
+        return _compiled, (self.function, self.strict, self.verify, self.background)
 
 
 def _first(tensors: list[Tensor], tensor: Tensor) -> int:
     """Position of the first leaf that is the same tensor."""
     return next(i for i, t in enumerate(tensors) if t is tensor)
-
-
-def _name_of(function: Any) -> str:
-    inner = getattr(function, "func", None)
-    return getattr(inner, "__name__", None) or type(function).__name__
-
-
-def _user_depth() -> int:
-    """How far up the user's frame is, as ``warnings`` counts from the caller."""
-    user, frame, depth = user_frame(), sys._getframe(1), 1
-    while frame.f_back is not None and frame is not user:
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def compile(
@@ -346,9 +348,11 @@ def compile(
         strict: raise :class:`~tracejit.errors.CaptureError` instead of running eagerly (``fullgraph`` means the same).
         verify: run eagerly too at every call, compare values and gradients, and raise
             :class:`~tracejit.errors.VerificationError` on the first difference.
+        mode: with "background" kernels are compiled by a thread behind the program, and calls run eagerly until they
+            are there; ``f.wait()`` waits for them.
         disable: return ``model`` as it is.
 
-    ``dynamic``, ``backend``, ``mode`` and ``options`` are PyTorch's; they are accepted and change nothing.
+    ``dynamic``, ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.
 
     Raises:
         TypeError: ``model`` is not callable.
@@ -360,38 +364,34 @@ def compile(
     >>> f(tj.ones(3)), f(tj.ones(3))
     (tensor(6.), tensor(6.))
     """
-    del dynamic, backend, mode, options
+    del dynamic, backend, options
     strict = strict or fullgraph
     if model is None:
-        return functools.partial(compile, strict=strict, verify=verify, disable=disable)
+        return functools.partial(compile, strict=strict, verify=verify, mode=mode, disable=disable)
     if disable:
         return model
     if isinstance(model, (staticmethod, classmethod)):
-        return type(model)(compile(model.__func__, strict=strict, verify=verify))
-    return _compiled(model, strict, verify)
+        return type(model)(compile(model.__func__, strict=strict, verify=verify, mode=mode))
+    return _compiled(model, strict, verify, mode == "background")
 
 
-def _compiled(model: Any, strict: bool, verify: bool) -> Any:
+def _compiled(model: Any, strict: bool, verify: bool, background: bool = False) -> Any:
     from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
     if isinstance(model, CompiledModule):
-        return (
-            compile_module(model._orig_mod, strict=strict, verify=verify)
-            if strict or verify
-            else model
-        )
+        if not (strict or verify or background):
+            return model
+        model = model._orig_mod
     if isinstance(model, CompiledFunction):
-        return (
-            CompiledFunction(model.function, strict=strict, verify=verify)
-            if strict or verify
-            else model
-        )
+        if not (strict or verify or background):
+            return model
+        model = model.function
     if not callable(model):
         raise ArgumentError(
             f"compile() takes a function, a method or a module, not {type(model).__name__}",
             "Write @tj.compile above a def, or tj.compile(model).",
         )
     if isinstance(model, Module):
-        return compile_module(model, strict=strict, verify=verify)
-    return CompiledFunction(model, strict=strict, verify=verify)
+        return compile_module(model, strict, verify, background)
+    return CompiledFunction(model, strict=strict, verify=verify, background=background)

@@ -17,7 +17,12 @@ from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..runtime.program import Program
 from ..tensor import Tensor
+<<<<<<< HEAD
 from .backward_node import Site
+=======
+from .backward import Site
+from .behind import PASSING, Behind, compile_backwards, why_failed
+>>>>>>> h-peers
 from .inputs import Signature
 from .outside import known_objects, pinned_arguments, unrepeatable
 from .recorder import Recorder
@@ -36,9 +41,6 @@ if TYPE_CHECKING:
     from ..jit import CompiledFunction
 
 log = logging.getLogger("tracejit")
-
-#: Errors that need not come again when the same is compiled once more.
-PASSING = (SystemError, MemoryError, OSError)
 
 
 class Entry:
@@ -70,6 +72,7 @@ class Entry:
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
         self.source = ""
+        self.behind = Behind() if owner.background else None
         self.symbolic: SymbolicTree | None = None
         self._lock = renewed_lock()
         self._serve: Callable[[list[Tensor]], Any] | None = None
@@ -169,7 +172,7 @@ class Entry:
                 return result
             self.failure = recorder.failure
         self._guard_by(recorder, guard, tensors)
-        if self.failure is None:
+        if self.failure is None and self.behind is None:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
@@ -259,6 +262,8 @@ class Entry:
             self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
+        if self.behind is not None:
+            compile_backwards(self.root)
         self.compiled = True
 
     def _bound(self) -> Runner:
@@ -291,14 +296,16 @@ class Entry:
         return self._serve(tensors)
 
     def _compile_or_fail(self) -> None:
+        if self.behind is not None:
+            self.behind.serve(self)
+            return
         with self._lock:
             if not self.compiled and self.failure is None:
                 try:
                     self.compile()
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
-                    reason = getattr(error, "summary", None) or str(error)
-                    reason = f"a kernel could not be compiled ({type(error).__name__}: {reason})"
+                    reason = why_failed(error)
                     if isinstance(error, PASSING) and not self.tried:
                         self.tried = True
                         raise NotReplayable(f"{reason}; it is tried once more") from None
