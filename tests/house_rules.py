@@ -18,15 +18,16 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("backoff", "bound_function", "extents", "generated", "polynomial", "sizes"), 0
     ),
+    **dict.fromkeys(("memory_formats", "number_limits", "scripting"), 0),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),
     **dict.fromkeys(("tensor_protocols", "tensor_make", "interop", "printing", "random"), 2),
-    **dict.fromkeys(("serialization",), 2),
+    **dict.fromkeys(("serialization", "questions"), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime"), 4),
     **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain"), 5),
-    **dict.fromkeys(("verification", "nn", "optim", "func"), 5),
+    **dict.fromkeys(("verification", "nn", "optim", "func", "utils", "settings"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

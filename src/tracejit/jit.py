@@ -22,6 +22,18 @@ from .backoff import Backoff
 from .bound_function import BoundFunction, Stats
 from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
 from .modes import MODES
+from .scripting import (  # noqa: F401  (PyTorch keeps them in this module)
+    Final,
+    annotate,
+    export,
+    ignore,
+    interface,
+    is_scripting,
+    is_tracing,
+    script,
+    script_if_tracing,
+    unused,
+)
 from .tensor import Tensor
 from .trace.entry import Entry, NotReplayable, Refused, Unseen
 from .trace.retrace import why_new

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Sequence
 from typing import Any
 
 from .. import elementwise as e
@@ -12,21 +14,26 @@ from ..contraction import matmul
 from ..table import function
 from .common import Tensor, shape_of
 
-_SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # labels for the dimensions of an ellipsis
+#: Labels for the dimensions of an ellipsis: no letters, and before all letters in order.
+_SPARE = "".join(map(chr, range(1, 32)))
+#: The letter of every number in lists of subscripts.
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
 @function(method=False)
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum over all labels that are not in the output of the product of the operands.
 
-    Labels are lower-case letters; ``...`` stands for broadcast dimensions. Raises ``RuntimeError`` for equations
-    that do not fit the operands.
+    Labels are letters; ``...`` stands for broadcast dimensions. Lists of numbers may take the place of letters:
+    ``einsum(x, [0, 1], y, [1, 2], [0, 2])``. Raises ``RuntimeError`` for equations that do not fit the operands.
 
     >>> import tracejit as tj
     >>> tj.einsum("ij,jk->ik", tj.eye(2), tj.ones(2, 1))
     tensor([[1.],
             [1.]])
     """
+    if not isinstance(equation, str):
+        equation, operands = _from_lists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     inputs, output = _parse(equation, operands)
@@ -39,11 +46,25 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return _finish(x, labels, output)
 
 
+def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation of operands that alternate with lists of numbers, the output last if it is given."""
+    lists = [_spelled(numbers) for numbers in arguments[1::2]]
+    if len(arguments) % 2:
+        return f"{','.join(lists)}->{_spelled(arguments[-1])}", arguments[:-1:2]
+    return ",".join(lists), arguments[::2]
+
+
+def _spelled(numbers: Sequence[Any]) -> str:
+    if any(n is not Ellipsis and not 0 <= n < len(_LETTERS) for n in numbers):
+        raise RuntimeError(f"einsum(): subscripts in lists must be within [0, {len(_LETTERS)})")
+    return "".join("..." if n is Ellipsis else _LETTERS[n] for n in numbers)
+
+
 def _expanded(term: str, ndim: int) -> str:
-    """The ellipsis as upper-case labels, counted from the last dimension."""
+    """The ellipsis as labels of its own, counted from the last dimension."""
     named = term.replace("...", "")
-    if not all(ch.islower() for ch in named):
-        raise RuntimeError(f"einsum(): invalid subscript given: {term!r} (use letters a to z)")
+    if not all(ch in _LETTERS for ch in named):
+        raise RuntimeError(f"einsum(): invalid subscript given: {term!r} (use letters)")
     hidden = ndim - len(named)
     if hidden < 0 or ("..." not in term and hidden):
         raise RuntimeError(
@@ -62,11 +83,11 @@ def _parse(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]
             f"operands, {len(terms)} terms)"
         )
     inputs = [_expanded(t, x.ndim) for t, x in zip(terms, operands, strict=True)]
-    hidden = max((sum(ch.isupper() for ch in t) for t in inputs), default=0)
+    hidden = max((sum(ch in _SPARE for ch in t) for t in inputs), default=0)
     ellipsis = _SPARE[len(_SPARE) - hidden :]
     everything = "".join(inputs)
     if not arrow:
-        once = sorted(ch for ch in set(everything) if ch.islower() and everything.count(ch) == 1)
+        once = sorted(ch for ch in set(everything) if ch in _LETTERS and everything.count(ch) == 1)
         return inputs, ellipsis + "".join(once)
     output = right.replace("...", ellipsis)
     for label in output:
