@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, func, nn, optim, utils
+from . import autograd, func, linalg, nn, optim, utils
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from .autograd import (
@@ -135,6 +135,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "is_nonzero",
     "is_tensor",
+    "linalg",
     "load",
     "long",
     "manual_seed",

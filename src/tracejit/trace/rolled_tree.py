@@ -26,9 +26,15 @@ def roll_tree(root: Segment, signature: Signature) -> bool:
     found = roll(signature.builder.inputs, root.statements, leaf.graph.outputs, is_native)
     if found is None:
         return False
-    leaf.straight = (root.statements, leaf.recording, leaf.graph)
-    root.statements = list(found.statements)
-    _replace(leaf, signature, root.statements, found.mapping)
+    straight = (root.statements, leaf.recording, leaf.graph)
+    try:
+        root.statements = list(found.statements)
+        _replace(leaf, signature, root.statements, found.mapping)
+        leaf.straight = straight
+    except BaseException:  # an interrupt too leaves it straight or rolled, and nothing between
+        leaf.straight, (root.statements, leaf.recording, leaf.graph) = None, straight
+        _forget(leaf)
+        raise
     return True
 
 

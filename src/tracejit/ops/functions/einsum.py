@@ -64,7 +64,9 @@ def _expanded(term: str, ndim: int) -> str:
     """The ellipsis as labels of its own, counted from the last dimension."""
     named = term.replace("...", "")
     if not all(ch in _LETTERS for ch in named):
-        raise RuntimeError(f"einsum(): invalid subscript given: {term!r} (use letters)")
+        raise RuntimeError(
+            f"einsum(): invalid subscript given: {term!r}, subscripts must be in [a-zA-Z]"
+        )
     hidden = ndim - len(named)
     if hidden < 0 or ("..." not in term and hidden):
         raise RuntimeError(

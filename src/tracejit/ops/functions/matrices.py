@@ -10,8 +10,9 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import shapes
+from ..linear_algebra import inverse
 from ..table import alias, function
-from .common import Number, Tensor, check_tensor, dim_of, shape_of
+from .common import Number, Tensor, as_type, check_tensor, dim_of, promoted, shape_of
 
 
 @function()
@@ -150,8 +151,18 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return e.mul(m.unsqueeze(input, dims=(1,)), vec2)
 
 
-def _blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    """``beta * input + alpha * product``; with ``beta`` 0, what is in ``input`` does not matter."""
+def blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
+    """``beta * input + alpha * product``; with ``beta`` 0, what is in ``input`` does not matter.
+
+    Integers and bool are scaled by whole numbers.
+    """
+    kind = promoted(input, product)
+    if not kind.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
+    return as_type(_sum_of_scaled(input, product, beta, alpha), kind)
+
+
+def _sum_of_scaled(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     scaled = product if alpha == 1 else e.mul(product, alpha)
     if beta == 0:
         return scaled
@@ -168,7 +179,7 @@ def addmm(
     >>> tj.addmm(tj.ones(1), tj.ones(1, 2), tj.ones(2, 1))
     tensor([[3.]])
     """
-    return _blend(input, mm(mat1, mat2), beta, alpha)
+    return blend(input, mm(mat1, mat2), beta, alpha)
 
 
 @function()
@@ -181,7 +192,7 @@ def addmv(
     >>> tj.addmv(tj.ones(1), tj.ones(1, 2), tj.ones(2))
     tensor([3.])
     """
-    return _blend(input, mv(mat, vec), beta, alpha)
+    return blend(input, mv(mat, vec), beta, alpha)
 
 
 @function()
@@ -194,7 +205,7 @@ def addr(
     >>> tj.addr(tj.ones(1, 1), tj.ones(1), tj.ones(1))
     tensor([[2.]])
     """
-    return _blend(input, outer(vec1, vec2), beta, alpha)
+    return blend(input, outer(vec1, vec2), beta, alpha)
 
 
 @function()
@@ -207,7 +218,7 @@ def baddbmm(
     >>> tj.baddbmm(tj.ones(1), tj.ones(1, 1, 2), tj.ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    return _blend(input, bmm(batch1, batch2), beta, alpha)
+    return blend(input, bmm(batch1, batch2), beta, alpha)
 
 
 @function(method=False)
@@ -225,6 +236,13 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     else:
         left = [dim_of(d, a) for d in dims[0]]
         right = [dim_of(d, b) for d in dims[1]]
+    for i, j in zip(
+        left, right, strict=False
+    ):  # extents of one are stretched: summed on the other side
+        if shape_of(a)[i] == 1 != shape_of(b)[j]:
+            b = as_type(r.sum(b, dims=(j,), keepdim=True), b.dtype)
+        elif shape_of(b)[j] == 1 != shape_of(a)[i]:
+            a = as_type(r.sum(a, dims=(i,), keepdim=True), a.dtype)
     if [shape_of(a)[d] for d in left] != [shape_of(b)[d] for d in right]:
         raise ShapeError(
             f"contracted dimensions need to match, but first has sizes "
@@ -271,9 +289,9 @@ def trace(input: Tensor) -> Tensor:
 
 @function()
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """The product of ``n`` copies of square matrices, by squaring.
+    """The product of ``n`` copies of square matrices, by squaring; of their inverses for a negative ``n``.
 
-    Raises ``RuntimeError`` for negative powers and matrices that are not square.
+    Raises ``RuntimeError`` for matrices that are not square.
 
     >>> import tracejit as tj
     >>> tj.matrix_power(tj.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
@@ -285,7 +303,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     if input.ndim < 2 or shape_of(input)[-1] != shape_of(input)[-2]:
         raise ShapeError("linalg.matrix_power: A must be batches of square matrices")
     if n < 0:
-        raise RuntimeError("matrix_power: negative powers need linalg.inv")
+        return matrix_power(inverse(input), -n)
     result, base = None, input
     while n:
         if n & 1:
