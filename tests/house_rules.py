@@ -26,7 +26,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("trace", "runtime"), 4),
     **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain", "inspection"), 5),
     **dict.fromkeys(("verification", "nn", "optim", "func", "linalg"), 5),
-    **dict.fromkeys(("settings", "utils"), 5),
+    **dict.fromkeys(("distributions", "settings", "utils"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, func, linalg, nn, optim, utils
+from . import autograd, distributions, func, linalg, nn, optim, utils
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from .autograd import (
@@ -103,6 +103,7 @@ __all__ = [
     "default_generator",
     "device",
     "double",
+    "distributions",
     "dtype",
     "e",
     "enable_grad",
