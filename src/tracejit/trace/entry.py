@@ -240,7 +240,9 @@ class Entry:
 
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
-        rolled = self.owner.plans.rolls and roll_tree(self.root, self.signature)
+        rolled = self.owner.plans.rolls and roll_tree(
+            self.root, self.signature, self._wants_gradient
+        )
         try:
             root = self._bound()
             if rolled and self.root.leaf is not None and self.root.leaf.backward:
