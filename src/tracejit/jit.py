@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from . import config, dtypes
+from . import config, dtypes, scripting
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats, name_of
 from .errors import ArgumentError, CaptureError, CompileWarning, user_depth
@@ -33,6 +33,7 @@ from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
+globals().update({name: getattr(scripting, name) for name in scripting.__all__})
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64

@@ -17,12 +17,8 @@ from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..runtime.program import Program
 from ..tensor import Tensor
-<<<<<<< HEAD
 from .backward_node import Site
-=======
-from .backward import Site
 from .behind import PASSING, Behind, compile_backwards, why_failed
->>>>>>> h-peers
 from .inputs import Signature
 from .outside import known_objects, pinned_arguments, unrepeatable
 from .recorder import Recorder
