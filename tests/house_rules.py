@@ -15,19 +15,19 @@ MAX_FUNCTION_LINES = 60
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
-    **dict.fromkeys(
-        ("backoff", "bound_function", "extents", "generated", "polynomial", "sizes"), 0
-    ),
+    **dict.fromkeys(("backoff", "extents", "generated", "locks", "polynomial", "sizes"), 0),
+    **dict.fromkeys(("memory_formats", "number_limits", "scripting"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),
     **dict.fromkeys(("tensor_protocols", "tensor_make", "interop", "printing", "random"), 2),
-    **dict.fromkeys(("serialization",), 2),
+    **dict.fromkeys(("serialization", "questions"), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime"), 4),
-    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain"), 5),
-    **dict.fromkeys(("verification", "nn", "optim", "func"), 5),
+    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain", "inspection"), 5),
+    **dict.fromkeys(("verification", "nn", "optim", "func", "linalg", "profiling"), 5),
+    **dict.fromkeys(("distributions", "settings", "utils"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

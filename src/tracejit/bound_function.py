@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .trace.tracebacks import shortened
+
 if TYPE_CHECKING:
     from .jit import CompiledFunction
+
+
+def name_of(function: Any) -> str:
+    """What a callable without a name is called."""
+    inner = getattr(function, "func", None)
+    return getattr(inner, "__name__", None) or type(function).__name__
 
 
 class Stats:
@@ -35,7 +43,15 @@ class BoundFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The compiled function on the instance."""
-        return self.__func__(self.__self__, *args, **kwargs)
+        try:
+            return self.__func__(self.__self__, *args, **kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error)
+            raise
+
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's profile of calls on the instance."""
+        return self.__func__.profile(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from .jit import CompiledFunction
 from .nn.module import Module
+from .trace.tracebacks import shortened
 
 
 class CompiledModule(Module):
@@ -31,7 +32,11 @@ class CompiledModule(Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module compiled."""
-        return self.compiled(*args, **kwargs)
+        try:
+            return self.compiled(*args, **kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error)
+            raise
 
     def __getattr__(self, name: str) -> Any:
         if name in _INSPECTION:
@@ -40,24 +45,40 @@ class CompiledModule(Module):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         call = self.compiled
-        return compile_module, (self._orig_mod, call.strict, call.verify, call.capture)
+        return compile_module, (self._orig_mod, *call.options.values())
 
     def __repr__(self) -> str:
         return f"Compiled({self._orig_mod!r})"
 
 
-_INSPECTION = ("explain", "graphs", "kernels", "source", "code_for", "stats", "reasons")
+_INSPECTION = (
+    "explain",
+    "graphs",
+    "kernels",
+    "source",
+    "code_for",
+    "profile",
+    "wait",
+    "stats",
+    "reasons",
+)
 
 
 def compile_module(
-    module: Module, strict: bool = False, verify: bool = False, capture: bool = False
+    module: Module,
+    strict: bool = False,
+    verify: bool = False,
+    background: bool = False,
+    capture: bool = False,
 ) -> CompiledModule:
     """A compiled twin of ``module``."""
     cls: Any = type(module)
     twin: CompiledModule = object.__new__(_class_for(cls))
     object.__setattr__(twin, "__dict__", module.__dict__)
     object.__setattr__(twin, "_orig_mod", module)
-    call = CompiledFunction(_Call(module), strict=strict, verify=verify, capture=capture)
+    call = CompiledFunction(
+        _Call(module), strict=strict, verify=verify, background=background, capture=capture
+    )
     object.__setattr__(twin, "compiled", call)
     return twin
 

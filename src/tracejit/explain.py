@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import describe_line
 
 if TYPE_CHECKING:
-    from .jit import CompiledFunction
+    from .inspection import Inspection
     from .trace.entry import Entry
     from .trace.tree import Segment
 
@@ -32,7 +32,7 @@ class Explanation:
     reasons: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, function: CompiledFunction) -> Explanation:
+    def of(cls, function: Inspection) -> Explanation:
         """The report on ``function`` as it stands."""
         signatures = [
             _describe(entry, number)
@@ -70,6 +70,8 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
         )
     if found["captured"]:
         lines.append(f"    captured: {', '.join(found['captured'])}")
+    if found["behind"]:
+        lines.append(f"    {found['behind']}")
     if found["closed"]:
         lines.append(f"    unseen branches run eagerly: {found['closed']}")
     lines += [f"    not guarded: {limit}" for limit in found["limits"]]
@@ -94,6 +96,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "history": list(entry.history),
         "eager": entry.failure,
         "closed": entry.closed,
+        "behind": entry.behind.describe() if entry.behind is not None else "",
         "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }
 
@@ -110,10 +113,14 @@ def _tree(segment: Segment, depth: int) -> list[str]:
         for (_, value), child in segment.children.items():
             lines.append(f"{pad}  when {value}:")
             lines += _tree(child, depth + 2)
+    for outcome, end in segment.raises.items():
+        if outcome is not None:
+            lines.append(f"{pad}  when {outcome[1]}:")
+        lines.append(f"{pad}    {end}: runs eagerly ({end.calls} calls)")
     return lines
 
 
-def lines_for(function: CompiledFunction, line: int, file: str | None) -> list[str]:
+def lines_for(function: Inspection, line: int, file: str | None) -> list[str]:
     """The kernel lines whose comment names ``file`` (by default, the function's own) and ``line``."""
     code = getattr(function.function, "__code__", None)
     wanted = file if file is not None else getattr(code, "co_filename", None)

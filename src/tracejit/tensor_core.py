@@ -13,9 +13,11 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import dtypes, ops
 from .autograd.node import AccumulateGrad, Edge, Node
-from .cuda.arrays import shaped
+from .cuda.arrays import MODULES, shaped
 from .dtypes import DType
 from .modes import MODES
 from .ops.table import METHODS, Op
@@ -37,6 +39,10 @@ class Version:
 
     value = 0
     history = 0
+
+
+#: How often tensors that compiled code captured changed layout, ``requires_grad`` or place in the graph.
+REBOUND: list[int] = [0]
 
 
 class TensorCore(ops.OperatorMixin):
@@ -72,6 +78,7 @@ class TensorCore(ops.OperatorMixin):
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _inference = False
     _unplaced = False  # library code made it out of nothing: it goes where it is needed
+    _watched = False  # compiled code captured it: see REBOUND
     _grad: Tensor | None = None
     _retains_grad = False
     _accumulate: weakref.ref[AccumulateGrad] | None = None
@@ -131,7 +138,10 @@ class TensorCore(ops.OperatorMixin):
         if self._array is None:
             kind = self._type
             assert kind is not None
-            self._array = shaped(self._block, kind)
+            if MODULES:
+                self._array = shaped(self._block, kind)
+            else:
+                self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
         return self._array
 
     @property
@@ -172,6 +182,17 @@ class TensorCore(ops.OperatorMixin):
         if self._grad_fn is not None:
             return self._grad_fn, self._output_nr
         return AccumulateGrad.of(self), 0  # type: ignore[arg-type]
+
+    def _watch(self) -> None:
+        """From now on count what changes about this tensor, or about the base whose history it shares."""
+        for tensor in (self, self._base):
+            if tensor is not None and not tensor._watched:
+                tensor._watched = True
+
+    def _rebound(self) -> None:
+        """Layout, ``requires_grad`` or the place in the graph changed."""
+        if self._watched:
+            REBOUND[0] += 1
 
     def _continue_from(self, edge: Edge) -> None:
         """Stand for the tensor that ``edge`` belongs to, a result or a leaf."""

@@ -177,6 +177,8 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     module.get_default_pinned_memory_pool = lambda: Pool()
     tricks = types.SimpleNamespace(as_strided=Function(np.lib.stride_tricks.as_strided))
     module.lib = types.SimpleNamespace(stride_tricks=tricks)
+    names = ("inv", "solve", "det", "slogdet", "cholesky", "eigh", "qr", "svd")
+    module.linalg = types.SimpleNamespace(**{n: Function(getattr(np.linalg, n)) for n in names})
     allocators = [POOL.malloc]
     module.cuda = types.SimpleNamespace(
         Device=Device,

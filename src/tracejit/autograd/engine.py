@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..cuda.arrays import MODULES, device_index, is_writeable, module_of
 from ..errors import AutogradError
 from ..modes import MODES
@@ -131,7 +133,7 @@ class _Walk:
             if (
                 leaf._grad is None
                 and gradient._array is None
-                and gradient._type is leaf._type
+                and gradient._layout is leaf._layout
                 and not gradient._requires_grad
                 and getrefcount(gradient) <= 2
                 and getrefcount(gradient._block) <= 2
@@ -252,9 +254,12 @@ def _add_into(present: Tensor, gradient: Tensor) -> bool:
         return False
     if gradient.type.dtype is not present.type.dtype:
         return False
-    if device_index(target) != device_index(gradient.array):
+    if not MODULES:
+        np.add(target, gradient.array, out=target)
+    elif device_index(target) == device_index(gradient.array):
+        module_of(target).add(target, gradient.array, out=target)
+    else:
         return False
-    module_of(target).add(target, gradient.array, out=target)
     present._version.value += 1
     return True
 

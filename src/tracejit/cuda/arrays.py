@@ -82,14 +82,14 @@ def device_index(array: Any) -> int:
 
 def address_of(array: Any) -> int:
     """The address of an array's first element, in whichever memory it lies."""
-    if is_on_device(array):
+    if MODULES and type(array) in MODULES:
         return int(array.data.ptr)
     return int(array.__array_interface__["data"][0])
 
 
 def is_writeable(array: Any) -> bool:
     """May an array be written to? On a device nothing forbids it, except elements that share a place."""
-    if not is_on_device(array):
+    if not MODULES or type(array) not in MODULES:
         return bool(array.flags.writeable)
     return all(step or n < 2 for step, n in zip(array.strides, array.shape, strict=True))
 
@@ -135,7 +135,7 @@ def ordered(array: Any) -> Any:
     >>> ordered(np.float32(2.0))
     array(2., dtype=float32)
     """
-    if is_on_device(array):
+    if MODULES and type(array) in MODULES:
         return array if array.flags.c_contiguous else array.copy(order="C")
     return np.asarray(array, order="C")
 
@@ -219,7 +219,7 @@ class DeviceBlock:
 
 def shaped(block: Any, kind: Any, offset: int = 0) -> Any:
     """The array of a type in a block of memory, from a byte on."""
-    if is_on_device(block.array):
+    if MODULES and type(block.array) in MODULES:
         return block.shaped(kind.shape, kind.dtype.np, offset)
     return np.ndarray(kind.shape, kind.dtype.np, block.array, offset)
 

@@ -278,6 +278,7 @@ def _take_values(tensor: Tensor, new: Tensor) -> None:
     tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
     tensor._type, tensor._layout, tensor._version = new._type, new._layout, new._version
     tensor._accumulate = None  # its node knows the old type
+    tensor._rebound()
 
 
 def _wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | None, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..cuda.arrays import is_writeable, shaped, write_into
+from ..cuda.arrays import MODULES, is_writeable, shaped, write_into
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
@@ -60,8 +60,10 @@ def update_fused(
     tensors = [t for p, g, state in zip(params, grads, states, strict=True) for t in (p, *state, g)]
     layouts = tuple([t._layout or layout_of(t) for t in tensors])
     for layout in layouts:
-        if not (layout.is_contiguous and layout.aligned) or layout.device != layouts[0].device:
+        if not (layout.is_contiguous and layout.aligned):
             return False
+    if MODULES and len({layout.device for layout in layouts}) > 1:
+        return False
     rows: dict[tuple[float, ...], int] = {}
     owners = tuple([rows.setdefault(h, len(rows)) for h in hyper])
     key = (rule, tuple(flags.items()), owners, layouts)
@@ -114,7 +116,7 @@ def _build(
                 overwrite[len(outputs)] = first + position
                 outputs.append(new)
             first += len(state) + 2
-    graph = run_passes(builder.finish(outputs))
+    graph = run_passes(builder.finish(outputs), device=layouts[0].device)
     strides = [layout.strides for layout in layouts] + [()] * len(scalars)
     plan = make_plan(graph, strides, overwrite, device=layouts[0].device)
     in_place = tuple(slot.kind == "input" for slot in plan.output_slots)

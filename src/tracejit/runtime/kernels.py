@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ..codegen.kernel import Function, KernelCode
+from ..locks import awaited_rlock, free_llvmlite
 from .loader import load_object
 from .store import kernel_store
 
@@ -25,8 +26,10 @@ class Counts:
 
 
 COUNTS = Counts()
+#: Called before a function goes through LLVM; what they raise gives the compilation up.
+gates: list[Callable[[], None]] = []
 _addresses: dict[str, int] = {}
-_lock = threading.RLock()
+_lock = awaited_rlock(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,14 @@ def build(code: KernelCode) -> Kernel:
 
 
 def _address(key: str, function: Function) -> int:
+    try:
+        return _made(key, function)
+    except BaseException:
+        free_llvmlite()
+        raise
+
+
+def _made(key: str, function: Function) -> int:
     with _lock:
         known = _addresses.get(key)
         if known is not None:
@@ -83,6 +94,8 @@ def _address(key: str, function: Function) -> int:
         if data is None:
             from ..codegen.llvm import compile_source
 
+            for gate in gates:
+                gate()
             source = function.source.replace(f"def {function.name}(", f"def {symbol}(", 1)
             # LLVM 22 aborts without its own optimisations on `<4 x i32> & 0xFFFF0000`, which is bfloat16 rounding.
             data = compile_source(source, symbol, thorough="bf16" in source)

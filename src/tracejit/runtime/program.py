@@ -7,20 +7,22 @@ stretch between host calls) and returns a block, or for host results an array, p
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..cuda.arrays import address_of, is_on_device, ordered
+from ..cuda.arrays import address_of
 from ..extents import Extents, is_symbolic
 from ..generated import define
-from ..ops.table import Op
 from ..sizes import Computed
 from ..types import TensorType
 from .allocator import allocate
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
-from .plan import Constant, HostCall, HostOperand, Plan, Slot, may_lie_on_the_host
+from .plan import Plan
+from .plan_host import caller
+from .plan_records import Constant, HostCall, HostOperand, Slot, may_lie_on_the_host
 
 
 class KernelFailure(Exception):
@@ -37,6 +39,16 @@ def pointer_of(tensor: Any) -> int:
     return pointer
 
 
+#: Called with every program that is made.
+watchers: list[Callable[[Program], None]] = []
+_alive: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
+
+
+def alive() -> list[Program]:
+    """All programs there are."""
+    return [p for p in (reference() for reference in _alive.valuerefs()) if p is not None]
+
+
 class Program:
     """Runs a plan for one set of sizes.
 
@@ -44,9 +56,18 @@ class Program:
     ``types`` are those of the outputs.
     """
 
+    plan: Plan
+    table: Table
+    types: tuple[TensorType, ...]
+    source: str
+    run: Callable[..., Any]
+    names: dict[str, Any]  # what the text of the function refers to
+    _sizes: tuple[Extents, Mapping[int, int]]
+
     def __init__(self, plan: Plan) -> None:
         bound = ProgramPlan(plan).bind({})
-        self._set(plan, bound.table, bound.types, bound.source, bound.run)
+        self.__dict__.update(bound.__dict__)
+        self._made()
 
     @classmethod
     def of(
@@ -56,26 +77,33 @@ class Program:
         types: tuple[TensorType, ...],
         source: str,
         names: dict[str, Any],
+        sizes: tuple[Extents, Mapping[int, int]],
     ) -> Program:
-        """A program from its parts."""
+        """A program from its parts; ``sizes`` are the symbols of the plan and their values."""
         self = object.__new__(cls)
-        run = define(source, f"program {plan.graph.name}", "run", names)
-        self._set(plan, table, types, source, run)
-        return self
-
-    def _set(
-        self,
-        plan: Plan,
-        table: Table,
-        types: tuple[TensorType, ...],
-        source: str,
-        run: Callable[..., Any],
-    ) -> None:
         self.plan = plan
         self.table = table
         self.types = types
         self.source = source
-        self.run = run
+        self.run = define(source, f"program {plan.graph.name}", "run", names)
+        self.names = self.run.__globals__
+        self._sizes = sizes
+        self._made()
+        return self
+
+    def _made(self) -> None:
+        _alive[id(self)] = self
+        for watch in watchers:
+            watch(self)
+
+    def bound(self, value: Any) -> Any:
+        """``value`` (nested tuples, lists, dicts) of the plan with this program's sizes in it."""
+        return bind_numbers(*self._sizes, value)
+
+    def host_name(self, number: int) -> str:
+        """The op that a library call of the program runs."""
+        calls = (i for i in self.plan.items if isinstance(i, HostCall))
+        return next(call.op.name for call in calls if call.index == number)
 
 
 class ProgramPlan:
@@ -96,7 +124,8 @@ class ProgramPlan:
             *_numbers((self.types, self.hosts, plan.constants)),
         ]
         self.symbolic = list({id(x): x for x in numbers if is_symbolic(x)}.values())
-        self.compute = Computed(scope or Extents(), self.symbolic)
+        self.scope = scope or Extents()
+        self.compute = Computed(self.scope, self.symbolic)
 
     def bind(self, sizes: Mapping[int, int]) -> Program:
         """The program for these values of the symbols."""
@@ -122,9 +151,9 @@ class ProgramPlan:
         for i, array in enumerate(constants):
             names[f"constant{i}"], names[f"c{i}"] = array, address_of(array)
         for call in self.hosts:
-            names.update(_host_names(_with_numbers(call, number), constants, memory))
+            names[f"call{call.index}"] = caller(_with_numbers(call, number), constants, memory)
         types = tuple(_with_numbers(self.types, number))
-        program = Program.of(self.plan, table, types, self.source, names)
+        program = Program.of(self.plan, table, types, self.source, names, (self.scope, sizes))
         if memory is not None:
             captured = memory.capturing(program, names) if self.capture else program.run
             program.run = memory.switching(captured)
@@ -188,17 +217,6 @@ def bind_numbers(scope: Extents, sizes: Mapping[int, int], value: Any) -> Any:
     symbolic = list({id(x): x for x in _numbers(value)}.values())
     found = dict(zip(map(id, symbolic), Computed(scope, symbolic)(sizes), strict=True))
     return _with_numbers(value, lambda x: found.get(id(x), x))
-
-
-def _host_names(call: HostCall, constants: Sequence[Any], memory: Any) -> dict[str, Any]:
-    """The functions that a host call of the program uses."""
-    names: dict[str, Any] = {f"call{call.index}": _caller(call.op, call.attributes, memory)}
-    for i, operand in enumerate(call.operands):
-        if isinstance(operand, HostOperand):
-            names[f"view{call.index}_{i}"] = _viewer(operand, constants, memory)
-        else:
-            names[f"number{call.index}_{i}"] = operand
-    return names
 
 
 class _RunWriter:
@@ -305,15 +323,8 @@ class _RunWriter:
     def host(self, call: HostCall) -> None:
         """One op body on arrays."""
         self.hosts.append(call)
-        arguments = [
-            f"view{call.index}_{i}({self.storage(operand.slot)})"
-            if isinstance(operand, HostOperand)
-            else f"number{call.index}_{i}"
-            for i, operand in enumerate(call.operands)
-        ]
-        self.add(
-            f"h{call.index} = call{call.index}(({', '.join(arguments)}{',' if arguments else ''}))"
-        )
+        storage = [self.storage(x.slot) for x in call.operands if isinstance(x, HostOperand)]
+        self.add(f"h{call.index} = call{call.index}({', '.join(storage)})")
         self.add(f"q{call.index} = address_of(h{call.index})")
 
     def storage(self, slot: Slot) -> str:
@@ -334,58 +345,3 @@ class _RunWriter:
             if slot.kind == "host"
             else f"t{slot.index}"
         )
-
-
-def _caller(op: Op, attributes: dict[str, Any], memory: Any) -> Callable[[Any], Any]:
-    def call(operands: Any) -> Any:
-        found = op.evaluate(operands, attributes)
-        found = ordered(found) if memory is None else memory.made(found)
-        return found.reshape(op.infer([_type(x) for x in operands], attributes).shape)
-
-    return call
-
-
-def _type(x: Any) -> Any:
-    from ..dtypes import from_numpy
-
-    array = isinstance(x, np.ndarray) or is_on_device(x)
-    return TensorType(x.shape, from_numpy(x.dtype)) if array else x
-
-
-def _viewer(operand: HostOperand, constants: Sequence[Any], memory: Any) -> Callable[[Any], Any]:
-    """A function from the storage array (on a device: the block) to the operand's array."""
-    kind, dtype = operand.type, operand.type.dtype.np
-    strides = tuple(s * dtype.itemsize for s in operand.strides)
-    start = operand.slot.offset + operand.offset * dtype.itemsize
-    shifted = _shifted if memory is None else memory.shifted
-    if operand.slot.kind == "constant":
-        constant = constants[operand.slot.index]
-        return lambda _: shifted(constant, kind.shape, dtype, start, strides)
-    if operand.slot.kind in ("output", "arena", "pack") and memory is not None:
-        return memory.shaped(kind, start, strides)  # type: ignore[no-any-return]
-    if operand.slot.kind in ("output", "arena", "pack"):
-        return lambda memory: np.ndarray(kind.shape, dtype, memory, start, strides)
-    return lambda array: shifted(array, kind.shape, dtype, start, strides)
-
-
-def _shifted(array: Any, shape: Any, dtype: Any, start: int, strides: Any) -> Any:
-    """``array``'s memory seen with another offset (from its first element), shape and strides."""
-    if start == 0 and array.shape == shape and array.strides == strides:
-        return array
-    if not array.size:
-        return np.empty(shape, dtype)
-    holder = np.lib.stride_tricks.as_strided(array, shape, strides)
-    if start == 0:
-        return holder
-    interface = dict(holder.__array_interface__)
-    interface["data"] = (interface["data"][0] + start, interface["data"][1])
-    interface["strides"] = strides
-    return np.asarray(_Interface(interface, array)).view(dtype)
-
-
-class _Interface:
-    """Memory of ``owner`` described by an array interface."""
-
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__ = interface
-        self.owner = owner

@@ -23,6 +23,7 @@ from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
+from .devices import one_device
 from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
 
@@ -43,6 +44,8 @@ class OutputRecipe:
     spent: tuple[Value, ...] | None = (
         None  # a backward pass freed its history: the leaves it led to
     )
+    version: int = 0  # how often the storage was written to
+    apart: int | None = None  # through .data: a count of its own, and what it has come to
 
 
 @dataclass(eq=False)
@@ -54,6 +57,9 @@ class Recording:
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
+    kept_writes: tuple[
+        tuple[Value, int], ...
+    ] = ()  # inputs the tape keeps as written, and how often
 
 
 class Recorder(GradientsInside):
@@ -222,6 +228,10 @@ class Recorder(GradientsInside):
             self.tracked_writes.add(id(tensor))
         if id(tensor) in self.written:
             return
+        if overlaps_itself(tensor):
+            self.unsupported(
+                "an in-place change of a view of a tensor from outside whose elements share memory"
+            )
         for other, _ in self.external.values():
             if other is not tensor and may_overlap(other.array, tensor.array):
                 self.unsupported(
@@ -308,7 +318,7 @@ class Recorder(GradientsInside):
         outputs = [*outputs, *(g for g in left if g is not None)]
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
         if MODULES:
-            self.signature.device = self.one_device(outputs)
+            self.signature.device = one_device(self, outputs)
         self.check_histories(outputs, recipes)
         writes = tuple(
             (self.external[key][1], self.roots[key], self.write_counts[key])
@@ -316,22 +326,8 @@ class Recorder(GradientsInside):
             if self.roots[key] is not self.external[key][1]
         )
         effects = self.effects(slots, recipes)
-        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects)
-
-    def one_device(self, outputs: Sequence[Tensor]) -> int:
-        """The device that everything the run read, wrote and returned lies on; numbers may come from the host."""
-        given = [t for t, _ in self.external.values() if id(t) not in self.random_keys]
-        read = {t.get_device() for t in given if t.type.shape or t.is_cuda}
-        left = {t.get_device() for t in outputs} | {t.get_device() for t in self.written.values()}
-        found = (read | left) or {-1}
-        if len(found) > 1:
-            self.unsupported("it works on several devices")
-        return max(found)
-
-    @property
-    def random_keys(self) -> set[int]:
-        """The tensors that are keys of random draws."""
-        return {id(key) for _, key, _, _ in self.keys.values()}
+        kept = self.kept_writes(outputs)
+        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects, kept)
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.
@@ -342,9 +338,10 @@ class Recorder(GradientsInside):
         self.value_of(tensor)
         output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
         tensor, steps = self.origin(tensor)
+        apart = None if output._version is tensor._version else output._version.value
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
-            return OutputRecipe("input", value, steps, requires_grad, number)
+            return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
         value = self.roots[id(tensor)]
         copies = 0
         while shown.setdefault(value, tensor) is not tensor:
@@ -360,7 +357,23 @@ class Recorder(GradientsInside):
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference = tensor._inference
-        return OutputRecipe("computed", value, steps, requires_grad, number, inference, spent)
+        version = tensor._version.value
+        return OutputRecipe(
+            "computed", value, steps, requires_grad, number, inference, spent, version, apart
+        )
+
+
+def overlaps_itself(tensor: Tensor) -> bool:
+    """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
+    if not tensor.array.size:
+        return False
+    end = 0
+    pairs = zip(tensor.array.strides, tensor.shape, strict=True)
+    for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
+        if step < end + tensor.array.itemsize:
+            return True
+        end += step * (count - 1)
+    return False
 
 
 def _user_line() -> tuple[str, int] | None:

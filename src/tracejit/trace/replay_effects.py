@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..cuda.arrays import write_into
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
-from .backward import as_before
+from .backward_node import as_before
 from .ending import Ending, NotReplayable
 from .inputs import Source
 from .replay import _ReplayWriter
@@ -29,7 +31,7 @@ class EffectsWriter(_ReplayWriter):
     def __init__(self, entry: Entry) -> None:
         super().__init__(entry)
         self.names |= {
-            "copyto": write_into,
+            "copyto": np.copyto if entry.signature.device < 0 else write_into,
             "as_before": as_before,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,
@@ -70,6 +72,7 @@ class EffectsWriter(_ReplayWriter):
         self.run(runner)
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
+        self.versions(leaf)
         if leaf.backward:
             self.attach(leaf, runner)
         self.writes(leaf, ending, runner)

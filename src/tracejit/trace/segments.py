@@ -122,7 +122,7 @@ def compile_graph(
     ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack; ``overwrite`` maps outputs to
     inputs whose memory they may take.
     """
-    graph = run_passes(with_inputs(name, inputs, statements, outputs))
+    graph = run_passes(with_inputs(name, inputs, statements, outputs), device=device)
     used = _used_inputs(graph)
     kept = [(old, new) for old, new in zip(inputs, graph.inputs, strict=True) if new in used]
     graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
+from ..backoff import Backoff
+from ..errors import describe_line, last_user_line
 from ..ir.graph import Graph, Guard, Value
 from ..types import Scalar
 from .inputs import Signature
@@ -51,20 +54,70 @@ class Leaf:
         return tuple(v for v in self.backward.reread if v in written) if self.backward else ()
 
     @cached_property
-    def watched(self) -> tuple[Value, ...]:
-        """The values whose versions must not move before the backward pass."""
-        backward, copied = self.backward, set(self.overwritten)
-        reread = (v for v in backward.reread if v not in copied)
-        return (*backward.checked_inputs, *backward.checked_outputs, *reread)
+    def checked(self) -> tuple[tuple[Value, int], ...]:
+        """The values whose versions eager execution checks, with the writes that are still to come."""
+        backward = self.backward
+        fixed = (*backward.checked_inputs, *backward.checked_outputs)
+        return (*self.recording.kept_writes, *((v, 0) for v in fixed))
+
+    @cached_property
+    def watched(self) -> tuple[tuple[Value, int], ...]:
+        """The values whose versions must not move before the backward pass, with the writes still to come."""
+        copied = set(self.overwritten)
+        return (*self.checked, *((v, 0) for v in self.backward.reread if v not in copied))
+
+    @cached_property
+    def positions(self) -> tuple[int | None, ...]:
+        """Where what is watched stands among the inputs of the graph; None for what the run wrote or made."""
+        places = {v: i for i, v in enumerate(self.graph.inputs)}
+        kept = len(self.recording.kept_writes)
+        return (*[None] * kept, *(places.get(v) for v, _ in self.watched[kept:]))
+
+
+@dataclass(eq=False)
+class Raise:
+    """The end of a path in an error: nothing is replayed there, so that the error is the one of an eager run."""
+
+    error: str
+    line: tuple[str, int] | None
+    by_values: bool  # an op may have refused its values: no guard tells, and another run may go on
+    calls: int = 0
+    doubts: Backoff | None = (
+        None  # from the first run on that did not end here: how often to record again
+    )
+
+    @classmethod
+    def of(cls, error: BaseException, complete: bool) -> Raise:
+        """The end that an error makes; ``complete`` tells whether everything before it was recorded."""
+        line, by_user = last_user_line(error)
+        return cls(type(error).__name__, line, not (by_user and complete))
+
+    @property
+    def doubtful(self) -> bool:
+        """Should a call that comes here be recorded again?"""
+        return self.doubts is not None and not self.doubts.wait()
+
+    def passed(self) -> None:
+        """A run did not end here."""
+        self.doubts = self.doubts or Backoff(2)
+
+    def __str__(self) -> str:
+        where = f" at {describe_line(*self.line)}" if self.line else ""
+        return f"{self.error}{where}"
 
 
 @dataclass(eq=False)
 class Segment:
-    """A straight piece: its statements, then a guard with a child per outcome, or a leaf."""
+    """A straight piece: its statements, then a guard with a child per outcome, or a leaf.
+
+    ``raises`` are the outcomes after which an error came before the next guard; for one before the first guard of the
+    tree it is ``None`` in the root.
+    """
 
     statements: list[Value] = field(default_factory=list)
     guard: Guard | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
+    raises: dict[Any, Raise] = field(default_factory=dict)
     leaf: Leaf | None = None
     calls: int = 0
     runner: Any = None
@@ -80,6 +133,15 @@ class Segment:
                 found.append(segment.leaf)
             stack.extend(reversed(segment.children.values()))
         return found
+
+    @property
+    def empty(self) -> bool:
+        """Is it not known yet what happens here?"""
+        return self.guard is None and self.leaf is None
+
+    def count_ends(self) -> int:
+        """How many paths end below, in a leaf or in an error."""
+        return sum((s.leaf is not None) + len(s.raises) for s in self.segments())
 
     def segments(self) -> list[Segment]:
         """This segment and all below it."""
@@ -106,28 +168,103 @@ def outcome_of(array: Any) -> Any:
 
 def graft(root: Segment, recording: Recording, signature: Signature, structure: Any) -> Leaf:
     """Add a recorded path to the tree; raises :class:`Divergence` when it contradicts what is there."""
-    segment = root
-    fresh = not root.statements and root.guard is None and root.leaf is None
-    pending: list[Value] = []
-    for statement in recording.path:
+    place, rest = _follow(root, recording.path)
+    if place.segment is not None:
+        known = place.segment.leaf
+        if known is None or not _same_end(known, recording, structure):
+            raise Divergence("a run took a known path to its end and did something else")
+        return known
+    known_end = place.parent.raises.get(place.outcome)
+    if known_end is not None and not known_end.by_values:
+        raise Divergence(f"something other than tensors decides about {known_end}")
+    leaf = Leaf(recording, path_graph(recording, signature), structure)
+    pieces = _pieces(rest)
+    pieces[-1].leaf = leaf
+    _attach(place, _chain(pieces))
+    return leaf
+
+
+def graft_error(root: Segment, path: Sequence[Any], end: Raise) -> bool:
+    """Remember that ``path`` ends in an error, unless the tree knows how it goes on; has the tree grown?
+
+    Raises :class:`Divergence` when the path contradicts the tree.
+    """
+    place, rest = _follow(root, path)
+    if place.segment is not None:
+        if not end.by_values:
+            raise Divergence(f"something other than tensors decides about {end}")
+        return False
+    pieces = _pieces(rest)[:-1]  # what comes after the last guard is not run
+    if not pieces:
+        known = place.parent.raises.setdefault(place.outcome, end)
+        if known.doubts is not None:
+            known.doubts.note(str(end))
+        return False
+    last = next(s for s in reversed(rest) if isinstance(s, Guard))
+    pieces[-1].raises[outcome_key(last.expected)] = end
+    _attach(place, _chain(pieces))
+    return True
+
+
+@dataclass
+class _Place:
+    """Where a path leaves the tree: below ``parent`` after ``outcome`` (None: at the root), or in ``segment``."""
+
+    parent: Segment
+    outcome: Any
+    segment: Segment | None
+
+
+def _follow(root: Segment, path: Sequence[Any]) -> tuple[_Place, list[Any]]:
+    """Go down the tree as far as it knows a path; what is left of it."""
+    place = _Place(root, None, None if root.empty else root)
+    first = 0
+    for i, statement in enumerate(path):
+        if place.segment is None:
+            break
         if isinstance(statement, Value):
-            pending.append(statement)
             continue
-        if fresh:
-            segment.statements, segment.guard = pending, statement
-        elif segment.guard is None or segment.guard.value is not statement.value:
+        known = place.segment
+        if known.guard is None or known.guard.value is not statement.value:
             raise Divergence("a different condition was tested than in an earlier run")
-        child = segment.children.get(outcome_key(statement.expected))
-        fresh = child is None
-        if child is None:
-            child = segment.children[outcome_key(statement.expected)] = Segment()
-        segment, pending = child, []
-    if fresh:
-        segment.statements = pending
-        segment.leaf = Leaf(recording, path_graph(recording, signature), structure)
-    elif segment.leaf is None or not _same_end(segment.leaf, recording, structure):
-        raise Divergence("a run took a known path to its end and did something else")
-    return segment.leaf
+        outcome = outcome_key(statement.expected)
+        place, first = _Place(known, outcome, known.children.get(outcome)), i + 1
+    return place, list(path[first:])
+
+
+def _pieces(path: Sequence[Any]) -> list[Segment]:
+    """The segments of a piece of a path, not yet connected; the last has neither guard nor leaf."""
+    pieces = [Segment()]
+    for statement in path:
+        if isinstance(statement, Value):
+            pieces[-1].statements.append(statement)
+        else:
+            pieces[-1].guard = statement
+            pieces.append(Segment())
+    return pieces
+
+
+def _chain(pieces: Sequence[Segment]) -> Segment:
+    """The first of the segments, each the child of the one before."""
+    for above, below in pairwise(pieces):
+        assert above.guard is not None
+        above.children[outcome_key(above.guard.expected)] = below
+    return pieces[0]
+
+
+def _attach(place: _Place, made: Segment) -> None:
+    """Put new segments into the tree, in one step: an interrupt leaves the tree with them or without them."""
+    parent = place.parent
+    if place.outcome is not None:
+        parent.children[place.outcome] = made
+        parent.raises.pop(place.outcome, None)
+    else:  # the root itself, which counts as known once it has a guard or a leaf
+        parent.statements, parent.children, parent.raises = (
+            made.statements,
+            made.children,
+            made.raises,
+        )
+        parent.leaf, parent.guard = made.leaf, made.guard
 
 
 def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:

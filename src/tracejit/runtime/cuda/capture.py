@@ -12,7 +12,8 @@ from typing import Any
 
 from ...cuda.arrays import DeviceBlock, empty_block, is_on_device, namespace
 from ...generated import define
-from ..plan import HostCall, Plan
+from ..plan import Plan
+from ..plan_records import HostCall
 
 #: Calls that run plainly first: addresses settle, libraries set up what they need.
 WARM_UP = 3

@@ -11,14 +11,19 @@ from typing import Any
 
 from ...codegen.cuda_kernel import write_device_kernel
 from ...codegen.cuda_launch import Status
+from ...codegen.kernel import kernel_name
 from ...codegen.nest import index_source
+from ...codegen.scalar import printable
 from ...ir.graph import Graph, Value
 from ...ir.loops import is_loop
 from ...passes.groups import Call, Group, root
 from ...types import Shape
 from ..launcher import Step
-from ..plan import Planner, kernel_name, may_lie_on_the_host
+from ..plan import Planner
+from ..plan_assembly import Placed
 from ..plan_loops import NotNativeError
+from ..plan_records import may_lie_on_the_host
+from ..views import Layouts
 from . import kernels
 from .gemm import TYPES, DeviceGemm, gemm_step
 from .launches import launch_steps
@@ -45,6 +50,13 @@ class DevicePlanner(Planner):
             new: old for new, old in overwrite.items() if not may_lie_on_the_host(graph.inputs[old])
         }
         super().__init__(graph, input_strides, kept, pack, packed_inputs)
+
+    #: What a kernel here can compute: no elements of a tensor at positions that another one holds.
+    is_fusible = staticmethod(printable)
+
+    def placed(self, layouts: Layouts) -> Placed:
+        """Moves are calls here, and every value has memory of its own."""
+        return Placed(self.legal, layouts, {})
 
     @property
     def slot_base(self) -> dict[str, int]:
@@ -88,6 +100,10 @@ class DevicePlanner(Planner):
         if is_loop(call.value):
             raise NotNativeError("on a device the rounds of a loop are queued one after the other")
         super().plan_call(call)
+
+    def plan_scatter(self, value: Value) -> None:
+        """A call of the op's own body."""
+        self.plan_host(value)
 
     def plan_gemm(self, value: Value) -> Step | None:
         """A product as a step of cuBLAS when its operands lie as it can read them."""
