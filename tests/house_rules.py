@@ -16,8 +16,9 @@ MAX_FUNCTION_LINES = 60
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
     **dict.fromkeys(
-        ("backoff", "bound_function", "extents", "generated", "polynomial", "sizes"), 0
+        ("backoff", "bound_function", "extents", "generated", "lengths", "polynomial", "sizes"), 0
     ),
+    **dict.fromkeys(("plain_number",), 0),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),

@@ -18,12 +18,15 @@ a decision too, so nothing can be frozen unseen.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from . import polynomial
+from .plain_number import PlainNumber
 from .polynomial import Terms
 
 #: Symbols stand for sizes of at least this; zero and one are sizes of their own kind and never symbols.
@@ -56,10 +59,18 @@ class Symbol:
 
 
 class Extents:
-    """The symbols of one plan, and the extents made of them: equal polynomials are one object."""
+    """The symbols of one plan, and the extents made of them: equal polynomials are one object.
+
+    In a ``watched`` scope extents are in the hands of user code: showing one or looking it up is a decision for its
+    value. In a ``closed`` one they are plain numbers from now on.
+    """
+
+    watched = False
+    closed = False
+    varying = False  # the present values change: see ``sizes.revalue``
 
     def __init__(self) -> None:
-        self.symbols: list[Symbol] = []
+        self.symbols: Any = []
         self.functions: dict[str, Callable[..., Any]] = {}
         self.decisions: dict[tuple[Terms, str], Decision] = {}
         self._interned: dict[Terms, Extent] = {}
@@ -129,6 +140,8 @@ class Extents:
 
     def decide(self, extent: Extent, relation: str, outcome: bool) -> bool:
         """Note how a comparison with zero came out."""
+        if self.closed:
+            return outcome
         if relation == "==" and extent.terms[0][1] < 0:  # one form for both
             extent = -extent
         key = (extent.terms, relation)
@@ -148,7 +161,7 @@ class Extents:
             self.decisions = before
 
 
-class Extent:
+class Extent(PlainNumber):
     """One symbolic integer. Arithmetic gives extents (or plain numbers, where symbols cancel out)."""
 
     __slots__ = ("low", "scope", "symbols", "terms", "value")
@@ -180,23 +193,23 @@ class Extent:
         return int
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self._shown())
 
     def __format__(self, spec: str) -> str:
-        return format(self.value, spec)
+        return format(self._shown(), spec)
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        return hash(self._shown())
+
+    def _shown(self) -> int:
+        """The number, for text and tables."""
+        return self.__index__() if self.scope.watched else self.value
 
     def __index__(self) -> int:
         """A plain number: from here on the plan holds for this one only."""
-        self.scope.decide(difference(self, self.value), "==", True)
+        if not self.scope.closed:
+            self.scope.decide(difference(self, self.value), "==", True)
         return self.value
-
-    __int__ = __index__
-
-    def __float__(self) -> float:
-        return float(self.__index__())
 
     def __bool__(self) -> bool:
         return not self.__eq__(0)
@@ -219,15 +232,6 @@ class Extent:
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> Any:
-        return self * -1
-
-    def __pos__(self) -> Any:
-        return self
-
-    def __abs__(self) -> Any:
-        return self if self >= 0 else -self
-
     def __floordiv__(self, other: Any) -> Any:
         return _binary("//", self, other)
 
@@ -240,45 +244,20 @@ class Extent:
     def __rmod__(self, other: Any) -> Any:
         return _binary("%", other, self)
 
-    def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.__index__() / other
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / self.__index__()
-
-    def __pow__(self, other: Any) -> Any:
-        return self.__index__() ** other
-
-    def __rpow__(self, other: Any) -> Any:
-        return other ** self.__index__()
-
     # --- comparison ------------------------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         if self is other:
             return True
         if type(other) is not Extent and not isinstance(other, (int, float)):
             return NotImplemented
         return _compare(self, other, "==")
 
-    def __ne__(self, other: object) -> bool:
-        found = self.__eq__(other)
-        return found if found is NotImplemented else not found
-
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Any) -> Any:
         return _compare(self, other, "<")
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Any) -> Any:
         return _compare(self, other, "<=")
-
-    def __gt__(self, other: Any) -> bool:
-        return not _compare(self, other, "<=")
-
-    def __ge__(self, other: Any) -> bool:
-        return not _compare(self, other, "<")
 
     # --- as text ---------------------------------------------------------------------------------------------------
 
@@ -301,12 +280,18 @@ def _binary(operator: str, a: Any, b: Any) -> Any:
     """``a operator b`` where at least one is an extent."""
     first, second = type(a) is Extent, type(b) is Extent
     scope: Extents = a.scope if first else b.scope
+    if scope.closed or (first and second and a.scope is not b.scope):
+        a, b = settled(a), settled(b)
+        return _OPERATORS[operator](a, int(b) if type(a) is type(b) is Extent else b)
     key = (operator, a.terms if first else a, b.terms if second else b)
     found = scope._made.get(key)
     if found is not None:
         return found
-    if not all(is_symbolic or isinstance(x, int) for is_symbolic, x in ((first, a), (second, b))):
-        return NotImplemented
+    other = b if first else a
+    if not (first and second) and not isinstance(other, int):
+        if not isinstance(other, float):
+            return NotImplemented
+        return _OPERATORS[operator](*(int(x) if type(x) is Extent else x for x in (a, b)))
     x = a.terms if first else polynomial.constant(int(a))
     y = b.terms if second else polynomial.constant(int(b))
     if operator == "*":
@@ -335,10 +320,33 @@ def _divided(scope: Extents, operator: str, a: Any, b: Any) -> Any:
     return scope.define(f"({left}) {operator} ({right})", value, low, a, b)
 
 
-def _compare(a: Extent, b: Any, relation: str) -> bool:
+#: For what is a plain number by now.
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
+
+def settled(x: Any) -> Any:
+    """The plain number of an extent whose scope is closed; everything else as it is."""
+    return x.value if type(x) is Extent and x.scope.closed else x
+
+
+def _compare(a: Extent, b: Any, relation: str) -> Any:
     if isinstance(b, float):
-        b = int(b) if b == int(b) else a.__index__() + 0 * b
+        if not math.isfinite(b):
+            return {"==": a.value == b, "<": a.value < b, "<=": a.value <= b}[relation]
+        if b != (whole := math.floor(b)):
+            if relation == "==":
+                return False
+            relation = "<="
+        b = whole
     gap = _binary("-", a, b)
+    if gap is NotImplemented:
+        return gap
     if type(gap) is not Extent:
         return _holds(gap, relation)
     value = _holds(gap.value, relation)

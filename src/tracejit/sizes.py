@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +21,8 @@ from .extents import (
     text_of,
 )
 from .generated import define
+
+log = logging.getLogger("tracejit")
 
 
 def largest(a: Any, b: Any) -> Any:
@@ -74,6 +78,50 @@ def float_bits(number: Any) -> Any:
         return int(struct.unpack("<q", struct.pack("<d", float(number)))[0])
     text = f"float_bits({number.formula()})"
     return number.scope.define(text, float_bits(number.value), None, number)
+
+
+def revalue(scope: Extents, values: Mapping[int, int]) -> None:
+    """Give symbols other present values; what is decided from here on is decided for these.
+
+    >>> sizes = Extents()
+    >>> n = sizes.symbol(6)
+    >>> half = n // 4
+    >>> revalue(sizes, {0: 9})
+    >>> n, half, n * 2 > 15
+    (9, 2, True)
+    """
+    names: dict[str, Any] = {"float_bits": float_bits, **scope.functions}
+    done: set[int] = set()
+    for number in range(len(scope.symbols)):
+        _revalue(scope, number, values, names, done)
+    for extent in scope._interned.values():
+        extent.value = sum(
+            factor * math.prod([scope.symbols[n].value for n in monomial])
+            for monomial, factor in extent.terms
+        )
+
+
+def _revalue(
+    scope: Extents, number: int, values: Mapping[int, int], names: dict[str, Any], done: set[int]
+) -> None:
+    """The present value of one symbol; one that cannot be computed now belongs to another branch."""
+    symbol = scope.symbols[number]
+    if number in done:
+        return
+    done.add(number)
+    for needed in symbol.needs:
+        _revalue(scope, needed, values, names, done)
+    if not symbol.statement:
+        symbol.value = values.get(number, symbol.value)
+    else:
+        targets, text = symbol.statement.split("= ", 1)
+        try:
+            found = eval(text, names)
+            several = [name.strip() for name in targets.split(",")]
+            symbol.value = found[several.index(f"n{number}")] if len(several) > 1 else found
+        except ArithmeticError:
+            log.debug("n%d has no value", number)
+    names[f"n{number}"] = symbol.value
 
 
 # --- computing with other sizes -----------------------------------------------------------------------------------
@@ -149,12 +197,23 @@ class Decided:
 
 def _are_present(scope: Extents, parameters: Sequence[int], sizes: Mapping[int, int]) -> bool:
     """Are these the values for which everything was decided?"""
-    return all(scope.symbols[n].value == sizes[n] for n in parameters)
+    return not scope.varying and all(scope.symbols[n].value == sizes[n] for n in parameters)
 
 
 def _defined(scope: Extents, lines: Sequence[str], name: str) -> Any:
     names = {"float_bits": float_bits, **scope.functions}
     return define("\n".join(lines) + "\n", "sizes", name, names)
+
+
+def given_symbols(scope: Extents, extent: Extent) -> set[int]:
+    """The symbols from outside that an extent hangs on.
+
+    >>> sizes = Extents()
+    >>> n, m = sizes.symbol(6), sizes.symbol(4)
+    >>> given_symbols(sizes, n // 4 + 2 * m)
+    {0, 1}
+    """
+    return set(_statements(scope, [extent])[1])
 
 
 def _statements(scope: Extents, results: Iterable[Any]) -> tuple[list[str], tuple[int, ...]]:

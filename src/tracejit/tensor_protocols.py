@@ -10,6 +10,7 @@ import numpy as np
 from . import dtypes, ops
 from .device import CPU, device
 from .errors import ArgumentError, AutogradError
+from .lengths import compared_length
 from .modes import MODES
 from .ops.table import FUNCTIONS
 from .tensor_core import TensorCore
@@ -111,7 +112,7 @@ class ProtocolMethods(TensorCore):
         if not shape:
             raise ArgumentError("len() of a 0-d tensor")
         count: int = shape[0]
-        return count
+        return count if type(count) is int else compared_length(count)
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.type.shape:

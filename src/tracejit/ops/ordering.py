@@ -150,18 +150,30 @@ def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Arra
 # --- results whose size depends on values -------------------------------------------------------
 
 
-def _dynamic(*operands: Any, **attributes: Any) -> Any:
-    """No type is known before the run: graphs refuse ops marked ``dynamic``."""
-    return None
+# Their rules give None for an extent that only the run tells.
 
 
-@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((3, 4), 0, 2),)), Sample(((0,),))))
+def _nonzero_type(x: TensorType) -> TensorType:
+    return TensorType((None, len(x.shape)), dtypes.int64)  # type: ignore[arg-type]
+
+
+def _unique_type(x: TensorType, *, part: str) -> TensorType:
+    if part == "inverse":
+        return TensorType(x.shape, dtypes.int64)
+    return TensorType((None,), x.dtype if part == "values" else dtypes.int64)  # type: ignore[arg-type]
+
+
+def _counted_type(x: TensorType, *, minlength: int) -> TensorType:
+    return TensorType((None,), dtypes.int64)  # type: ignore[arg-type]
+
+
+@indexing(_nonzero_type, dynamic=True, samples=(Sample((Ints((3, 4), 0, 2),)), Sample(((0,),))))
 def nonzero(x: Array) -> Array:
     """The positions of the elements that are not zero, one row each."""
     return xp(x).argwhere(x).astype(np.int64, copy=False).reshape(-1, x.ndim)
 
 
-@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))
+@indexing(_unique_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))
 def unique_part(x: Array, *, part: str) -> Array:
     """A part of the sorted distinct elements of x: "values", "inverse" or "counts"."""
     n = xp(x)
@@ -174,7 +186,7 @@ def unique_part(x: Array, *, part: str) -> Array:
     return found[part]
 
 
-@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"minlength": 6}),))
+@indexing(_counted_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"minlength": 6}),))
 def bincount_of(x: Array, *, minlength: int) -> Array:
     """How often each integer from zero on occurs."""
     return xp(x).bincount(x, minlength=minlength).astype(np.int64, copy=False)

@@ -102,6 +102,11 @@ def as_size(extent: Any) -> int:
     return extent if is_symbolic(extent) else extent.__index__()  # type: ignore[no-any-return]
 
 
+def whole(number: Any) -> int:
+    """``int(number)``; symbolic sizes stay what they are."""
+    return number if is_symbolic(number) else int(number)
+
+
 def size_arguments(sizes: tuple[Any, ...]) -> Shape:
     """``f(2, 3)`` and ``f((2, 3))`` alike; every extent as an int."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):

@@ -24,12 +24,13 @@ from .recorder import Recorder, recording
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
-from .signature import flatten, leaf_names, statics_of
+from .signature import flatten, leaf_names, shows_sizes, statics_of, unflatten
+from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_gradients import ArgumentGradient
-from .structure import structure_of
-from .tree import Divergence, Leaf, Segment, graft
-from .tree_plan import SymbolicTree
+from .structure import Structure, structure_of
+from .tree import Divergence, Finding, Leaf, Segment, graft
+from .tree_plan import SymbolicTree, TreePlan
 from .walk import NotReplayable, Refused, Unseen, UnseenSegment, Walk
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Entry:
         self.history: list[str] = []
         self.source = ""
         self.symbolic: SymbolicTree | None = None
+        self._planned: tuple[TreePlan, Structure]
         self._lock = threading.Lock()
         self._serve: Callable[[list[Tensor]], Any] | None = None
 
@@ -123,10 +125,13 @@ class Entry:
             with recording(recorder):
                 result = function(*args, **kwargs)
         except BaseException:
+            recorder.close()
             self.signature.rollback(count)
             raise
         leaves: list[Any] = []
         structure = flatten(result, leaves)
+        if recorder.scope is not None and shows_sizes(structure):
+            result = unflatten(structure, iter(leaves))
         self.history.append(why)
         guard = recorder.widened(guard)
         pinned = pinned_arguments(guard, tensors)
@@ -145,6 +150,7 @@ class Entry:
             recorder.unsupported(reason)
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
+        recorder.close()
         if recorder.failure is not None:
             self.signature.rollback(count)
             if self.root.leaves() and not self.diverged:
@@ -207,7 +213,9 @@ class Entry:
             unroll_tree(self.root)
             self.symbolic = None
             root = self._bound()
-        if writable(root):
+        if self.root.finds_sizes:
+            self._serve, self.source = SizedWalk(self, root, *self._planned), ""
+        elif writable(root):
             self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
@@ -223,6 +231,7 @@ class Entry:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
             plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
             self.owner.plans.keep(found, plan)
+        self._planned = plan, found
         return plan.bind(self.root, found)
 
     def _wants_gradient(self, value: Value) -> bool:
@@ -257,9 +266,13 @@ class Entry:
 
     def unseen(self, branch: Unseen) -> str:
         """A branch that was not recorded, in words."""
-        guard = branch.runner.segment.guard if isinstance(branch, UnseenSegment) else None
-        where = describe_line(*guard.line) if guard is not None and guard.line else ""
-        return f"an unseen branch at {where}" if where else "an unseen branch"
+        segment = branch.runner.segment if isinstance(branch, UnseenSegment) else None
+        if segment is not None and segment.choices is not None:
+            return segment.unseen_choice()
+        end = None if segment is None else segment.guard or segment.finding
+        where = describe_line(*end.line) if end is not None and end.line else ""
+        kind = "size" if isinstance(end, Finding) else "branch"
+        return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
 
     def site(self, leaf: Leaf) -> Site:
         """What the backward nodes of a path share."""
@@ -269,9 +282,9 @@ class Entry:
                 self.owner.name,
                 backward,
                 backward.programs,
-                tuple(v.type for v in leaf.shown),
+                leaf.types(leaf.shown),
                 backward.seeds,
-                tuple(v.type for v in (*backward.checked_inputs, *backward.checked_outputs)),
+                leaf.types((*backward.checked_inputs, *backward.checked_outputs)),
                 self.owner.compile_failed,
             )
         found: Site = leaf.site

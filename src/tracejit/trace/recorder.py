@@ -7,7 +7,6 @@ outside become inputs. ``bool(t)`` and ``t.item()`` become guards.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_frame
+from ..ir.builder import attribute_key
 from ..ir.graph import Guard, Statement, Value
 from ..modes import MODES
 from ..ops import elementwise
@@ -24,6 +23,7 @@ from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
+from .found_sizes import FindsSizes, SizesFound, has_extents, user_line
 from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
 
@@ -55,13 +55,15 @@ class Recording:
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
+    sizes: SizesFound | None = None  # what sizes it was told on the way
 
 
-class Recorder(GradientsInside):
+class Recorder(GradientsInside, FindsSizes):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
-        super().__init__()
+        GradientsInside.__init__(self)
+        FindsSizes.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Statement, None] = {}
@@ -122,10 +124,10 @@ class Recorder(GradientsInside):
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
         occurrence = 0
         if tracked:
-            key = (op.name, operands[0] if operands else None, repr(operands[1:]), repr(attributes))
+            key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
-        value: Value = self.builder.emit(op, operands, attributes, _user_line(), occurrence)
+        value: Value = self.builder.emit(op, operands, attributes, user_line(), occurrence)
         self.path.setdefault(value)
         return value
 
@@ -145,16 +147,19 @@ class Recorder(GradientsInside):
     def _record(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
     ) -> None:
-        if getattr(op, "dynamic", False):
-            self.unsupported(f"{op.name}: the size of its result depends on values")
-            return
+        if self.pending is not None:
+            operands, attributes = self.pending
+            self.pending = None
+            self.on_tape(out, op, operands, attributes)
         self.alive.append(out)
+        if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
+            return
         if isinstance(op, Movement) and op.is_view and out._base is not None:
             steps: tuple[Step, ...] = ((op, dict(attributes)),)
             if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
                 steps += ((elementwise.detach_copy, {}),)
             self.parents[id(out)] = (operands[0], steps)
-            self.value_of(out)
+            self.show(out, self.value_of(out))
             return
         values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
         value = self.emit(op, values, attributes, out._requires_grad)
@@ -169,6 +174,7 @@ class Recorder(GradientsInside):
         if len(self.path) > MAX_STATEMENTS:
             self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
         self.roots[id(out)] = value
+        self.show(out, value)
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -259,7 +265,7 @@ class Recorder(GradientsInside):
         )
         if key not in self.guards:
             self.guards[key] = None
-            self.path[Guard(condition, value, _user_line())] = None
+            self.end_piece(Guard(condition, value, user_line()))
 
     def escape(self, tensor: Tensor, how: str) -> None:
         """The values left for Python code that cannot be followed (``how``: by which call)."""
@@ -288,8 +294,9 @@ class Recorder(GradientsInside):
     def unsupported(self, reason: str) -> None:
         """Give up recording (the run itself goes on); the first reason counts."""
         if self.failure is None:
-            line = _user_line()
+            line = user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
+            self.close()
 
     @contextmanager
     def careful(self, what: str) -> Iterator[None]:
@@ -315,7 +322,12 @@ class Recorder(GradientsInside):
             if self.roots[key] is not self.external[key][1]
         )
         effects = self.effects(slots, recipes)
-        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects)
+        found = Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects)
+        if self.scope is not None:
+            found.sizes = SizesFound(
+                self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()
+            )
+        return found
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.
@@ -347,9 +359,14 @@ class Recorder(GradientsInside):
         return OutputRecipe("computed", value, steps, requires_grad, number, inference, spent)
 
 
-def _user_line() -> tuple[str, int] | None:
-    frame = user_frame()
-    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
+def occurrence_key(op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+    """What two equal computations on the tape have in common."""
+    first, rest = operands[0] if operands else None, tuple(operands[1:])
+    shapes = tuple([x.type.shape for x in rest if isinstance(x, Value)])
+    if not (has_extents(shapes) or has_extents(rest) or has_extents(attributes)):
+        return op.name, first, repr(rest), repr(attributes)
+    others = [x if isinstance(x, Value) else attribute_key(x) for x in rest]
+    return op.name, first, tuple(others), tuple(map(attribute_key, attributes.items()))
 
 
 def recording(recorder: Recorder) -> Any:
@@ -366,4 +383,4 @@ class _Recording:
         return self.recorder
 
     def __exit__(self, *exception: object) -> None:
-        MODES.recorder = None
+        MODES.recorder = MODES.builder = None

@@ -40,6 +40,7 @@ class SegmentPlan:
     pack: dict[Value, int]
     segment: Segment
     children: dict[Any, SegmentPlan]
+    decisions: tuple[Decision, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class Runner:
     pack: Set[Value]
     segment: Segment
     children: dict[Any, Runner]
+    made: SegmentPlan
 
     def run(self, environment: Environment) -> Any:
         """Compute the segment's values, add them to the environment, and return the pack."""
@@ -182,7 +184,11 @@ class TreeCompiler:
         strides: Mapping[Value, Shape],
         leaf_needs: Mapping[Leaf, Sequence[Value]],
         packable: Mapping[Leaf, Set[Value]],
+        present: Callable[[Segment], None],
     ) -> None:
+        self.present = (
+            present  # makes the sizes of a recorded run through a segment the present ones
+        )
         self.name = name
         self.scope = scope
         self.strides = strides
@@ -199,12 +205,16 @@ class TreeCompiler:
         ]
         while stack:
             segment, positions, number, family, key = stack.pop()
+            self.present(segment)
             found = self.segment(
                 f"{self.name}_{number}" if number else self.name, segment, positions
             )
             family[key] = found
             for i, (outcome, child) in enumerate(segment.children.items()):
-                stack.append((child, found.positions, 2 * number + i + 1, found.children, outcome))
+                known = found.positions
+                if segment.finding is not None:
+                    known = known | {segment.finding.values[outcome]: len(known)}
+                stack.append((child, known, 2 * number + i + 1, found.children, outcome))
         return siblings[None]
 
     def segment(self, name: str, segment: Segment, positions: dict[Value, int]) -> SegmentPlan:
@@ -228,6 +238,7 @@ class TreeCompiler:
             pack,
             segment,
             {},
+            tuple(segment.built[2]),
         )
 
     def built(
@@ -302,6 +313,7 @@ def bind_segments(
             {names(v) for v in found.pack},
             segment,
             {},
+            found,
         )
         made.append(runner)
         for outcome, child in found.children.items():

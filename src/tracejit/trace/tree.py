@@ -12,8 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..errors import describe_line
+from ..ir.builder import attribute_key
 from ..ir.graph import Graph, Guard, Value
-from ..types import Scalar
+from ..ops.table import Op
+from ..sizes import Decided
+from ..types import Scalar, TensorType
+from .found_sizes import class_of
 from .inputs import Signature
 from .recorder import Recording
 
@@ -39,6 +44,10 @@ class Leaf:
         """The distinct values that outputs show."""
         return computed_outputs(self.recording)
 
+    def types(self, values: Sequence[Value]) -> tuple[TensorType, ...]:
+        """The types of recorded values."""
+        return tuple([v.type for v in values])
+
     @cached_property
     def wanted(self) -> list[int]:
         """Numbers of the computed outputs that take part in autograd."""
@@ -46,16 +55,71 @@ class Leaf:
 
 
 @dataclass(eq=False)
+class Finding:
+    """An op at the end of a segment whose shape the run tells: a child, and a value, per class of shapes."""
+
+    op: Op
+    operands: tuple[Value | Scalar, ...]
+    attributes: Mapping[str, Any]
+    line: tuple[str, int] | None
+    values: dict[Any, Value] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: Value) -> Finding:
+        """The end of a segment at which ``value`` is found."""
+        assert value.op is not None
+        return cls(value.op, value.operands, value.attributes, value.line)
+
+    def same(self, value: Value) -> bool:
+        """Is ``value`` found by the same op on the same operands?"""
+        return (
+            value.op is self.op
+            and len(value.operands) == len(self.operands)
+            and all(map(_same_operand, value.operands, self.operands))
+            and attribute_key(tuple(value.attributes.items()))
+            == attribute_key(tuple(self.attributes.items()))
+        )
+
+
+@dataclass(eq=False)
 class Segment:
-    """A straight piece: its statements, then a guard with a child per outcome, or a leaf."""
+    """A straight piece: its statements, then a guard or a found size with children, or a leaf.
+
+    A segment of ``choices`` has no statements: the first child whose decisions about sizes hold goes on.
+    """
 
     statements: list[Value] = field(default_factory=list)
     guard: Guard | None = None
+    finding: Finding | None = None
+    choices: dict[Any, Decided] | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
     leaf: Leaf | None = None
     calls: int = 0
     runner: Any = None
     built: Any = None  # what the last compilation was made for, and its result
+
+    @property
+    def is_open(self) -> bool:
+        """Does nothing tell yet how it goes on?"""
+        return (
+            not self.statements
+            and self.guard is None
+            and self.finding is None
+            and self.choices is None
+            and self.leaf is None
+        )
+
+    @property
+    def finds_sizes(self) -> bool:
+        """Is a size found at its end or below?"""
+        return any(segment.finding is not None for segment in self.segments())
+
+    def unseen_choice(self) -> str:
+        """That sizes compare as in no recorded run, in words."""
+        lines = [leaf.recording.sizes.scope.line for leaf in self.leaves() if leaf.recording.sizes]
+        line = next((line for line in reversed(lines) if line), None)
+        where = f" at {describe_line(*line)}" if line else ""
+        return f"a size known only at run time was compared or read as a number{where}"
 
     def leaves(self) -> list[Leaf]:
         """Every leaf below, in order of recording."""
@@ -93,28 +157,87 @@ def outcome_of(array: Any) -> Any:
 
 def graft(root: Segment, recording: Recording, signature: Signature, structure: Any) -> Leaf:
     """Add a recorded path to the tree; raises :class:`Divergence` when it contradicts what is there."""
-    segment = root
-    fresh = not root.statements and root.guard is None and root.leaf is None
+    segment, fresh = root, root.is_open
     pending: list[Value] = []
     for statement in recording.path:
-        if isinstance(statement, Value):
+        if isinstance(statement, Value) and class_of_found(statement) is None:
             pending.append(statement)
             continue
+        segment, fresh = _entered(segment, fresh, recording, statement)
         if fresh:
-            segment.statements, segment.guard = pending, statement
-        elif segment.guard is None or segment.guard.value is not statement.value:
-            raise Divergence("a different condition was tested than in an earlier run")
-        child = segment.children.get(outcome_key(statement.expected))
-        fresh = child is None
-        if child is None:
-            child = segment.children[outcome_key(statement.expected)] = Segment()
-        segment, pending = child, []
+            segment.statements = pending
+        segment, fresh = _went_on(segment, fresh, statement)
+        pending = []
+    segment, fresh = _entered(segment, fresh, recording, None)
     if fresh:
         segment.statements = pending
         segment.leaf = Leaf(recording, path_graph(recording, signature), structure)
     elif segment.leaf is None or not _same_end(segment.leaf, recording, structure):
         raise Divergence("a run took a known path to its end and did something else")
     return segment.leaf
+
+
+def _went_on(segment: Segment, fresh: bool, end: Guard | Value) -> tuple[Segment, bool]:
+    """The child of a segment that ends with ``end``, and whether nothing is known about it."""
+    if isinstance(end, Guard):
+        if fresh:
+            segment.guard = end
+        elif segment.guard is None or segment.guard.value is not end.value:
+            raise Divergence("a different condition was tested than in an earlier run")
+        key = outcome_key(end.expected)
+    else:
+        if fresh:
+            segment.finding = Finding.of(end)
+        elif segment.finding is None or not segment.finding.same(end):
+            raise Divergence("a different size was found than in an earlier run")
+        key = class_of_found(end)
+        segment.finding.values.setdefault(key, end)
+    child = segment.children.get(key)
+    if child is not None:
+        return child, False
+    segment.children[key] = Segment()
+    return segment.children[key], True
+
+
+def _entered(
+    segment: Segment, fresh: bool, recording: Recording, end: Guard | Value | None
+) -> tuple[Segment, bool]:
+    """Where a piece goes on about whose sizes something was decided: below a segment of choices."""
+    found = recording.sizes
+    decisions = found.decided.get(end, ()) if found is not None else ()
+    if found is None or (not decisions and segment.choices is None):
+        return segment, fresh
+    if fresh:
+        segment.choices = {}
+    elif segment.choices is None or not decisions:
+        raise Divergence("sizes were compared differently than in an earlier run")
+    key = frozenset((d.extent.terms, d.relation, d.outcome) for d in decisions)
+    child = segment.children.get(key)
+    if child is not None:
+        return child, False
+    if any(decided(found.values) for decided in segment.choices.values()):
+        raise Divergence("sizes were compared differently than in an earlier run")
+    segment.choices[key] = Decided(found.scope, decisions)
+    segment.children[key] = Segment()
+    return segment.children[key], True
+
+
+def class_of_found(value: Value) -> Any:
+    """The class of the shape of a value whose shape the run tells; None for others."""
+    axes = told_axes(value)
+    return class_of([value.type.shape[d] for d in axes]) if axes else None
+
+
+def told_axes(value: Value | Finding) -> tuple[int, ...]:
+    """The dimensions of a value whose extents the run tells."""
+    if value.op is None or not getattr(value.op, "dynamic", False):
+        return ()
+    types = [x.type if isinstance(x, Value) else x for x in value.operands]
+    return value.op.told_axes(types, value.attributes)
+
+
+def _same_operand(a: Any, b: Any) -> bool:
+    return a is b or (not isinstance(a, Value) and attribute_key(a) == attribute_key(b))
 
 
 def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
@@ -139,6 +262,13 @@ def path_graph(recording: Recording, signature: Signature) -> Graph:
     return Graph(signature.builder.name, tuple(signature.builder.inputs), body, tuple(outputs))
 
 
+def late_values(recording: Recording) -> list[Value]:
+    """The values on a path whose shape the run told."""
+    if recording.sizes is None:
+        return []
+    return [s for s in recording.path if isinstance(s, Value) and class_of_found(s) is not None]
+
+
 def computed_outputs(recording: Recording) -> list[Value]:
     """The distinct values that outputs show."""
     return list(dict.fromkeys(r.value for r in recording.outputs if r.kind == "computed"))
@@ -155,10 +285,13 @@ def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -
     needs: dict[Value, None] = {}
     if segment.guard is not None:
         needs[segment.guard.value] = None
+    if segment.finding is not None:
+        needs.update((x, None) for x in segment.finding.operands if isinstance(x, Value))
     if segment.leaf is not None:
         needs.update(dict.fromkeys(leaf_needs[segment.leaf]))
-    for child in segment.children.values():
-        needs.update(reads(child, leaf_needs))
+    for outcome, child in segment.children.items():
+        found = segment.finding.values[outcome] if segment.finding is not None else None
+        needs.update((v, None) for v in reads(child, leaf_needs) if v is not found)
     return needs
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..extents import Decision, Extents
 from ..ir.graph import Guard, Value
-from ..sizes import Decided
+from ..sizes import Decided, given_symbols, revalue
 from ..types import Shape
 from .backward import BoundBackward, make_backward
 from .bound import Bound
@@ -18,7 +18,7 @@ from .dump import dump_leaf
 from .inputs import Signature
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
 from .structure import Structure, Symbols
-from .tree import Leaf, Segment, path_graph, wanted_gradients
+from .tree import Leaf, Segment, late_values, path_graph, wanted_gradients
 
 #: Plans of one structure that differ in what was decided about sizes.
 MAX_VARIANTS = 16
@@ -40,6 +40,7 @@ class TreePlan:
     parameters: tuple[int, ...]
     decided: Decided
     lock: Any
+    told: tuple[int, ...]  # the symbols whose values runs tell, in the order of the structure
 
     def holds(self, found: Structure) -> bool:
         """Is the plan right for the sizes of a tree of this structure?"""
@@ -107,7 +108,7 @@ class SymbolicTree:
         self.name = name
         self.signature = signature
         self.scope = Extents()
-        self.symbols = Symbols(self.scope)
+        self.symbols = Symbols(self.scope, signature.sizes)
         self.decisions: list[Decision] = []
         self.root = Segment()
         self.lock = threading.RLock()
@@ -127,12 +128,14 @@ class SymbolicTree:
                     self.symbols.source(source.value, strides.get(source.value))
                 self._mirror(root)
             self.decisions += decisions
+            self.scope.varying = bool(found.told)
             made = self.symbols.made
             parameters = tuple(n for value in found.values for n in made[value])
             inputs = {self.symbols.mapping[s.value]: wants(s.value) for s in self.signature.sources}
             for segment in self.root.segments():
                 if segment.leaf is not None and segment.leaf.backward is None:
-                    self._differentiate(segment, segment.leaf, list(inputs.values()))
+                    self._present(segment)
+                    self._differentiate(segment, segment.leaf, inputs)
             leaves = self.root.leaves()
             compiler = TreeCompiler(
                 self.name,
@@ -140,10 +143,13 @@ class SymbolicTree:
                 self.symbols.strides,
                 {leaf: _leaf_needs(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
+                self._present,
             )
             plan = compiler.run(self.root, list(inputs))
             decided = [*self.decisions, *compiler.decisions]
             decided += [d for leaf in leaves if leaf.backward for d in leaf.backward.decisions]
+            told = tuple(self.symbols.told.extents[n].symbols[0] for n in found.told)
+            decided = [d for d in decided if told_free(self.scope, d, told)]
         mapping = self.symbols.mapping
         return TreePlan(
             plan,
@@ -153,31 +159,57 @@ class SymbolicTree:
             parameters,
             Decided(self.scope, decided),
             self.lock,
+            told,
         )
 
     def _mirror(self, root: Segment) -> None:
         """Bring the symbolic tree up to the recorded one."""
-        mapping = self.symbols.mapping
         stack = [(root, self.root)]
         while stack:
             old, new = stack.pop()
-            if new.guard is None and new.leaf is None:
+            if new.is_open:
+                self._present(old)
                 new.statements = [self.symbols.statement(v) for v in old.statements]
-                if old.guard is not None:
-                    guard = old.guard
-                    new.guard = Guard(mapping[guard.value], guard.expected, guard.line)
-                elif old.leaf is not None:
-                    new.leaf = self._leaf(old.leaf)
+                self._end(old, new)
+            if old.finding is not None and new.finding is not None:
+                for outcome, value in old.finding.values.items():
+                    new.finding.values[outcome] = self.symbols.late(value)
             for outcome, child in old.children.items():
                 stack.append((child, new.children.setdefault(outcome, Segment())))
+
+    def _end(self, old: Segment, new: Segment) -> None:
+        """What a segment ends with, in symbolic values."""
+        mapping = self.symbols.mapping
+        if old.guard is not None:
+            new.guard = Guard(mapping[old.guard.value], old.guard.expected, old.guard.line)
+        elif old.finding is not None:
+            operands = [mapping[x] if isinstance(x, Value) else x for x in old.finding.operands]
+            new.finding = dataclasses.replace(old.finding, operands=tuple(operands), values={})
+        elif old.choices is not None:
+            new.choices = {}
+        elif old.leaf is not None:
+            new.leaf = self._leaf(old.leaf)
+
+    def _present(self, segment: Segment) -> None:
+        """Make the sizes of a run through ``segment`` the present ones."""
+        leaf = next(iter(segment.leaves()), None)
+        found = leaf.recording.sizes if leaf is not None else None
+        if found is not None:
+            extents = self.symbols.told.extents
+            values = {
+                extents[n].symbols[0]: value for n, value in found.values.items() if n in extents
+            }
+            revalue(self.scope, values)
 
     def _leaf(self, leaf: Leaf) -> Leaf:
         """The end of a path in symbolic values."""
         mapping = self.symbols.mapping
         found = leaf.recording
+        late = dict.fromkeys(late_values(found))
         path = tuple(
             mapping[s] if isinstance(s, Value) else Guard(mapping[s.value], s.expected, s.line)
             for s in found.path
+            if s not in late
         )
         recording = dataclasses.replace(
             found,
@@ -185,15 +217,15 @@ class SymbolicTree:
             outputs=tuple(dataclasses.replace(r, value=mapping[r.value]) for r in found.outputs),
             writes=tuple((mapping[old], mapping[new], count) for old, new, count in found.writes),
         )
-        inputs = tuple(mapping[v] for v in leaf.graph.inputs)
+        inputs = tuple(mapping[v] for v in (*leaf.graph.inputs, *late))
         graph = dataclasses.replace(path_graph(recording, self.signature), inputs=inputs)
         return Leaf(recording, graph, leaf.structure)
 
-    def _differentiate(self, segment: Segment, leaf: Leaf, wants: Sequence[bool]) -> None:
+    def _differentiate(self, segment: Segment, leaf: Leaf, wants: Mapping[Value, bool]) -> None:
         """Make the backward pass of a leaf; what exists only to be saved is computed in its segment."""
         leaf.backward = ()
         if any(r.requires_grad and r.kind == "computed" for r in leaf.recording.outputs):
-            wrt = wants[: len(leaf.graph.inputs)]
+            wrt = [wants.get(v, False) for v in leaf.graph.inputs]
             wanted = wanted_gradients(leaf.recording)
             with self.scope.deciding() as decisions:
                 found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
@@ -201,6 +233,11 @@ class SymbolicTree:
                 segment.statements.extend(found.extra)
                 leaf.backward = found
         dump_leaf(self.name, leaf)
+
+
+def told_free(scope: Extents, decision: Decision, told: Sequence[int]) -> bool:
+    """Does a decision hang on nothing that a run tells?"""
+    return not told or given_symbols(scope, decision.extent).isdisjoint(told)
 
 
 def _leaf_needs(leaf: Leaf) -> list[Value]:

@@ -266,7 +266,7 @@ def arange(
     first, last, step = _plain(first), _plain(last), _plain(step)
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if not math.isfinite(first) or not math.isfinite(last):
+    if not all(isinstance(v, int) or math.isfinite(v) for v in (first, last)):
         raise RuntimeError(f"unsupported range: {first} -> {last}")
     if (last - first) * (1 if step > 0 else -1) < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
@@ -275,7 +275,9 @@ def arange(
     if kind is None:
         kind = dtypes.int64 if whole else dtypes.get_default_dtype()
     count = -((first - last) // step) if whole else math.ceil((last - first) / step)
-    return made(s.arange(start=first, step=step, count=int(count), dtype=kind), requires_grad)
+    return made(
+        s.arange(start=first, step=step, count=shapes.whole(count), dtype=kind), requires_grad
+    )
 
 
 @function(method=False)
@@ -300,7 +302,9 @@ def linspace(
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    result = s.linspace_of(start=_plain(start), end=_plain(end), count=int(steps), dtype=kind)
+    result = s.linspace_of(
+        start=_plain(start), end=_plain(end), count=shapes.whole(steps), dtype=kind
+    )
     return made(result, requires_grad)
 
 

@@ -25,7 +25,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
-    start = int(start)
+    start = shapes.whole(start)
     if length < 0:
         raise ShapeError("narrow(): length must be non-negative.")
     if not -extent <= start <= extent:
@@ -60,7 +60,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
-    index = index.__index__()
+    index = shapes.as_size(index)
     if not -extent <= index < extent:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} "

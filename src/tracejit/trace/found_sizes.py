@@ -1,0 +1,270 @@
+"""Sizes that only a run tells: the extents of results whose shape depends on values, as symbols of a recording.
+
+While a function is recorded, the types of tensors that depend on such a result hold :class:`Extent` objects, and so do
+the shapes that the function looks at: the run goes on with real numbers, the record with symbols. What is compared is
+noted as a decision, and what is read as a plain number is a decision for that number, so that the recording is right
+for every size under which its decisions come out the same. Zero and one are sizes of their own kind, as in plans.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.node import OpNode
+from ..errors import user_frame
+from ..extents import SMALLEST, Decision, Extent, Extents, Symbol, hint, symbols_of
+from ..ir.graph import Value
+from ..modes import MODES
+from ..runtime.program import bind_numbers
+from ..tensor import Tensor
+from ..types import Shape, TensorType
+
+if TYPE_CHECKING:
+    from .inputs import Signature
+
+Class = tuple[str, Shape]  # of a shape: its extents, those from two on as two
+
+
+class Registry:
+    """The symbols of all recordings of one signature: a number means the same in each of them."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.texts: dict[str, int] = {}
+        self.found: dict[Any, tuple[int, ...]] = {}
+        self.neutral = Extents()
+        self.neutral.symbols = self.symbols
+
+    def given(self, value: Any, count: int) -> tuple[int, ...]:
+        """The numbers of the ``count`` sizes that a run tells with ``value``."""
+        known = self.found.get(value)
+        if known is None:
+            first = len(self.symbols)
+            self.symbols += [Symbol(-1, SMALLEST) for _ in range(count)]
+            known = self.found[value] = tuple(range(first, first + count))
+        return known
+
+    def defined(self, text: str, needs: tuple[int, ...]) -> int:
+        """The number of the size that an expression computes."""
+        known = self.texts.get(text)
+        if known is None:
+            known = self.texts[text] = len(self.symbols)
+            self.symbols.append(Symbol(-1, None, f"n{known} = {text}", needs))
+        return known
+
+    def numbers(self, sizes: Mapping[int, int], value: Any) -> Any:
+        """``value`` (nested) with its extents as numbers, for these values of the symbols."""
+        return bind_numbers(self.neutral, sizes, value)
+
+
+class RecordedExtents(Extents):
+    """The extents of one recording, with the values of its run."""
+
+    watched = True
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__()
+        self.registry = registry
+        self.symbols: dict[int, Symbol] = {}
+        self.count = 0
+        self.line: tuple[str, int] | None = None  # where a plain number was last asked for
+
+    def given(self, number: int, value: int) -> Extent:
+        """The size that the run told for a symbol."""
+        self.symbols[number] = Symbol(value, SMALLEST)
+        found: Extent = self.extent((((number,), 1),))
+        return found
+
+    def define(self, text: str, value: int, low: int | None, *needs: Any) -> Extent:
+        """The symbol that the expression ``text`` computes."""
+        symbols = symbols_of(needs)
+        number = self.registry.defined(text, symbols)
+        self.symbols[number] = Symbol(value, low, f"n{number} = {text}", symbols)
+        found: Extent = self.extent((((number,), 1),))
+        return found
+
+    def decide(self, extent: Extent, relation: str, outcome: bool) -> bool:
+        """Note how a comparison with zero came out, and where."""
+        before = len(self.decisions)
+        super().decide(extent, relation, outcome)
+        if len(self.decisions) > before:
+            self.line = user_line()
+        return outcome
+
+    def call(self, function: Callable[..., tuple[int, ...]], *args: Any) -> tuple[int, ...]:
+        """What a function makes of sizes is known for these only."""
+        return function(*[int(x) if type(x) is Extent else x for x in args])
+
+    def values(self) -> dict[int, int]:
+        """The sizes that the run told."""
+        return {n: s.value for n, s in self.symbols.items() if not s.statement}
+
+    def taken(self) -> tuple[Decision, ...]:
+        """The decisions made since the last time."""
+        found = tuple(self.decisions.values())[self.count :]
+        self.count += len(found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeType:
+    """The type of a tensor while it is recorded."""
+
+    scope: Extents
+    type: TensorType
+
+
+@dataclass(frozen=True, eq=False)
+class SizesFound:
+    """The sizes that a run was told, and what was decided about them before each end of a piece (None: the last)."""
+
+    scope: RecordedExtents
+    decided: Mapping[Any, tuple[Decision, ...]]
+    values: Mapping[int, int]
+
+
+def class_of(shape: Sequence[int]) -> Class:
+    """What is structure in a found shape.
+
+    >>> class_of((7, 0, 1))
+    ('found', (2, 0, 1))
+    """
+    return "found", tuple([min(int(hint(extent)), SMALLEST) for extent in shape])
+
+
+def has_extents(value: Any) -> bool:
+    """Is there an extent in ``value`` (nested)?"""
+    if isinstance(value, (tuple, list)):
+        return any(map(has_extents, value))
+    if isinstance(value, dict):
+        return any(map(has_extents, value.values()))
+    return type(value) is Extent
+
+
+def plain(value: Any) -> Any:
+    """``value`` (nested) with its extents as the numbers they are in this run."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(plain, value)) if has_extents(value) else value
+    if isinstance(value, dict):
+        return {key: plain(x) for key, x in value.items()}
+    return hint(value)
+
+
+class FindsSizes:
+    """The part of a recorder that follows sizes which the run tells."""
+
+    signature: Signature
+    builder: Any
+    path: dict[Any, None]
+    roots: dict[int, Value]
+    value_of: Callable[[Tensor], Value]
+
+    def __init__(self) -> None:
+        self.scope: RecordedExtents | None = None
+        self.pending: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self.decided: dict[Any, tuple[Decision, ...]] = {}  # before each end of a piece
+
+    def find(
+        self, op: Any, operands: Sequence[Any], attributes: Mapping[str, Any], out: Tensor
+    ) -> bool:
+        """An op ran whose shape depends on values; False when it does not for these operands."""
+        values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
+        types = [x.type if isinstance(x, Value) else x for x in values]
+        axes = op.told_axes(types, attributes)
+        if not axes:
+            return False
+        kind = op.infer(types, attributes)
+        shape: list[Any] = list(out.array.shape)
+        told = [shape[d] for d in axes]
+        scope = self.scope or self.open()
+        new = Value(kind, op, tuple(values), dict(attributes), line=user_line())
+        value = self.builder.found(new, class_of(told))
+        numbers = iter(self.signature.sizes.given(value, sum(n >= SMALLEST for n in told)))
+        for d, known in enumerate(kind.shape):
+            if d not in axes:
+                shape[d] = known
+            elif shape[d] >= SMALLEST:
+                shape[d] = scope.given(next(numbers), shape[d])
+        value.type = TensorType(tuple(shape), kind.dtype)
+        self.end_piece(value)
+        self.roots[id(out)] = value
+        self.show(out, value)
+        return True
+
+    def open(self) -> RecordedExtents:
+        """From here on extents are about."""
+        scope = self.scope = self.builder.scope = RecordedExtents(self.signature.sizes)
+        MODES.builder = Door(self)
+        return scope
+
+    def close(self) -> None:
+        """From here on extents are numbers."""
+        self.builder.scope = None
+        if self.scope is not None:
+            self.scope.closed = True
+
+    def end_piece(self, statement: Any) -> None:
+        """The path goes on depending on a guard or a found size: note what was decided up to here."""
+        if statement not in self.path:
+            self.path[statement] = None
+            if self.scope is not None:
+                self.decided[statement] = self.scope.taken()
+
+    def show(self, tensor: Tensor, value: Value) -> None:
+        """While recording, ``tensor`` has the type of ``value``; so does the tape."""
+        if self.scope is None or not has_extents(value.type.shape):
+            return
+        tensor._type = None
+        tensor._run_time_type = RunTimeType(self.scope, value.type)
+        node = tensor._grad_fn
+        if isinstance(node, OpNode) and node.op is value.op:
+            node.out_type = value.type
+
+    def on_tape(
+        self, out: Tensor, op: Any, operands: Sequence[Any], attributes: dict[str, Any]
+    ) -> None:
+        """The step of the tape that made ``out`` holds numbers: put the extents there."""
+        node = out._grad_fn
+        if isinstance(node, OpNode) and node.op is op:
+            node.attributes = attributes
+            node.operands = tuple(
+                x if type(x) is Extent else known
+                for x, known in zip(operands, node.operands, strict=True)
+            )
+
+    def number_read(self) -> None:
+        """The run asks how a tensor lies in memory: known for the present sizes only."""
+        if self.scope is not None and not self.scope.closed:
+            for number in self.scope.values():
+                int(self.scope.extent((((number,), 1),)))
+
+
+def user_line() -> tuple[str, int] | None:
+    """The user's present line."""
+    frame = user_frame()
+    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
+
+
+class Door:
+    """Stands before every op while extents are about: arrays are given numbers, the recorder the extents."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+
+    def emit(self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Run ``op``."""
+        from ..dispatch import apply
+
+        recorder = self.recorder
+        MODES.builder = None
+        try:
+            if not (has_extents(operands) or has_extents(attributes)):
+                return apply(op, operands, attributes)
+            recorder.pending = operands, attributes
+            return apply(op, tuple(map(hint, operands)), plain(attributes))
+        finally:
+            recorder.pending = None
+            MODES.builder = self

@@ -1,0 +1,276 @@
+"""Replaying a tree in which runs tell sizes: run a segment, find the sizes, bind what is below to them, go on.
+
+Programs are bound to the sizes they hang on. Those of the latest sizes are kept, and what the ends of paths need.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.graph import Value
+from ..runtime.program import Program
+from ..sizes import Decided
+from ..tensor import Tensor
+from ..types import TensorType
+from .backward import BoundBackward
+from .bound import Bound
+from .ending import Ending
+from .found_sizes import class_of, has_extents
+from .segments import Results, Runner
+from .signature import SizeLeaf
+from .structure import Structure
+from .tree import Finding, Leaf, Segment, late_values, outcome_of, told_axes
+from .tree_plan import TreePlan, told_free
+from .walk import FAILURES, NotReplayable, Refused, UnseenSegment, Walk
+
+if TYPE_CHECKING:
+    from .entry import Entry
+
+#: Sets of sizes for which a program is kept.
+KEPT = 128
+
+
+class Latest:
+    """What was made for the latest keys."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Any] = {}
+
+    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was made for ``key``."""
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = make()
+            if len(self.known) > KEPT:
+                self.known.pop(next(iter(self.known)), None)
+        return found
+
+
+class SizedStep:
+    """A segment with what depends on sizes left open."""
+
+    def __init__(self, walk: SizedWalk, runner: Runner) -> None:
+        plan = walk.plan
+        self.runner = runner
+        self.segment = runner.segment
+        program = runner.plan
+        told = [n for n in program.compute.parameters if n in walk.told]
+        decisions = [d for d in runner.made.decisions if not told_free(plan.scope, d, plan.told)]
+        self.holds = Decided(plan.scope, decisions)
+        self.told = tuple(
+            dict.fromkeys((*told, *(n for n in self.holds.parameters if n in walk.told)))
+        )
+        self.latest = Latest()
+        self.idle = not runner.results.kinds and not runner.pack
+        finding = runner.segment.finding
+        self.found: Found | None = (
+            None if finding is None else Found(finding, walk, runner.positions)
+        )
+
+    def program(self, sizes: Mapping[int, int]) -> tuple[Program, Results]:
+        """The program for these sizes."""
+        if not self.told:
+            return self.runner.program, self.runner.results
+        found: tuple[Program, Results] = self.latest.get(
+            tuple([sizes[n] for n in self.told]), lambda: self.bound(sizes)
+        )
+        return found
+
+    def bound(self, sizes: Mapping[int, int]) -> tuple[Program, Results]:
+        """Bind the program."""
+        if not self.holds(sizes):
+            raise NotReplayable("a size for which the plan of the function does not hold")
+        program = self.runner.plan.bind(sizes)
+        return program, Results(program)
+
+    def run(self, environment: list[Any], sizes: Mapping[int, int]) -> Any:
+        """Compute the segment's values, add them to the environment, and return the pack."""
+        if self.idle:
+            return None
+        program, wrapper = self.program(sizes)
+        results = program.run(*[environment[i] for i in self.runner.reads])
+        environment += wrapper.wrap(results)
+        return results[-1] if self.runner.pack else None
+
+
+class Found:
+    """An op whose shape the run tells, ready to run."""
+
+    def __init__(self, finding: Finding, walk: SizedWalk, positions: Mapping[Value, int]) -> None:
+        self.op = finding.op
+        self.operands = [
+            (positions[x], None) if isinstance(x, Value) else (-1, x) for x in finding.operands
+        ]
+        self.attributes = dict(finding.attributes)
+        self.plain = not has_extents(finding.operands) and not has_extents(self.attributes)
+        self.axes = told_axes(finding)
+        given = walk.entry.signature.sizes.found
+        self.numbers = {key: given[value] for key, value in finding.values.items()}
+
+    def run(self, environment: list[Any], told: dict[int, int], walk: SizedWalk) -> Any:
+        """Add the result to the environment and its sizes to ``told``; the class of its shape."""
+        operands = [environment[i].array if i >= 0 else x for i, x in self.operands]
+        attributes = self.attributes
+        if not self.plain:
+            operands, attributes = walk.numbers(told, operands), walk.numbers(told, attributes)
+        result = self.op.evaluate(operands, attributes)
+        environment.append(Tensor._wrap(np.ascontiguousarray(result)))
+        extents = [result.shape[d] for d in self.axes]
+        key = class_of(extents)
+        names = self.numbers.get(key)
+        if names is not None:
+            told.update(zip(names, (n for n in extents if n > 1), strict=True))
+        return key
+
+
+class SizedWalk(Walk):
+    """Serves calls of one compiled tree in which sizes are found."""
+
+    def __init__(self, entry: Entry, root: Runner, plan: TreePlan, found: Structure) -> None:
+        super().__init__(entry, root)
+        self.plan = plan
+        self.told = dict(zip(plan.told, found.told, strict=True))  # the registry's numbers
+        self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
+        self.names = dict(zip(plan.values, found.values, strict=True))
+        self.plans = dict(zip(entry.root.leaves(), plan.leaves, strict=True))
+        self.steps: dict[Runner, SizedStep] = {}
+        self.ends: dict[Leaf, SizedEnds] = {}
+
+    def numbers(self, told: Mapping[int, int], value: Any) -> Any:
+        """``value`` with extents as numbers."""
+        return self.entry.signature.sizes.numbers(told, value)
+
+    def __call__(self, tensors: list[Tensor]) -> Any:
+        """The result of the call."""
+        environment = self.inputs(tensors)
+        told: dict[int, int] = {}
+        try:
+            runner, pack, ended = self.walk(environment, told)
+        except FAILURES as failure:
+            raise Refused(str(failure)) from None
+        assert runner.segment.leaf is not None
+        runner.segment.leaf.calls += 1
+        return self.finish(ended, runner, tensors, environment, pack)
+
+    def walk(self, environment: list[Any], told: dict[int, int]) -> tuple[Runner, Any, Leaf]:
+        """Run segments down to a leaf."""
+        runner, sizes = self.root, dict(self.sizes)
+        while True:
+            step = self.steps.get(runner)
+            if step is None:
+                step = self.steps[runner] = SizedStep(self, runner)
+            segment = step.segment
+            if segment.leaf is not None:
+                ended = self.ended(segment.leaf, told, sizes)
+                self.ending(ended, runner).check(environment)
+                return runner, step.run(environment, sizes), ended
+            step.run(environment, sizes)
+            if step.found is not None:
+                key = step.found.run(environment, told, self)
+                sizes.update(
+                    (mine, told[number]) for mine, number in self.told.items() if number in told
+                )
+            elif segment.choices is not None:
+                key = self.chosen(segment, told)
+            else:
+                key = outcome_of(environment[runner.guard_position].array)
+            below = runner.children.get(key)
+            if below is None:
+                raise UnseenSegment(runner)
+            segment.calls += 1
+            runner = below
+
+    def ending(self, leaf: Leaf, runner: Runner) -> Ending:
+        """What the end of a path does, worked out once per set of sizes."""
+        assert isinstance(leaf, SizedLeaf)
+        if leaf.ending is None:
+            leaf.ending = Ending(self.entry.owner.name, leaf, self.sources, runner.positions)
+        return leaf.ending
+
+    def chosen(self, segment: Segment, told: Mapping[int, int]) -> Any:
+        """The choice whose decisions hold."""
+        assert segment.choices is not None
+        return next((key for key, decided in segment.choices.items() if decided(told)), None)
+
+    def ended(self, leaf: Leaf, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
+        """The end of a path for these sizes."""
+        ends = self.ends.get(leaf)
+        if ends is None:
+            ends = self.ends[leaf] = SizedEnds(self, leaf)
+        return ends.of(told, sizes)
+
+
+@dataclasses.dataclass(eq=False)
+class SizedLeaf(Leaf):
+    """The end of a path for one set of sizes."""
+
+    numbers: Any = None
+    ending: Ending | None = None
+
+    def types(self, values: Sequence[Value]) -> tuple[TensorType, ...]:
+        """The types of recorded values."""
+        found: tuple[TensorType, ...] = self.numbers(tuple([v.type for v in values]))
+        return found
+
+
+class SizedEnds:
+    """The end of a path, for the latest sizes."""
+
+    def __init__(self, walk: SizedWalk, leaf: Leaf) -> None:
+        self.walk = walk
+        self.leaf = leaf
+        self.late = tuple(late_values(leaf.recording))
+        found = leaf.recording.sizes
+        assert found is not None
+        self.told = tuple(found.values)
+        plan = walk.plan
+        backward = walk.plans[leaf].backward
+        self.backward = backward or None
+        decisions = backward.decisions if backward else ()
+        self.holds = Decided(
+            plan.scope, [d for d in decisions if not told_free(plan.scope, d, plan.told)]
+        )
+        self.latest = Latest()
+
+    def of(self, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
+        """The end for these sizes."""
+        found: Leaf = self.latest.get(
+            tuple([told[n] for n in self.told]), lambda: self.made(dict(told), dict(sizes))
+        )
+        return found
+
+    def made(self, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
+        """A leaf of numbers in place of extents."""
+        if not self.holds(sizes):
+            raise NotReplayable("a size for which the plan of the function does not hold")
+        walk, leaf = self.walk, self.leaf
+        recording = leaf.recording
+        outputs = tuple(
+            dataclasses.replace(r, steps=walk.numbers(told, r.steps)) for r in recording.outputs
+        )
+        graph = dataclasses.replace(leaf.graph, inputs=(*leaf.graph.inputs, *self.late))
+        new = SizedLeaf(
+            dataclasses.replace(recording, outputs=outputs),
+            graph,
+            numbered(leaf.structure, lambda x: walk.numbers(told, x)),
+        )
+        new.numbers = lambda x: walk.numbers(told, x)
+        if self.backward is not None:
+            bound = Bound(walk.plan.scope, sizes, walk.names, walk.plan.lock)
+            new.backward = BoundBackward(self.backward, bound, leaf.backward.pack)
+        else:
+            new.backward = ()
+        return new
+
+
+def numbered(structure: Any, numbers: Callable[[Any], Any]) -> Any:
+    """A structure with the sizes it returns as numbers."""
+    if isinstance(structure, SizeLeaf):
+        return SizeLeaf(numbers(structure.value))
+    if isinstance(structure, tuple):
+        return tuple([numbered(part, numbers) for part in structure])
+    return structure
