@@ -18,7 +18,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("backoff", "bound_function", "extents", "generated", "lengths", "polynomial", "sizes"), 0
     ),
-    **dict.fromkeys(("plain_number",), 0),
+    **dict.fromkeys(("plain_number", "symbols"), 0),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),

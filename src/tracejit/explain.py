@@ -101,10 +101,8 @@ def _tree(segment: Segment, depth: int) -> list[str]:
     if segment.finding is not None:
         where = describe_line(*segment.finding.line) if segment.finding.line else ""
         lines.append(f"{pad}{segment.finding.op.name} ({segment.calls} replays)   {where}")
-        for (_, shape), child in segment.children.items():
-            extents = ", ".join("n" if n > 1 else str(n) for n in shape)
-            lines.append(f"{pad}  when the size is ({extents}):")
-            lines += _tree(child, depth + 2)
+        for child in segment.children.values():
+            lines += _tree(child, depth)
     if segment.choices is not None:
         lines = lines[:-1]
         for key, child in segment.children.items():

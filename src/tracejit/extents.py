@@ -22,40 +22,12 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from . import polynomial
 from .plain_number import PlainNumber
 from .polynomial import Terms
-
-#: Symbols stand for sizes of at least this; zero and one are sizes of their own kind and never symbols.
-SMALLEST = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """``extent`` compared with zero, and how it came out."""
-
-    extent: Extent
-    relation: str  # "==", "<" or "<="
-    outcome: bool
-
-    def __str__(self) -> str:
-        return f"{self.extent.formula()} {self.relation} 0 is {self.outcome}"
-
-
-@dataclass(slots=True)
-class Symbol:
-    """A number in polynomials: its present value, a lower bound, and the statement that computes it.
-
-    ``statement`` is empty for sizes given from outside. Symbols that one call computes share its text.
-    """
-
-    value: int
-    low: int | None
-    statement: str = ""
-    needs: tuple[int, ...] = ()
+from .symbols import SMALLEST, Decision, Symbol, told_low
 
 
 class Extents:
@@ -67,7 +39,9 @@ class Extents:
 
     watched = False
     closed = False
-    varying = False  # the present values change: see ``sizes.revalue``
+    #: Symbols that every call tells; their present values change (see ``sizes.revalue``). That sizes made of them
+    #: differ, or are not zero or one, is no decision: where a program depends on it, its recording decided it.
+    told: frozenset[int] = frozenset()
 
     def __init__(self) -> None:
         self.symbols: Any = []
@@ -80,6 +54,11 @@ class Extents:
         """A new size from outside."""
         assert value >= SMALLEST
         return self._new(value, SMALLEST)
+
+    def told_symbol(self, value: int) -> Extent:
+        """A new size that every call tells; see ``told``."""
+        self.told |= {len(self.symbols)}
+        return self._new(value, told_low(value))
 
     def reserve(self, value: int, low: int | None = 0) -> Extent:
         """A new symbol whose computation is given later, by :meth:`compute`."""
@@ -170,12 +149,16 @@ class Extent(PlainNumber):
         self.scope = scope
         self.terms = terms
         self.symbols = tuple(dict.fromkeys(n for monomial, _ in terms for n in monomial))
+        self.evaluate()
+
+    def evaluate(self) -> None:
+        """The present value and the lower bound, from those of the symbols."""
         value, low = 0, 0
         bounded = True
-        for monomial, factor in terms:
+        for monomial, factor in self.terms:
             term, least = factor, factor
             for number in monomial:
-                symbol = scope.symbols[number]
+                symbol = self.scope.symbols[number]
                 term *= symbol.value
                 bound = symbol.low
                 bounded = bounded and factor > 0 and bound is not None and bound >= 0
@@ -258,6 +241,17 @@ class Extent(PlainNumber):
 
     def __le__(self, other: Any) -> Any:
         return _compare(self, other, "<=")
+
+    @property
+    def is_told(self) -> bool:
+        """Is it made of a size that calls tell?"""
+        told, waiting = self.scope.told, list(self.symbols) if self.scope.told else []
+        while waiting:
+            number = waiting.pop()
+            if number in told:
+                return True
+            waiting += self.scope.symbols[number].needs
+        return False
 
     # --- as text ---------------------------------------------------------------------------------------------------
 
@@ -350,8 +344,17 @@ def _compare(a: Extent, b: Any, relation: str) -> Any:
     if type(gap) is not Extent:
         return _holds(gap, relation)
     value = _holds(gap.value, relation)
+    if not value and gap.scope.told and _is_general(a, b, relation) and gap.is_told:
+        return False
     known = known_sign(gap, relation)
     return gap.scope.decide(gap, relation, value) if known is None else known
+
+
+def _is_general(a: Extent, b: Any, relation: str) -> bool:
+    """Is it of no interest that a comparison did not hold: does what serves this case serve all (see ``told``)?"""
+    if type(b) is Extent or b >= SMALLEST:
+        return relation == "=="
+    return a.value >= SMALLEST
 
 
 def _holds(value: int, relation: str) -> bool:

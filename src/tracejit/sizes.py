@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import CodeType
 from typing import Any
 
-from .extents import (
-    Decision,
-    Extent,
-    Extents,
-    difference,
-    hint,
-    known_sign,
-    low_of,
-    symbols_of,
-    text_of,
-)
+from .extents import Extent, Extents, difference, hint, known_sign, low_of, symbols_of, text_of
 from .generated import define
+from .symbols import Decision, told_low
 
 log = logging.getLogger("tracejit")
 
@@ -57,7 +49,7 @@ def _extreme(name: str, a: Any, b: Any) -> Any:
     if type(a) is not Extent and type(b) is not Extent:
         return max(a, b) if name == "max" else min(a, b)
     gap = difference(a, b)
-    known = known_sign(gap, "<") if type(gap) is Extent else gap < 0
+    known = gap < 0 if type(gap) is not Extent else None if gap.is_told else known_sign(gap, "<")
     if known is not None:
         return (b if known else a) if name == "max" else (a if known else b)
     scope = a.scope if type(a) is Extent else b.scope
@@ -83,6 +75,8 @@ def float_bits(number: Any) -> Any:
 def revalue(scope: Extents, values: Mapping[int, int]) -> None:
     """Give symbols other present values; what is decided from here on is decided for these.
 
+    What functions made of sizes (where buffers lie, say) belongs to one plan and stays as it is.
+
     >>> sizes = Extents()
     >>> n = sizes.symbol(6)
     >>> half = n // 4
@@ -90,15 +84,20 @@ def revalue(scope: Extents, values: Mapping[int, int]) -> None:
     >>> n, half, n * 2 > 15
     (9, 2, True)
     """
-    names: dict[str, Any] = {"float_bits": float_bits, **scope.functions}
+    if all(scope.symbols[number].value == value for number, value in values.items()):
+        return
+    names: dict[str, Any] = {"float_bits": float_bits}
     done: set[int] = set()
     for number in range(len(scope.symbols)):
         _revalue(scope, number, values, names, done)
     for extent in scope._interned.values():
-        extent.value = sum(
-            factor * math.prod([scope.symbols[n].value for n in monomial])
-            for monomial, factor in extent.terms
-        )
+        extent.evaluate()
+
+
+@functools.lru_cache(maxsize=1024)
+def _expression(statement: str) -> CodeType:
+    """The right side of a statement."""
+    return compile(statement.split("= ", 1)[1], "sizes", "eval")
 
 
 def _revalue(
@@ -111,14 +110,11 @@ def _revalue(
     done.add(number)
     for needed in symbol.needs:
         _revalue(scope, needed, values, names, done)
-    if not symbol.statement:
-        symbol.value = values.get(number, symbol.value)
-    else:
-        targets, text = symbol.statement.split("= ", 1)
+    if number in values:
+        symbol.value, symbol.low = values[number], told_low(values[number])
+    elif symbol.statement.startswith(f"n{number} = "):
         try:
-            found = eval(text, names)
-            several = [name.strip() for name in targets.split(",")]
-            symbol.value = found[several.index(f"n{number}")] if len(several) > 1 else found
+            symbol.value = eval(_expression(symbol.statement), names)
         except ArithmeticError:
             log.debug("n%d has no value", number)
     names[f"n{number}"] = symbol.value
@@ -197,7 +193,7 @@ class Decided:
 
 def _are_present(scope: Extents, parameters: Sequence[int], sizes: Mapping[int, int]) -> bool:
     """Are these the values for which everything was decided?"""
-    return not scope.varying and all(scope.symbols[n].value == sizes[n] for n in parameters)
+    return not scope.told and all(scope.symbols[n].value == sizes[n] for n in parameters)
 
 
 def _defined(scope: Extents, lines: Sequence[str], name: str) -> Any:

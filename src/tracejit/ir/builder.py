@@ -86,10 +86,10 @@ class Builder:
     ) -> TensorType:
         return op.infer([x.type if isinstance(x, Value) else x for x in operands], attributes)
 
-    def found(self, value: Value, structure: Any) -> Value:
-        """``value``, of an op whose shape the run tells, or the known one that is equal and alike in ``structure``."""
+    def found(self, value: Value) -> Value:
+        """``value``, of an op whose shape the run tells, or the known one that is equal."""
         assert value.op is not None
-        key = (*_statement_key(value.op, value.operands, value.attributes), structure)
+        key = _statement_key(value.op, value.operands, value.attributes)
         known = self._known.setdefault(key, value)
         if known is value:
             self.body.append(value)

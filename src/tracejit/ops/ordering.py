@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..sizes import largest
 from ..types import TensorType
 from .comparison import eq, gt, logical_and
 from .elementwise import mul, where
@@ -62,7 +63,7 @@ def _flip(x: Any, dim: int) -> Any:
     shape = x.type.shape
     if not shape:
         return x
-    starts = tuple(max(n - 1, 0) if d == dim else 0 for d, n in enumerate(shape))
+    starts = tuple(largest(n - 1, 0) if d == dim else 0 for d, n in enumerate(shape))
     steps = tuple(-1 if d == dim else 1 for d in range(len(shape)))
     return slice(x, starts=starts, counts=shape, steps=steps)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 
 from ..autograd.node import FREED, Edge, Node
 from ..errors import AutogradError
-from ..extents import Decision
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, layout_of
@@ -21,7 +21,8 @@ from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
 from ..runtime.program import Program, ProgramPlan
-from ..sizes import Decided
+from ..sizes import Decided, revalue
+from ..symbols import Decision
 from ..tensor import Tensor
 from ..tensor_core import Version
 from ..types import Shape, TensorType
@@ -102,6 +103,7 @@ class Backward:
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
     decisions: list[Decision]
     plans: dict[Any, BackwardPlan]
+    present: Mapping[int, int] = field(default_factory=dict)  # told sizes for which it was made
 
     def plan(
         self, patterns: tuple[Pattern, ...], pack: dict[Value, int], bound: Bound
@@ -117,6 +119,7 @@ class Backward:
         ):  # another would be made for the same example sizes, and decide the same
             return found if found.holds(bound.sizes) else None
         offsets = [pack.get(v) for v in self.saved]
+        revalue(bound.scope, self.present)
         with bound.scope.deciding() as decisions:
             made, reads = plan_backward(self.graph, self.saved_strides, offsets, patterns)
         found = self.plans[key] = BackwardPlan(
@@ -216,7 +219,8 @@ class BoundBackward:
         with self.bound.lock:
             plan = self.plan.plan(patterns, self.pack, self.bound)
         if plan is not None:
-            return plan.program.bind(self.bound.sizes), plan.reads
+            with suppress(ArithmeticError):  # a size told at run time may be zero
+                return plan.program.bind(self.bound.sizes), plan.reads
         strides = self.bound.numbers(list(self.plan.saved_strides))
         alone, reads = plan_backward(self.graph, strides, self.offsets, patterns)
         return Program(alone), reads

@@ -234,6 +234,14 @@ class Entry:
         self._planned = plan, found
         return plan.bind(self.root, found)
 
+    def planned_for(self, told: dict[int, int], number: int) -> SizedWalk:
+        """A walk by a plan for sizes told at run time, for which the plans there are do not hold."""
+        with self._lock:
+            _, found = self._planned
+            tree = SymbolicTree(self.owner.name, self.signature, told)
+            plan = tree.plan(self.root, self.strides, found, self._wants_gradient)
+            return SizedWalk(self, plan.bind(self.root, found), plan, found, number)
+
     def _wants_gradient(self, value: Value) -> bool:
         source = next(s for s in self.signature.sources if s.value is value)
         if source.tensor is not None:

@@ -3,29 +3,29 @@
 While a function is recorded, the types of tensors that depend on such a result hold :class:`Extent` objects, and so do
 the shapes that the function looks at: the run goes on with real numbers, the record with symbols. What is compared is
 noted as a decision, and what is read as a plain number is a decision for that number, so that the recording is right
-for every size under which its decisions come out the same. Zero and one are sizes of their own kind, as in plans.
+for every size under which its decisions come out the same.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.node import OpNode
 from ..errors import user_frame
-from ..extents import SMALLEST, Decision, Extent, Extents, Symbol, hint, symbols_of
+from ..extents import Extent, Extents, hint, symbols_of
 from ..ir.graph import Value
 from ..modes import MODES
 from ..runtime.program import bind_numbers
+from ..sizes import Decided
+from ..symbols import SMALLEST, Decision, Symbol
 from ..tensor import Tensor
-from ..types import Shape, TensorType
+from ..types import TensorType
 
 if TYPE_CHECKING:
     from .inputs import Signature
-
-Class = tuple[str, Shape]  # of a shape: its extents, those from two on as two
 
 
 class Registry:
@@ -43,7 +43,7 @@ class Registry:
         known = self.found.get(value)
         if known is None:
             first = len(self.symbols)
-            self.symbols += [Symbol(-1, SMALLEST) for _ in range(count)]
+            self.symbols += [Symbol(-1, 0) for _ in range(count)]
             known = self.found[value] = tuple(range(first, first + count))
         return known
 
@@ -74,7 +74,7 @@ class RecordedExtents(Extents):
 
     def given(self, number: int, value: int) -> Extent:
         """The size that the run told for a symbol."""
-        self.symbols[number] = Symbol(value, SMALLEST)
+        self.symbols[number] = Symbol(value, 0)
         found: Extent = self.extent((((number,), 1),))
         return found
 
@@ -117,22 +117,72 @@ class RunTimeType:
     type: TensorType
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class SizesFound:
     """The sizes that a run was told, and what was decided about them before each end of a piece (None: the last)."""
 
     scope: RecordedExtents
     decided: Mapping[Any, tuple[Decision, ...]]
     values: Mapping[int, int]
+    _apart: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def conditions(self, depth: int) -> list[Decision]:
+        """What was decided before a segment below ``depth`` ends."""
+        return [d for some in list(self.decided.values())[: depth + 1] for d in some]
+
+    def like(
+        self, told: Mapping[int, int], depth: int, taken: Collection[int] = ()
+    ) -> Mapping[int, int]:
+        """Sizes for which everything decided up to ``depth`` holds: those told, as far as possible."""
+        if told:
+            wanted = {**self.values, **{n: v for n, v in told.items() if n in self.values}}
+            if Decided(self.scope, self.conditions(depth))(wanted):
+                return wanted
+        if depth not in self._apart:
+            conditions = self.conditions(depth)
+            self._apart[depth] = apart(self.scope, self.values, conditions, taken)
+        return self._apart[depth]
 
 
-def class_of(shape: Sequence[int]) -> Class:
-    """What is structure in a found shape.
+def apart(
+    scope: Extents,
+    values: Mapping[int, int],
+    conditions: Sequence[Decision],
+    others: Collection[int] = (),
+) -> dict[int, int]:
+    """Sizes for which all ``conditions`` hold: several each, none equal to another or to ``others``, if possible."""
+    found = dict(values)
+    holds = Decided(scope, conditions)
+    taken = {SMALLEST, *others}
+    for group in _equal(values, conditions):
+        value = values[group[0]]
+        first, room = max(value, SMALLEST), 2 * (len(found) + len(taken))
+        for candidate in (
+            *range(first, first + room),
+            *range(value - 1, max(value - room, -1), -1),
+        ):
+            found.update(dict.fromkeys(group, candidate))
+            if candidate not in taken and holds(found):
+                break
+        else:
+            found.update(dict.fromkeys(group, value))
+        taken.add(found[group[0]])
+    return found
 
-    >>> class_of((7, 0, 1))
-    ('found', (2, 0, 1))
-    """
-    return "found", tuple([min(int(hint(extent)), SMALLEST) for extent in shape])
+
+def _equal(values: Mapping[int, int], conditions: Sequence[Decision]) -> list[list[int]]:
+    """The sizes in groups of those that were decided to be equal."""
+    group = {number: [number] for number in values}
+    for d in conditions:
+        pair = [m[0] for m, _ in d.extent.terms if len(m) == 1]
+        factors = sum(factor for _, factor in d.extent.terms)
+        if d.relation != "==" or not d.outcome or len(pair) != 2 != len(d.extent.terms) or factors:
+            continue
+        a, b = pair
+        if a in group and b in group and group[a] is not group[b]:
+            group[a] += group[b]
+            group.update(dict.fromkeys(group[b], group[a]))
+    return list({id(g): g for g in group.values()}.values())
 
 
 def has_extents(value: Any) -> bool:
@@ -178,16 +228,12 @@ class FindsSizes:
             return False
         kind = op.infer(types, attributes)
         shape: list[Any] = list(out.array.shape)
-        told = [shape[d] for d in axes]
         scope = self.scope or self.open()
         new = Value(kind, op, tuple(values), dict(attributes), line=user_line())
-        value = self.builder.found(new, class_of(told))
-        numbers = iter(self.signature.sizes.given(value, sum(n >= SMALLEST for n in told)))
+        value = self.builder.found(new)
+        numbers = iter(self.signature.sizes.given(value, len(axes)))
         for d, known in enumerate(kind.shape):
-            if d not in axes:
-                shape[d] = known
-            elif shape[d] >= SMALLEST:
-                shape[d] = scope.given(next(numbers), shape[d])
+            shape[d] = scope.given(next(numbers), shape[d]) if d in axes else known
         value.type = TensorType(tuple(shape), kind.dtype)
         self.end_piece(value)
         self.roots[id(out)] = value

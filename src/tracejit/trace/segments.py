@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..extents import Decision, Extents
+from ..extents import Extents
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, contiguous_layout
 from ..passes.pipeline import run_passes
 from ..runtime.plan import Plan, make_plan
 from ..runtime.program import Program, ProgramPlan
+from ..symbols import Decision
 from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .dump import dump_program
@@ -205,7 +206,6 @@ class TreeCompiler:
         ]
         while stack:
             segment, positions, number, family, key = stack.pop()
-            self.present(segment)
             found = self.segment(
                 f"{self.name}_{number}" if number else self.name, segment, positions
             )
@@ -213,7 +213,7 @@ class TreeCompiler:
             for i, (outcome, child) in enumerate(segment.children.items()):
                 known = found.positions
                 if segment.finding is not None:
-                    known = known | {segment.finding.values[outcome]: len(known)}
+                    known = known | {segment.finding.value: len(known)}
                 stack.append((child, known, 2 * number + i + 1, found.children, outcome))
         return siblings[None]
 
@@ -263,6 +263,7 @@ class TreeCompiler:
             len(segment.statements),
         )
         if segment.built is None or segment.built[0] != asked:
+            self.present(segment)
             with self.scope.deciding() as decisions:
                 made = compile_graph(
                     name, inputs, segment.statements, outputs, strides, packable, None, overwrite
@@ -283,7 +284,10 @@ def overwritable(leaf: Leaf) -> dict[Value, Value]:
 
 
 def bind_segments(
-    plan: SegmentPlan, root: Segment, sizes: Mapping[int, int], names: Callable[[Value], Value]
+    plan: SegmentPlan,
+    root: Segment,
+    sizes: Callable[[Segment], Mapping[int, int]],
+    names: Callable[[Value], Value],
 ) -> Runner:
     """Runners for the recorded tree ``root`` from the plan of its structure and its sizes.
 
@@ -300,7 +304,7 @@ def bind_segments(
         if known is not None and known.plan is found.program:  # bound before, to the same sizes
             program, results = known.program, known.results
         else:
-            program = found.program.bind(sizes)
+            program = found.program.bind(sizes(segment))
             results = Results(program)
             dump_program(found.graph.name, program)
         runner = family[key] = Runner(

@@ -19,11 +19,11 @@ from ..types import TensorType
 from .backward import BoundBackward
 from .bound import Bound
 from .ending import Ending
-from .found_sizes import class_of, has_extents
+from .found_sizes import has_extents
 from .segments import Results, Runner
 from .signature import SizeLeaf
 from .structure import Structure
-from .tree import Finding, Leaf, Segment, late_values, outcome_of, told_axes
+from .tree import FOUND, Finding, Leaf, Segment, late_values, outcome_of, told_axes
 from .tree_plan import TreePlan, told_free
 from .walk import FAILURES, NotReplayable, Refused, UnseenSegment, Walk
 
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 #: Sets of sizes for which a program is kept.
 KEPT = 128
+#: Plans of one tree that differ in what was decided about the sizes that runs tell.
+MAX_PLANS = 8
+
+
+class OtherSizes(Exception):
+    """The plan does not hold for the sizes of a call."""
 
 
 class Latest:
@@ -54,16 +60,15 @@ class SizedStep:
     """A segment with what depends on sizes left open."""
 
     def __init__(self, walk: SizedWalk, runner: Runner) -> None:
-        plan = walk.plan
+        plan: TreePlan = walk.plan
+        names: dict[int, int] = walk.told
         self.runner = runner
         self.segment = runner.segment
         program = runner.plan
-        told = [n for n in program.compute.parameters if n in walk.told]
+        told = [n for n in program.compute.parameters if n in names]
         decisions = [d for d in runner.made.decisions if not told_free(plan.scope, d, plan.told)]
         self.holds = Decided(plan.scope, decisions)
-        self.told = tuple(
-            dict.fromkeys((*told, *(n for n in self.holds.parameters if n in walk.told)))
-        )
+        self.told = tuple(dict.fromkeys((*told, *(n for n in self.holds.parameters if n in names))))
         self.latest = Latest()
         self.idle = not runner.results.kinds and not runner.pack
         finding = runner.segment.finding
@@ -83,8 +88,11 @@ class SizedStep:
     def bound(self, sizes: Mapping[int, int]) -> tuple[Program, Results]:
         """Bind the program."""
         if not self.holds(sizes):
-            raise NotReplayable("a size for which the plan of the function does not hold")
-        program = self.runner.plan.bind(sizes)
+            raise OtherSizes
+        try:
+            program = self.runner.plan.bind(sizes)
+        except ArithmeticError:  # a division that a plan for nothing does not do
+            raise OtherSizes from None
         return program, Results(program)
 
     def run(self, environment: list[Any], sizes: Mapping[int, int]) -> Any:
@@ -108,32 +116,34 @@ class Found:
         self.attributes = dict(finding.attributes)
         self.plain = not has_extents(finding.operands) and not has_extents(self.attributes)
         self.axes = told_axes(finding)
-        given = walk.entry.signature.sizes.found
-        self.numbers = {key: given[value] for key, value in finding.values.items()}
+        self.numbers = walk.entry.signature.sizes.found[finding.value]
 
-    def run(self, environment: list[Any], told: dict[int, int], walk: SizedWalk) -> Any:
-        """Add the result to the environment and its sizes to ``told``; the class of its shape."""
+    def run(self, environment: list[Any], told: dict[int, int], walk: SizedWalk) -> None:
+        """Add the result to the environment and its sizes to ``told``."""
         operands = [environment[i].array if i >= 0 else x for i, x in self.operands]
         attributes = self.attributes
         if not self.plain:
             operands, attributes = walk.numbers(told, operands), walk.numbers(told, attributes)
         result = self.op.evaluate(operands, attributes)
         environment.append(Tensor._wrap(np.ascontiguousarray(result)))
-        extents = [result.shape[d] for d in self.axes]
-        key = class_of(extents)
-        names = self.numbers.get(key)
-        if names is not None:
-            told.update(zip(names, (n for n in extents if n > 1), strict=True))
-        return key
+        for number, d in zip(self.numbers, self.axes, strict=True):
+            told[number] = result.shape[d]
 
 
 class SizedWalk(Walk):
     """Serves calls of one compiled tree in which sizes are found."""
 
-    def __init__(self, entry: Entry, root: Runner, plan: TreePlan, found: Structure) -> None:
+    def __init__(
+        self, entry: Entry, root: Runner, plan: TreePlan, found: Structure, number: int = 0
+    ) -> None:
         super().__init__(entry, root)
-        self.plan = plan
-        self.told = dict(zip(plan.told, found.told, strict=True))  # the registry's numbers
+        self.number = number
+        self.plan: TreePlan = plan
+        self.after: SizedWalk | None = (
+            None  # by another plan, for sizes for which this does not hold
+        )
+        self.packs = {leaf: leaf.backward.pack for leaf in entry.root.leaves() if leaf.backward}
+        self.told: dict[int, int] = dict(zip(plan.told, found.told, strict=True))
         self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
         self.names = dict(zip(plan.values, found.values, strict=True))
         self.plans = dict(zip(entry.root.leaves(), plan.leaves, strict=True))
@@ -152,6 +162,8 @@ class SizedWalk(Walk):
             runner, pack, ended = self.walk(environment, told)
         except FAILURES as failure:
             raise Refused(str(failure)) from None
+        except OtherSizes:
+            return self.otherwise(told, tensors)
         assert runner.segment.leaf is not None
         runner.segment.leaf.calls += 1
         return self.finish(ended, runner, tensors, environment, pack)
@@ -170,10 +182,11 @@ class SizedWalk(Walk):
                 return runner, step.run(environment, sizes), ended
             step.run(environment, sizes)
             if step.found is not None:
-                key = step.found.run(environment, told, self)
+                step.found.run(environment, told, self)
                 sizes.update(
                     (mine, told[number]) for mine, number in self.told.items() if number in told
                 )
+                key = FOUND
             elif segment.choices is not None:
                 key = self.chosen(segment, told)
             else:
@@ -195,6 +208,14 @@ class SizedWalk(Walk):
         """The choice whose decisions hold."""
         assert segment.choices is not None
         return next((key for key, decided in segment.choices.items() if decided(told)), None)
+
+    def otherwise(self, told: Mapping[int, int], tensors: list[Tensor]) -> Any:
+        """Serve the call by another plan: nothing that can be seen happened yet."""
+        if self.after is None:
+            if self.number + 1 >= MAX_PLANS:
+                raise NotReplayable("sizes known only at run time need too many plans")
+            self.after = self.entry.planned_for(dict(told), self.number + 1)
+        return self.after(tensors)
 
     def ended(self, leaf: Leaf, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
         """The end of a path for these sizes."""
@@ -246,7 +267,7 @@ class SizedEnds:
     def made(self, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
         """A leaf of numbers in place of extents."""
         if not self.holds(sizes):
-            raise NotReplayable("a size for which the plan of the function does not hold")
+            raise OtherSizes
         walk, leaf = self.walk, self.leaf
         recording = leaf.recording
         outputs = tuple(
@@ -261,7 +282,7 @@ class SizedEnds:
         new.numbers = lambda x: walk.numbers(told, x)
         if self.backward is not None:
             bound = Bound(walk.plan.scope, sizes, walk.names, walk.plan.lock)
-            new.backward = BoundBackward(self.backward, bound, leaf.backward.pack)
+            new.backward = BoundBackward(self.backward, bound, walk.packs[leaf])
         else:
             new.backward = ()
         return new

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..extents import SMALLEST, Extent, Extents
+from ..extents import Extent, Extents
 from ..ir.builder import attribute_key
 from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, is_loop, loop_value
+from ..symbols import SMALLEST
 from ..types import Shape, TensorType
 from .found_sizes import Registry, has_extents
 from .inputs import Signature, Source
@@ -153,17 +154,16 @@ def _finding_key(finding: Finding, numbers: dict[Value, int], sizes: Sizes) -> A
         numbers[x] if isinstance(x, Value) else sizes.told.fixed(x) for x in finding.operands
     ]
     attributes = [(name, sizes.told.fixed(x)) for name, x in finding.attributes.items()]
-    for value in finding.values.values():
-        if value in numbers:  # found on another branch too
-            attributes.append(("again", numbers[value]))
-            continue
-        numbers[value] = len(numbers)
-        shape: tuple[Any, ...] = value.type.shape
-        for extent in shape:
-            if type(extent) is Extent:
-                sizes.told.number(extent)
-                sizes.met.append(extent.value)
-    return "found", finding.op.name, *operands, *attributes, tuple(finding.values)
+    value = finding.value
+    if value in numbers:  # found on another branch too
+        return "found", finding.op.name, numbers[value]
+    numbers[value] = len(numbers)
+    shape: tuple[Any, ...] = value.type.shape
+    for extent in shape:
+        if type(extent) is Extent:
+            sizes.told.number(extent)
+            sizes.met.append(extent.value)
+    return "found", finding.op.name, *operands, *attributes
 
 
 def _leaf_key(leaf: Leaf, numbers: Mapping[Value, int]) -> tuple[Any, ...]:
@@ -280,7 +280,7 @@ class Symbols:
         numbers: list[int] = []
         recorded: tuple[Any, ...] = value.type.shape
         shape = tuple(
-            self.told.given(n, self.size(n.value, numbers)) if type(n) is Extent else n
+            self.told.given(n, self.found(n.value, numbers)) if type(n) is Extent else n
             for n in recorded
         )
         name = f"found{sum(v.name.startswith('found') for v in self.mapping.values())}"
@@ -317,6 +317,12 @@ class Symbols:
         if type(x) is Extent:
             return self.told.extent(x, lambda n: self.size(n, numbers))
         return tuple([self.replaced(part, numbers) for part in x]) if isinstance(x, tuple) else x
+
+    def found(self, value: int, numbers: list[int]) -> Any:
+        """A new symbol for a size that calls tell."""
+        found = self.scope.told_symbol(value)
+        numbers.append(found.symbols[0])
+        return found
 
     def size(self, value: int, numbers: list[int]) -> Any:
         """A new symbol."""

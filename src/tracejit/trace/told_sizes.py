@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..extents import SMALLEST, Extent
+from ..extents import Extent
 from ..ir.builder import attribute_key
 from ..polynomial import Terms
 from ..sizes import float_bits, largest, smallest
+from ..symbols import SMALLEST
 from .found_sizes import Registry
 
 _SYMBOL = re.compile(r"\bn(\d+)\b")

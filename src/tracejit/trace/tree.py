@@ -13,14 +13,15 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import describe_line
-from ..ir.builder import attribute_key
 from ..ir.graph import Graph, Guard, Value
 from ..ops.table import Op
 from ..sizes import Decided
 from ..types import Scalar, TensorType
-from .found_sizes import class_of
 from .inputs import Signature
 from .recorder import Recording
+
+#: The only way on from a found size.
+FOUND = "found"
 
 
 class Divergence(Exception):
@@ -56,29 +57,19 @@ class Leaf:
 
 @dataclass(eq=False)
 class Finding:
-    """An op at the end of a segment whose shape the run tells: a child, and a value, per class of shapes."""
+    """An op at the end of a segment whose shape the run tells, and what it finds."""
 
+    value: Value
     op: Op
     operands: tuple[Value | Scalar, ...]
     attributes: Mapping[str, Any]
     line: tuple[str, int] | None
-    values: dict[Any, Value] = field(default_factory=dict)
 
     @classmethod
     def of(cls, value: Value) -> Finding:
         """The end of a segment at which ``value`` is found."""
         assert value.op is not None
-        return cls(value.op, value.operands, value.attributes, value.line)
-
-    def same(self, value: Value) -> bool:
-        """Is ``value`` found by the same op on the same operands?"""
-        return (
-            value.op is self.op
-            and len(value.operands) == len(self.operands)
-            and all(map(_same_operand, value.operands, self.operands))
-            and attribute_key(tuple(value.attributes.items()))
-            == attribute_key(tuple(self.attributes.items()))
-        )
+        return cls(value, value.op, value.operands, value.attributes, value.line)
 
 
 @dataclass(eq=False)
@@ -89,6 +80,7 @@ class Segment:
     """
 
     statements: list[Value] = field(default_factory=list)
+    depth: int = 0  # guards and found sizes above
     guard: Guard | None = None
     finding: Finding | None = None
     choices: dict[Any, Decided] | None = None
@@ -160,7 +152,7 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
     segment, fresh = root, root.is_open
     pending: list[Value] = []
     for statement in recording.path:
-        if isinstance(statement, Value) and class_of_found(statement) is None:
+        if isinstance(statement, Value) and not told_axes(statement):
             pending.append(statement)
             continue
         segment, fresh = _entered(segment, fresh, recording, statement)
@@ -188,14 +180,13 @@ def _went_on(segment: Segment, fresh: bool, end: Guard | Value) -> tuple[Segment
     else:
         if fresh:
             segment.finding = Finding.of(end)
-        elif segment.finding is None or not segment.finding.same(end):
+        elif segment.finding is None or segment.finding.value is not end:
             raise Divergence("a different size was found than in an earlier run")
-        key = class_of_found(end)
-        segment.finding.values.setdefault(key, end)
+        key = FOUND
     child = segment.children.get(key)
     if child is not None:
         return child, False
-    segment.children[key] = Segment()
+    segment.children[key] = Segment(depth=segment.depth + 1)
     return segment.children[key], True
 
 
@@ -218,14 +209,8 @@ def _entered(
     if any(decided(found.values) for decided in segment.choices.values()):
         raise Divergence("sizes were compared differently than in an earlier run")
     segment.choices[key] = Decided(found.scope, decisions)
-    segment.children[key] = Segment()
+    segment.children[key] = Segment(depth=segment.depth)
     return segment.children[key], True
-
-
-def class_of_found(value: Value) -> Any:
-    """The class of the shape of a value whose shape the run tells; None for others."""
-    axes = told_axes(value)
-    return class_of([value.type.shape[d] for d in axes]) if axes else None
 
 
 def told_axes(value: Value | Finding) -> tuple[int, ...]:
@@ -234,10 +219,6 @@ def told_axes(value: Value | Finding) -> tuple[int, ...]:
         return ()
     types = [x.type if isinstance(x, Value) else x for x in value.operands]
     return value.op.told_axes(types, value.attributes)
-
-
-def _same_operand(a: Any, b: Any) -> bool:
-    return a is b or (not isinstance(a, Value) and attribute_key(a) == attribute_key(b))
 
 
 def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
@@ -266,7 +247,7 @@ def late_values(recording: Recording) -> list[Value]:
     """The values on a path whose shape the run told."""
     if recording.sizes is None:
         return []
-    return [s for s in recording.path if isinstance(s, Value) and class_of_found(s) is not None]
+    return [s for s in recording.path if isinstance(s, Value) and told_axes(s)]
 
 
 def computed_outputs(recording: Recording) -> list[Value]:
@@ -289,8 +270,8 @@ def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -
         needs.update((x, None) for x in segment.finding.operands if isinstance(x, Value))
     if segment.leaf is not None:
         needs.update(dict.fromkeys(leaf_needs[segment.leaf]))
-    for outcome, child in segment.children.items():
-        found = segment.finding.values[outcome] if segment.finding is not None else None
+    found = segment.finding.value if segment.finding is not None else None
+    for child in segment.children.values():
         needs.update((v, None) for v in reads(child, leaf_needs) if v is not found)
     return needs
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..extents import Decision, Extents
+from ..extents import Extents
 from ..ir.graph import Guard, Value
 from ..sizes import Decided, given_symbols, revalue
+from ..symbols import Decision
 from ..types import Shape
 from .backward import BoundBackward, make_backward
 from .bound import Bound
@@ -49,19 +50,41 @@ class TreePlan:
     def bind(self, root: Segment, found: Structure) -> Runner:
         """Make a recorded tree of this structure runnable: programs for segments, backward passes for leaves."""
         names = dict(zip(self.values, found.values, strict=True))
-        sizes = dict(zip(self.parameters, found.sizes, strict=True))
-        bound = Bound(self.scope, sizes, names, self.lock)
-        runner = bind_segments(self.root, root, sizes, bound.recorded)
+        sizes = Example(self, found)
+        runner = bind_segments(self.root, root, sizes, lambda v: names.get(v, v))
         packs = _packs(self.root)
         for leaf, plan in zip(root.leaves(), self.leaves, strict=True):
             known = leaf.backward
             if known and known.plan is plan.backward and known.pack == packs[plan]:
                 continue  # bound before, to the same sizes
             leaf.site = None
+            bound = Bound(self.scope, sizes.at(leaf, None), names, self.lock)
             leaf.backward = (
                 BoundBackward(plan.backward, bound, packs[plan]) if plan.backward else ()
             )
         return runner
+
+
+class Example:
+    """The sizes of a recorded tree; those that runs tell are like those of a run through the segment asked for."""
+
+    def __init__(self, plan: TreePlan, found: Structure) -> None:
+        self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
+        self.told = dict(zip(found.told, plan.told, strict=True))
+
+    def __call__(self, segment: Segment) -> Mapping[int, int]:
+        """Those of a run through ``segment``."""
+        if not self.told:
+            return self.sizes
+        return self.at(next(iter(segment.leaves())), segment.depth)
+
+    def at(self, leaf: Leaf, depth: int | None) -> Mapping[int, int]:
+        """Those of a run that ended with ``leaf``."""
+        found = leaf.recording.sizes
+        if found is None:
+            return self.sizes
+        values = found.like({}, len(found.decided) if depth is None else depth)
+        return {**self.sizes, **{self.told[n]: v for n, v in values.items() if n in self.told}}
 
 
 def _packs(root: SegmentPlan) -> dict[Leaf, dict[Value, int]]:
@@ -104,7 +127,13 @@ class PlanStore:
 class SymbolicTree:
     """A recorded tree with symbols for its sizes; grows with the recorded one."""
 
-    def __init__(self, name: str, signature: Signature) -> None:
+    def __init__(
+        self, name: str, signature: Signature, told: Mapping[int, int] | None = None
+    ) -> None:
+        self.others: frozenset[int] = (
+            frozenset()
+        )  # sizes that those told should not happen to equal
+        self.told = told or {}  # the sizes to plan for, where recorded decisions hold for them
         self.name = name
         self.signature = signature
         self.scope = Extents()
@@ -123,12 +152,12 @@ class SymbolicTree:
     ) -> TreePlan:
         """Plan the recorded tree; ``wants`` tells which recorded inputs want gradients."""
         with self.lock:
+            self.others = frozenset(found.sizes)
             with self.scope.deciding() as decisions:
                 for source in self.signature.sources:
                     self.symbols.source(source.value, strides.get(source.value))
                 self._mirror(root)
             self.decisions += decisions
-            self.scope.varying = bool(found.told)
             made = self.symbols.made
             parameters = tuple(n for value in found.values for n in made[value])
             inputs = {self.symbols.mapping[s.value]: wants(s.value) for s in self.signature.sources}
@@ -171,11 +200,8 @@ class SymbolicTree:
                 self._present(old)
                 new.statements = [self.symbols.statement(v) for v in old.statements]
                 self._end(old, new)
-            if old.finding is not None and new.finding is not None:
-                for outcome, value in old.finding.values.items():
-                    new.finding.values[outcome] = self.symbols.late(value)
             for outcome, child in old.children.items():
-                stack.append((child, new.children.setdefault(outcome, Segment())))
+                stack.append((child, new.children.setdefault(outcome, Segment(depth=child.depth))))
 
     def _end(self, old: Segment, new: Segment) -> None:
         """What a segment ends with, in symbolic values."""
@@ -184,7 +210,9 @@ class SymbolicTree:
             new.guard = Guard(mapping[old.guard.value], old.guard.expected, old.guard.line)
         elif old.finding is not None:
             operands = [mapping[x] if isinstance(x, Value) else x for x in old.finding.operands]
-            new.finding = dataclasses.replace(old.finding, operands=tuple(operands), values={})
+            new.finding = dataclasses.replace(
+                old.finding, value=self.symbols.late(old.finding.value), operands=tuple(operands)
+            )
         elif old.choices is not None:
             new.choices = {}
         elif old.leaf is not None:
@@ -196,9 +224,8 @@ class SymbolicTree:
         found = leaf.recording.sizes if leaf is not None else None
         if found is not None:
             extents = self.symbols.told.extents
-            values = {
-                extents[n].symbols[0]: value for n, value in found.values.items() if n in extents
-            }
+            sizes = found.like(self.told, segment.depth, self.others)
+            values = {extents[n].symbols[0]: value for n, value in sizes.items() if n in extents}
             revalue(self.scope, values)
 
     def _leaf(self, leaf: Leaf) -> Leaf:
@@ -230,6 +257,7 @@ class SymbolicTree:
             with self.scope.deciding() as decisions:
                 found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
             if found is not None:
+                found.present = {n: self.scope.symbols[n].value for n in self.scope.told}
                 segment.statements.extend(found.extra)
                 leaf.backward = found
         dump_leaf(self.name, leaf)

@@ -50,7 +50,8 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
         position = next(i for i, x in enumerate(xs) if x.ndim == 0)
         raise ShapeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
     dtype = dtypes.result_type_of((x.type.dtype, 2) for x in xs)
-    full_size = [x for x in xs if shape_of(x) != (0,)] or xs[:1]
+    alike = all(x.ndim == xs[0].ndim for x in xs)  # else vectors of nothing are left out
+    full_size = xs if alike else [x for x in xs if shape_of(x) != (0,)] or xs[:1]
     d = dim_of(dim, full_size[0])
     return m.cat(*(as_type(x, dtype) for x in full_size), dim=d)
 

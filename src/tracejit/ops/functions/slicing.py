@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError
+from ...sizes import largest
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -114,7 +115,7 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
 def flipped(x: Tensor, dims: Sequence[int]) -> Tensor:
     """A reversed view."""
     shape = shape_of(x)
-    starts = tuple(max(n - 1, 0) if d in dims else 0 for d, n in enumerate(shape))
+    starts = tuple(largest(n - 1, 0) if d in dims else 0 for d, n in enumerate(shape))
     steps = tuple(-1 if d in dims else 1 for d in range(len(shape)))
     return m.slice(x, starts=starts, counts=shape, steps=steps)
 
