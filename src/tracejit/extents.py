@@ -128,6 +128,10 @@ class Extents:
             self.decisions[key] = Decision(extent, relation, outcome)
         return outcome
 
+    def pin(self, extent: Extent) -> None:
+        """A plain number is made of an extent."""
+        self.decide(difference(extent, extent.value), "==", True)
+
     @contextmanager
     def deciding(self) -> Iterator[list[Decision]]:
         """Collect the decisions made meanwhile."""
@@ -191,7 +195,7 @@ class Extent(PlainNumber):
     def __index__(self) -> int:
         """A plain number: from here on the plan holds for this one only."""
         if not self.scope.closed:
-            self.scope.decide(difference(self, self.value), "==", True)
+            self.scope.pin(self)
         return self.value
 
     def __bool__(self) -> bool:

@@ -74,7 +74,9 @@ class ProtocolMethods(TensorCore):
         [[1, 2], [3, 4]]
         """
         if MODES.recorder is not None:
-            MODES.recorder.escape(self, "tolist()")
+            sizes = MODES.recorder.read(self, "tolist()")
+            if sizes is not None:
+                return sizes
         array = self.array
         return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
 

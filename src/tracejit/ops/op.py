@@ -70,6 +70,8 @@ class Op:
         False  # the result's shape depends on values: ``infer`` gives None for such extents
     )
 
+    tells_values: bool = False  # the elements of the result are read as sizes
+
     @property
     def kind(self) -> str:
         """Name of the kind in lower case."""

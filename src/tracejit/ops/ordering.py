@@ -187,6 +187,31 @@ def unique_part(x: Array, *, part: str) -> Array:
     return found[part]
 
 
+@indexing(
+    lambda x: TensorType(x.shape, dtypes.int64),
+    dynamic=True,
+    tells_values=True,
+    samples=(Sample((Ints((3,), 0, 4),)),),
+)
+def as_sizes(x: Array) -> Array:
+    """The elements of x, which are sizes: none is negative."""
+    if x.size and int(x.min()) < 0:
+        raise ValueError("a negative size")
+    return xp(x).array(x, np.int64)
+
+
+@indexing(
+    lambda counts: TensorType((None,), dtypes.int64),  # type: ignore[arg-type]
+    dynamic=True,
+    samples=(Sample((Ints((3,), 0, 4),)), Sample((np.array([1, -1]),), {}, RuntimeError)),
+)
+def repeated_positions(counts: Array) -> Array:
+    """Each position as often as its count says."""
+    if counts.size and int(counts.min()) < 0:
+        raise RuntimeError("repeats can not be negative")
+    return xp(counts).repeat(xp(counts).arange(counts.size), counts).astype(np.int64, copy=False)
+
+
 @indexing(_counted_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"minlength": 6}),))
 def bincount_of(x: Array, *, minlength: int) -> Array:
     """How often each integer from zero on occurs."""

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tracejit")
 
+#: From which plan on for sizes told at run time one is made for exactly those of the call.
+EXACT = 2
+
 
 class Entry:
     """Everything known about one signature under one Python state."""
@@ -237,8 +240,10 @@ class Entry:
     def planned_for(self, told: dict[int, int], number: int) -> SizedWalk:
         """A walk by a plan for sizes told at run time, for which the plans there are do not hold."""
         with self._lock:
+            if not self.compiled:
+                raise NotReplayable("another path is being compiled")
             _, found = self._planned
-            tree = SymbolicTree(self.owner.name, self.signature, told)
+            tree = SymbolicTree(self.owner.name, self.signature, told, number >= EXACT)
             plan = tree.plan(self.root, self.strides, found, self._wants_gradient)
             return SizedWalk(self, plan.bind(self.root, found), plan, found, number)
 

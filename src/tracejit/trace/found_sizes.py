@@ -14,18 +14,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.node import OpNode
+from ..dtypes import int64
 from ..errors import user_frame
 from ..extents import Extent, Extents, hint, symbols_of
 from ..ir.graph import Value
 from ..modes import MODES
+from ..ops.ordering import as_sizes
 from ..runtime.program import bind_numbers
 from ..sizes import Decided
-from ..symbols import SMALLEST, Decision, Symbol
+from ..symbols import Decision, Symbol
 from ..tensor import Tensor
 from ..types import TensorType
+from .typical_sizes import typical
 
 if TYPE_CHECKING:
     from .inputs import Signature
+
+
+#: Elements of a vector that may be read as sizes.
+MAX_READ = 256
 
 
 class Registry:
@@ -65,11 +72,14 @@ class RecordedExtents(Extents):
 
     watched = True
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, refuse: Callable[[str], None]) -> None:
         super().__init__()
+        self.read: set[int] = set()  # the symbols of sizes that are elements of tensors
+        self.refuse = refuse
         self.registry = registry
         self.symbols: dict[int, Symbol] = {}
         self.count = 0
+        self.shapes: dict[Any, Extent] = {}  # extents of tensors, by their terms
         self.line: tuple[str, int] | None = None  # where a plain number was last asked for
 
     def given(self, number: int, value: int) -> Extent:
@@ -93,6 +103,13 @@ class RecordedExtents(Extents):
         if len(self.decisions) > before:
             self.line = user_line()
         return outcome
+
+    def pin(self, extent: Extent) -> None:
+        """A plain number is made of an extent: no way to go on where it is an element of a tensor."""
+        if self.read.isdisjoint(extent.symbols):
+            super().pin(extent)
+        else:
+            self.refuse("tolist() of a tensor inside a compiled function, used for more than sizes")
 
     def call(self, function: Callable[..., tuple[int, ...]], *args: Any) -> tuple[int, ...]:
         """What a function makes of sizes is known for these only."""
@@ -124,65 +141,32 @@ class SizesFound:
     scope: RecordedExtents
     decided: Mapping[Any, tuple[Decision, ...]]
     values: Mapping[int, int]
-    _apart: dict[int, dict[int, int]] = field(default_factory=dict)
+    _typical: dict[Any, dict[int, int]] = field(default_factory=dict)
 
     def conditions(self, depth: int) -> list[Decision]:
         """What was decided before a segment below ``depth`` ends."""
         return [d for some in list(self.decided.values())[: depth + 1] for d in some]
 
     def like(
-        self, told: Mapping[int, int], depth: int, taken: Collection[int] = ()
+        self,
+        told: Mapping[int, int],
+        depth: int,
+        others: Collection[int] = (),
+        exactly: bool = False,
     ) -> Mapping[int, int]:
-        """Sizes for which everything decided up to ``depth`` holds: those told, as far as possible."""
-        if told:
-            wanted = {**self.values, **{n: v for n, v in told.items() if n in self.values}}
-            if Decided(self.scope, self.conditions(depth))(wanted):
-                return wanted
-        if depth not in self._apart:
-            conditions = self.conditions(depth)
-            self._apart[depth] = apart(self.scope, self.values, conditions, taken)
-        return self._apart[depth]
+        """Sizes to plan for, for which everything decided up to ``depth`` holds.
 
-
-def apart(
-    scope: Extents,
-    values: Mapping[int, int],
-    conditions: Sequence[Decision],
-    others: Collection[int] = (),
-) -> dict[int, int]:
-    """Sizes for which all ``conditions`` hold: several each, none equal to another or to ``others``, if possible."""
-    found = dict(values)
-    holds = Decided(scope, conditions)
-    taken = {SMALLEST, *others}
-    for group in _equal(values, conditions):
-        value = values[group[0]]
-        first, room = max(value, SMALLEST), 2 * (len(found) + len(taken))
-        for candidate in (
-            *range(first, first + room),
-            *range(value - 1, max(value - room, -1), -1),
-        ):
-            found.update(dict.fromkeys(group, candidate))
-            if candidate not in taken and holds(found):
-                break
-        else:
-            found.update(dict.fromkeys(group, value))
-        taken.add(found[group[0]])
-    return found
-
-
-def _equal(values: Mapping[int, int], conditions: Sequence[Decision]) -> list[list[int]]:
-    """The sizes in groups of those that were decided to be equal."""
-    group = {number: [number] for number in values}
-    for d in conditions:
-        pair = [m[0] for m, _ in d.extent.terms if len(m) == 1]
-        factors = sum(factor for _, factor in d.extent.terms)
-        if d.relation != "==" or not d.outcome or len(pair) != 2 != len(d.extent.terms) or factors:
-            continue
-        a, b = pair
-        if a in group and b in group and group[a] is not group[b]:
-            group[a] += group[b]
-            group.update(dict.fromkeys(group[b], group[a]))
-    return list({id(g): g for g in group.values()}.values())
+        They are like those ``told``, or else those of this run, and ``exactly`` these if that can be.
+        """
+        values = {**self.values, **{n: v for n, v in told.items() if n in self.values}}
+        conditions = self.conditions(depth)
+        if exactly and Decided(self.scope, conditions)(values):
+            return values
+        key = depth, tuple(values.values())
+        if key not in self._typical:
+            shapes = list(self.scope.shapes.values())
+            self._typical[key] = typical(self.scope, values, conditions, shapes, others)
+        return self._typical[key]
 
 
 def has_extents(value: Any) -> bool:
@@ -211,6 +195,7 @@ class FindsSizes:
     path: dict[Any, None]
     roots: dict[int, Value]
     value_of: Callable[[Tensor], Value]
+    unsupported: Callable[[str], None]
 
     def __init__(self) -> None:
         self.scope: RecordedExtents | None = None
@@ -240,9 +225,30 @@ class FindsSizes:
         self.show(out, value)
         return True
 
+    def sizes_in(self, tensor: Tensor) -> list[int] | None:
+        """The elements of a vector as sizes, where they can be; reading them ends a piece."""
+        kind = tensor.type
+        if kind.dtype.category != "int" or len(kind.shape) != 1 or has_extents(kind.shape):
+            return None
+        array = tensor.array
+        if not 0 < array.size <= MAX_READ or int(array.min()) < 0:
+            return None
+        scope = self.scope or self.open()
+        new = Value(
+            TensorType(kind.shape, int64), as_sizes, (self.value_of(tensor),), {}, line=user_line()
+        )
+        value = self.builder.found(new)
+        numbers = self.signature.sizes.given(value, array.size)
+        self.end_piece(value)
+        scope.read.update(numbers)
+        found: Any = [scope.given(n, x) for n, x in zip(numbers, array.tolist(), strict=True)]
+        return list(found)
+
     def open(self) -> RecordedExtents:
         """From here on extents are about."""
-        scope = self.scope = self.builder.scope = RecordedExtents(self.signature.sizes)
+        scope = self.scope = self.builder.scope = RecordedExtents(
+            self.signature.sizes, self.unsupported
+        )
         MODES.builder = Door(self)
         return scope
 
@@ -263,6 +269,8 @@ class FindsSizes:
         """While recording, ``tensor`` has the type of ``value``; so does the tape."""
         if self.scope is None or not has_extents(value.type.shape):
             return
+        shape: tuple[Any, ...] = value.type.shape
+        self.scope.shapes.update((x.terms, x) for x in shape if has_extents(x))
         tensor._type = None
         tensor._run_time_type = RunTimeType(self.scope, value.type)
         node = tensor._grad_fn
@@ -280,6 +288,9 @@ class FindsSizes:
                 x if type(x) is Extent else known
                 for x, known in zip(operands, node.operands, strict=True)
             )
+            for name, x in zip(op.operands, operands, strict=False):
+                if node.saved and name in node.saved and type(x) is Extent:
+                    node.saved[name] = x
 
     def number_read(self) -> None:
         """The run asks how a tensor lies in memory: known for the present sizes only."""

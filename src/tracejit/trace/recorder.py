@@ -272,6 +272,16 @@ class Recorder(GradientsInside, FindsSizes):
         del tensor
         self.unsupported(f"{how} of a tensor inside a compiled function")
 
+    def read(self, tensor: Tensor, how: str) -> list[int] | None:
+        """The values are asked for as a list (``how``: by which call), to be given if they can be followed."""
+        found = None
+        if self.failure is None:
+            with self.careful(how):
+                found = self.sizes_in(tensor)
+        if found is None:
+            self.escape(tensor, how)
+        return found
+
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
         found = self.keys.get(id(generator))

@@ -126,8 +126,8 @@ class Found:
             operands, attributes = walk.numbers(told, operands), walk.numbers(told, attributes)
         result = self.op.evaluate(operands, attributes)
         environment.append(Tensor._wrap(np.ascontiguousarray(result)))
-        for number, d in zip(self.numbers, self.axes, strict=True):
-            told[number] = result.shape[d]
+        values = result.tolist() if self.op.tells_values else [result.shape[d] for d in self.axes]
+        told.update(zip(self.numbers, values, strict=True))
 
 
 class SizedWalk(Walk):

@@ -158,11 +158,9 @@ def _finding_key(finding: Finding, numbers: dict[Value, int], sizes: Sizes) -> A
     if value in numbers:  # found on another branch too
         return "found", finding.op.name, numbers[value]
     numbers[value] = len(numbers)
-    shape: tuple[Any, ...] = value.type.shape
-    for extent in shape:
-        if type(extent) is Extent:
-            sizes.told.number(extent)
-            sizes.met.append(extent.value)
+    for number in sizes.told.registry.found[value]:
+        sizes.told.number(number)
+        sizes.met.append(SMALLEST)  # a place for what calls tell
     return "found", finding.op.name, *operands, *attributes
 
 
@@ -278,10 +276,10 @@ class Symbols:
         if known is not None:
             return known
         numbers: list[int] = []
-        recorded: tuple[Any, ...] = value.type.shape
+        for number in self.told.registry.found[value]:
+            self.told.given(number, self.found(SMALLEST, numbers))
         shape = tuple(
-            self.told.given(n, self.found(n.value, numbers)) if type(n) is Extent else n
-            for n in recorded
+            [self.told.symbol(n.symbols[0]) if has_extents(n) else n for n in value.type.shape]  # type: ignore[attr-defined]
         )
         name = f"found{sum(v.name.startswith('found') for v in self.mapping.values())}"
         new = self.mapping[value] = Value(TensorType(shape, value.type.dtype), name=name)

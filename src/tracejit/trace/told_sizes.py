@@ -23,9 +23,9 @@ class Told:
         self.registry = registry
         self.order: dict[int, int] = {}
 
-    def number(self, extent: Extent) -> None:
+    def number(self, number: int) -> None:
         """A found size: the next name."""
-        self.order.setdefault(extent.symbols[0], len(self.order))
+        self.order.setdefault(number, len(self.order))
 
     def name(self, number: int) -> Any:
         """The name of a symbol: a number, or what computes it."""
@@ -64,9 +64,9 @@ class Mapped:
         self.registry = registry
         self.extents: dict[int, Any] = {}
 
-    def given(self, extent: Extent, new: Any) -> Any:
+    def given(self, number: int, new: Any) -> None:
         """``new`` stands for a found size."""
-        return self.extents.setdefault(extent.symbols[0], new)
+        self.extents.setdefault(number, new)
 
     def symbol(self, number: int) -> Any:
         """What stands for a symbol."""

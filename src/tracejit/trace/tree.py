@@ -152,7 +152,7 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
     segment, fresh = root, root.is_open
     pending: list[Value] = []
     for statement in recording.path:
-        if isinstance(statement, Value) and not told_axes(statement):
+        if isinstance(statement, Value) and not is_found(statement):
             pending.append(statement)
             continue
         segment, fresh = _entered(segment, fresh, recording, statement)
@@ -213,6 +213,16 @@ def _entered(
     return segment.children[key], True
 
 
+def is_found(value: Value) -> bool:
+    """Does the run tell sizes with this value?"""
+    op = value.op
+    return (
+        op is not None
+        and getattr(op, "dynamic", False)
+        and bool(op.tells_values or told_axes(value))
+    )
+
+
 def told_axes(value: Value | Finding) -> tuple[int, ...]:
     """The dimensions of a value whose extents the run tells."""
     if value.op is None or not getattr(value.op, "dynamic", False):
@@ -247,7 +257,7 @@ def late_values(recording: Recording) -> list[Value]:
     """The values on a path whose shape the run told."""
     if recording.sizes is None:
         return []
-    return [s for s in recording.path if isinstance(s, Value) and told_axes(s)]
+    return [s for s in recording.path if isinstance(s, Value) and is_found(s)]
 
 
 def computed_outputs(recording: Recording) -> list[Value]:

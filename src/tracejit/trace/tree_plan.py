@@ -128,8 +128,13 @@ class SymbolicTree:
     """A recorded tree with symbols for its sizes; grows with the recorded one."""
 
     def __init__(
-        self, name: str, signature: Signature, told: Mapping[int, int] | None = None
+        self,
+        name: str,
+        signature: Signature,
+        told: Mapping[int, int] | None = None,
+        exactly: bool = False,
     ) -> None:
+        self.exactly = exactly
         self.others: frozenset[int] = (
             frozenset()
         )  # sizes that those told should not happen to equal
@@ -224,7 +229,7 @@ class SymbolicTree:
         found = leaf.recording.sizes if leaf is not None else None
         if found is not None:
             extents = self.symbols.told.extents
-            sizes = found.like(self.told, segment.depth, self.others)
+            sizes = found.like(self.told, segment.depth, self.others, self.exactly)
             values = {extents[n].symbols[0]: value for n, value in sizes.items() if n in extents}
             revalue(self.scope, values)
 

@@ -126,8 +126,14 @@ def slice_bounds(item: builtins.slice, extent: int) -> tuple[int, int]:
 
 
 def _bound(position: Any, extent: int) -> Any:
-    """A position counted from either end, within the dimension."""
+    """A position counted from either end, within the dimension.
+
+    A symbolic one rarely has to be cut off, so that it is not may be decided; a plain one is cut off where need be.
+    """
     at = position if is_symbolic(position) else operator.index(position)
+    if is_symbolic(at):
+        at = at + extent if at < 0 else at
+        return 0 if at < 0 else extent if at > extent else at
     return largest(at + extent, 0) if at < 0 else smallest(at, extent)
 
 
