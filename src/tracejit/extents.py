@@ -249,13 +249,10 @@ class Extent(PlainNumber):
     @property
     def is_told(self) -> bool:
         """Is it made of a size that calls tell?"""
-        told, waiting = self.scope.told, list(self.symbols) if self.scope.told else []
-        while waiting:
-            number = waiting.pop()
-            if number in told:
-                return True
-            waiting += self.scope.symbols[number].needs
-        return False
+        waiting = list(self.symbols)
+        while waiting and waiting[-1] not in self.scope.told:
+            waiting += self.scope.symbols[waiting.pop()].needs
+        return bool(waiting)
 
     # --- as text ---------------------------------------------------------------------------------------------------
 
@@ -335,8 +332,8 @@ def settled(x: Any) -> Any:
 
 def _compare(a: Extent, b: Any, relation: str) -> Any:
     if isinstance(b, float):
-        if not math.isfinite(b):
-            return {"==": a.value == b, "<": a.value < b, "<=": a.value <= b}[relation]
+        if not math.isfinite(b):  # whatever the size
+            return b > 0 and relation != "=="
         if b != (whole := math.floor(b)):
             if relation == "==":
                 return False
@@ -396,9 +393,5 @@ def hint(size: Any) -> Any:
 
 
 def is_symbolic(size: Any) -> bool:
-    """Is this a size that may be another one next time?
-
-    >>> is_symbolic(3)
-    False
-    """
+    """Is this a size that may be another one next time?"""
     return type(size) is Extent

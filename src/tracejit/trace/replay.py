@@ -18,7 +18,7 @@ from .backward import CompiledBackward
 from .ending import show
 from .segments import Runner, wrap_result
 from .signature import unflatten
-from .tree import Leaf, outcome_of
+from .tree import Leaf, needs_of_leaf, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class _ReplayWriter:
             "failures": FAILURES,
         }
         self.by_value: dict[Value, str] = {}
+        self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
         self.number = 0  # of the segment being written; names made for it end with it
 
     def add(self, line: str) -> None:
@@ -131,9 +132,14 @@ class _ReplayWriter:
         guard = runner.segment.guard
         assert guard is not None
         here = self.bind("runner", runner)
-        self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        block = guarded_block(runner)
+        if block is None:
+            self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        else:
+            self.add(f"outcome = b{block}.array.item(0)")
         for i, (outcome, child) in enumerate(runner.children.items()):
-            self.add(f"{'elif' if i else 'if'} outcome == {outcome!r}:")
+            shown = int(outcome[1]) if block is not None else outcome
+            self.add(f"{'elif' if i else 'if'} outcome == {shown!r}:")
             self.indent += 1
             self.add(f"{here}.segment.calls += 1")
             before, self.number = self.number, len(self.names)
@@ -156,6 +162,8 @@ class _ReplayWriter:
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
         for i, (kind, layout, how) in enumerate(kinds):
+            if i == guarded_block(runner) and not read_later(runner, found[first + i]):
+                continue
             k, o = self.bind(f"k{i}", kind), f"o{first + i}"
             if how == "itself":
                 self.add(f"{o} = b{i}")
@@ -169,11 +177,10 @@ class _ReplayWriter:
         """Make the backward node."""
         backward = leaf.backward
         site = self.bind("site", self.entry.site(leaf))
-        inputs = [self.by_value[v] for v in leaf.graph.inputs]
+        inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
-        watched = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
-        checked = [self.by_value[v] for v in watched]
+        checked = [self.by_value[v] for v in leaf.watched]
         versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
@@ -231,6 +238,28 @@ class _ReplayWriter:
         else:
             bound = self.bind("structure", structure)
             self.add(f"return unflatten({bound}, iter({_tuple(outputs)}))")
+
+
+def guarded_block(runner: Runner) -> int | None:
+    """The number of the result that decides a branch by one byte: its block is looked at, no tensor is made for it."""
+    kinds = runner.results.kinds
+    number = runner.guard_position - (len(runner.positions) - len(kinds))
+    if runner.guard_position < 0 or number < 0:
+        return None
+    kind, _, how = kinds[number]
+    return number if kind.dtype.name == "bool" and how == "block" else None
+
+
+def read_later(runner: Runner, value: Value) -> bool:
+    """Does a segment below ``runner``, or the end of a path there, read this value?"""
+    position = runner.positions[value]
+    below = list(runner.children.values())
+    for child in below:
+        leaf = child.segment.leaf
+        if position in child.reads or (leaf is not None and value in set(needs_of_leaf(leaf))):
+            return True
+        below.extend(child.children.values())
+    return False
 
 
 def _tuple(parts: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from ..runtime.program import Program
 from ..sizes import Decided
 from ..tensor import Tensor
 from ..types import TensorType
-from .backward import BoundBackward
+from .backward import BoundBackward, as_before
 from .bound import Bound
 from .ending import Ending
 from .found_sizes import has_extents
@@ -159,17 +159,19 @@ class SizedWalk(Walk):
         environment = self.inputs(tensors)
         told: dict[int, int] = {}
         try:
-            runner, pack, ended = self.walk(environment, told)
+            runner, ended, kept = self.walk(environment, told)
         except FAILURES as failure:
             raise Refused(str(failure)) from None
         except OtherSizes:
             return self.otherwise(told, tensors)
         assert runner.segment.leaf is not None
         runner.segment.leaf.calls += 1
-        return self.finish(ended, runner, tensors, environment, pack)
+        return self.finish(ended, runner, tensors, environment, kept)
 
-    def walk(self, environment: list[Any], told: dict[int, int]) -> tuple[Runner, Any, Leaf]:
-        """Run segments down to a leaf."""
+    def walk(
+        self, environment: list[Any], told: dict[int, int]
+    ) -> tuple[Runner, Leaf, tuple[Any, dict[Value, Tensor]]]:
+        """Run segments down to a leaf; what backward keeps is the pack, and inputs as they were before."""
         runner, sizes = self.root, dict(self.sizes)
         while True:
             step = self.steps.get(runner)
@@ -179,7 +181,9 @@ class SizedWalk(Walk):
             if segment.leaf is not None:
                 ended = self.ended(segment.leaf, told, sizes)
                 self.ending(ended, runner).check(environment)
-                return runner, step.run(environment, sizes), ended
+                places = runner.positions
+                before = {v: as_before(environment[places[v]]) for v in ended.overwritten}
+                return runner, ended, (step.run(environment, sizes), before)
             step.run(environment, sizes)
             if step.found is not None:
                 step.found.run(environment, told, self)

@@ -19,7 +19,7 @@ from .dump import dump_leaf
 from .inputs import Signature
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
 from .structure import Structure, Symbols
-from .tree import Leaf, Segment, late_values, path_graph, wanted_gradients
+from .tree import Leaf, Segment, late_values, needs_of_leaf, path_graph, wanted_gradients
 
 #: Plans of one structure that differ in what was decided about sizes.
 MAX_VARIANTS = 16
@@ -175,7 +175,7 @@ class SymbolicTree:
                 self.name,
                 self.scope,
                 self.symbols.strides,
-                {leaf: _leaf_needs(leaf) for leaf in leaves},
+                {leaf: needs_of_leaf(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
                 self._present,
             )
@@ -271,14 +271,6 @@ class SymbolicTree:
 def told_free(scope: Extents, decision: Decision, told: Sequence[int]) -> bool:
     """Does a decision hang on nothing that a run tells?"""
     return not told or given_symbols(scope, decision.extent).isdisjoint(told)
-
-
-def _leaf_needs(leaf: Leaf) -> list[Value]:
-    needs = [*leaf.graph.outputs]
-    if leaf.backward:
-        needs += leaf.backward.saved
-        needs += leaf.backward.checked_outputs
-    return list(dict.fromkeys(needs))
 
 
 def _packable(leaf: Leaf) -> set[Value]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..ir.graph import Value
 from ..runtime.program import KernelFailure
 from ..tensor import Tensor
-from .backward import CompiledBackward
+from .backward import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
 from .segments import Runner
 from .signature import unflatten
@@ -40,12 +41,12 @@ class Walk:
         """The result of the call."""
         environment = self.inputs(tensors)
         try:
-            runner, pack = self.descend(environment)
+            runner, pack, kept = self.descend(environment)
         except FAILURES as failure:
             raise Refused(str(failure)) from None
         leaf = runner.segment.leaf
         assert leaf is not None
-        return self.finish(leaf, runner, tensors, environment, pack)
+        return self.finish(leaf, runner, tensors, environment, (pack, kept))
 
     def inputs(self, tensors: list[Tensor]) -> list[Any]:
         """The values of all graph inputs."""
@@ -64,16 +65,18 @@ class Walk:
                 environment.append((tensors[owner] if isinstance(owner, int) else owner)._grad)
         return environment
 
-    def descend(self, environment: list[Any]) -> tuple[Runner, Any]:
-        """Run segments down to a leaf."""
+    def descend(self, environment: list[Any]) -> tuple[Runner, Any, dict[Value, Tensor]]:
+        """Run segments down to a leaf; also copies of inputs from before the call wrote to them."""
         runner = self.root
+        kept: dict[Value, Tensor] = {}
         while True:
             leaf = runner.segment.leaf
             if leaf is not None:  # it may write over its inputs
                 self.ending(leaf, runner).check(environment)
+                kept = {v: as_before(environment[runner.positions[v]]) for v in leaf.overwritten}
             pack = runner.run(environment)
             if runner.guard_position < 0:
-                return runner, pack
+                return runner, pack, kept
             below = runner.children.get(outcome_of(environment[runner.guard_position].array))
             if below is None:
                 raise UnseenSegment(runner)
@@ -86,14 +89,14 @@ class Walk:
         runner: Runner,
         tensors: list[Tensor],
         environment: list[Any],
-        pack: Any,
+        kept: tuple[Any, dict[Value, Tensor]],
     ) -> Any:
         """What happens at the end of a path: randomness counted, history attached, writes done, gradients left."""
         ending = self.ending(leaf, runner)
         self.entry.replays += 1
         leaf.calls += 1
         if leaf.backward:
-            self.attach(leaf, runner, environment, pack)
+            self.attach(leaf, runner, environment, *kept)
         ending.write(environment)
         outputs = ending.outputs(environment)
         ending.conclude(tensors, outputs)
@@ -107,7 +110,14 @@ class Walk:
             self.endings[leaf] = found
         return found
 
-    def attach(self, leaf: Leaf, runner: Runner, environment: list[Any], pack: Any) -> None:
+    def attach(
+        self,
+        leaf: Leaf,
+        runner: Runner,
+        environment: list[Any],
+        pack: Any,
+        kept: dict[Value, Tensor],
+    ) -> None:
         """Make the call one node of the autograd graph."""
         backward, positions = leaf.backward, runner.positions
         count = len(self.sources)
@@ -116,11 +126,11 @@ class Walk:
             for v in backward.saved
             if v not in runner.pack
         ]
-        checked = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
         versions = [
-            (t._version, t._version.value) for t in (environment[positions[v]] for v in checked)
+            (t._version, t._version.value)
+            for t in (environment[positions[v]] for v in leaf.watched)
         ]
-        inputs = [environment[positions[v]] for v in leaf.graph.inputs]
+        inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
         edges = [inputs[i]._edge() for i in backward.wrt]
         node = CompiledBackward(self.entry.site(leaf), edges, inputs, saved, pack, versions)
         for number in leaf.wanted:
