@@ -278,7 +278,10 @@ def as_sizes(x: Array) -> Array:
 @indexing(
     lambda counts: TensorType((None,), dtypes.int64),  # type: ignore[arg-type]
     dynamic=True,
-    samples=(Sample((Ints((3,), 0, 4),)), Sample((np.array([1, -1]),), {}, RuntimeError)),
+    samples=(
+        Sample((Ints((3,), 0, 4),)),
+        Sample((np.array([1, -1]),), {}, RuntimeError, "repeats can not be negative"),
+    ),
 )
 def repeated_positions(counts: Array) -> Array:
     """Each position as often as its count says."""

@@ -17,10 +17,11 @@ from ..autograd.node import OpNode
 from ..dtypes import int64
 from ..errors import user_frame
 from ..extents import Extent, Extents, hint, symbols_of
+from ..ir.builder import attribute_key
 from ..ir.graph import Value
 from ..modes import MODES
 from ..ops.ordering import as_sizes
-from ..runtime.program import bind_numbers
+from ..runtime.filling import Numbered
 from ..sizes import Decided
 from ..symbols import Decision, Symbol
 from ..tensor import Tensor
@@ -62,9 +63,9 @@ class Registry:
             self.symbols.append(Symbol(-1, None, f"n{known} = {text}", needs))
         return known
 
-    def numbers(self, sizes: Mapping[int, int], value: Any) -> Any:
-        """``value`` (nested) with its extents as numbers, for these values of the symbols."""
-        return bind_numbers(self.neutral, sizes, value)
+    def numbered(self, value: Any) -> Numbered:
+        """``value`` (nested), whose extents become numbers for given values of the symbols."""
+        return Numbered(self.neutral, value)
 
 
 class RecordedExtents(Extents):
@@ -297,6 +298,16 @@ class FindsSizes:
         if self.scope is not None and not self.scope.closed:
             for number in self.scope.values():
                 int(self.scope.extent((((number,), 1),)))
+
+
+def occurrence_key(op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+    """What two equal computations on the tape have in common."""
+    first, rest = operands[0] if operands else None, tuple(operands[1:])
+    shapes = tuple([x.type.shape for x in rest if isinstance(x, Value)])
+    if not (has_extents(shapes) or has_extents(rest) or has_extents(attributes)):
+        return op.name, first, repr(rest), repr(attributes)
+    others = [x if isinstance(x, Value) else attribute_key(x) for x in rest]
+    return op.name, first, tuple(others), tuple(map(attribute_key, attributes.items()))
 
 
 def user_line() -> tuple[str, int] | None:

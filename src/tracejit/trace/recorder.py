@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.builder import attribute_key
 from ..ir.graph import Guard, Statement, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.inverse import write
+from ..ops.movement import reshape
 from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
-from .found_sizes import FindsSizes, SizesFound, has_extents, user_line
+from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
 from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
 
@@ -189,6 +189,8 @@ class Recorder(GradientsInside, FindsSizes):
         version = tensor._version
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
+        if any(op is reshape for op, _ in steps):
+            self.number_read()  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
         if detached:
@@ -211,13 +213,17 @@ class Recorder(GradientsInside, FindsSizes):
         (op, attributes), rest = steps[0], steps[1:]
         if rest:
             value = self.write_through(self.emit(op, (base,), attributes), rest, value)
-        before = len(self.builder.body)
         with self.builder.writing():
             result: Value = write(op, attributes, base, value)
-        for statement in self.builder.body[before:]:
-            self.path.setdefault(statement)
-        self.path.setdefault(result)
+        self.note(result)
         return result
+
+    def note(self, value: Value) -> None:
+        """Add a value to the path, after what it is made of."""
+        if value.op is not None and value not in self.path:
+            for operand in value.value_operands:
+                self.note(operand)
+            self.path[value] = None
 
     def write_outside(self, tensor: Tensor, new: Tensor, tracked: bool) -> None:
         """A tensor from outside changes: the compiled call must write it back."""
@@ -367,16 +373,6 @@ class Recorder(GradientsInside, FindsSizes):
         )
         inference = tensor._inference
         return OutputRecipe("computed", value, steps, requires_grad, number, inference, spent)
-
-
-def occurrence_key(op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
-    """What two equal computations on the tape have in common."""
-    first, rest = operands[0] if operands else None, tuple(operands[1:])
-    shapes = tuple([x.type.shape for x in rest if isinstance(x, Value)])
-    if not (has_extents(shapes) or has_extents(rest) or has_extents(attributes)):
-        return op.name, first, repr(rest), repr(attributes)
-    others = [x if isinstance(x, Value) else attribute_key(x) for x in rest]
-    return op.name, first, tuple(others), tuple(map(attribute_key, attributes.items()))
 
 
 def recording(recorder: Recorder) -> Any:

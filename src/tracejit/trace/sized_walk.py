@@ -6,12 +6,13 @@ Programs are bound to the sizes they hang on. Those of the latest sizes are kept
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.graph import Value
+from ..runtime.filling import Numbered
 from ..runtime.program import Program
 from ..sizes import Decided
 from ..tensor import Tensor
@@ -19,7 +20,6 @@ from ..types import TensorType
 from .backward import BoundBackward, as_before
 from .bound import Bound
 from .ending import Ending
-from .found_sizes import has_extents
 from .segments import Results, Runner
 from .signature import SizeLeaf
 from .structure import Structure
@@ -110,21 +110,15 @@ class Found:
 
     def __init__(self, finding: Finding, walk: SizedWalk, positions: Mapping[Value, int]) -> None:
         self.op = finding.op
-        self.operands = [
-            (positions[x], None) if isinstance(x, Value) else (-1, x) for x in finding.operands
-        ]
-        self.attributes = dict(finding.attributes)
-        self.plain = not has_extents(finding.operands) and not has_extents(self.attributes)
+        self.positions = [positions[x] for x in finding.operands if isinstance(x, Value)]
+        self.attributes = walk.numbered(dict(finding.attributes))
         self.axes = told_axes(finding)
         self.numbers = walk.entry.signature.sizes.found[finding.value]
 
-    def run(self, environment: list[Any], told: dict[int, int], walk: SizedWalk) -> None:
+    def run(self, environment: list[Any], told: dict[int, int]) -> None:
         """Add the result to the environment and its sizes to ``told``."""
-        operands = [environment[i].array if i >= 0 else x for i, x in self.operands]
-        attributes = self.attributes
-        if not self.plain:
-            operands, attributes = walk.numbers(told, operands), walk.numbers(told, attributes)
-        result = self.op.evaluate(operands, attributes)
+        operands = [environment[i].array for i in self.positions]
+        result = self.op.evaluate(operands, self.attributes(told))
         environment.append(Tensor._wrap(np.ascontiguousarray(result)))
         values = result.tolist() if self.op.tells_values else [result.shape[d] for d in self.axes]
         told.update(zip(self.numbers, values, strict=True))
@@ -150,9 +144,9 @@ class SizedWalk(Walk):
         self.steps: dict[Runner, SizedStep] = {}
         self.ends: dict[Leaf, SizedEnds] = {}
 
-    def numbers(self, told: Mapping[int, int], value: Any) -> Any:
-        """``value`` with extents as numbers."""
-        return self.entry.signature.sizes.numbers(told, value)
+    def numbered(self, value: Any) -> Numbered:
+        """``value``, whose extents become numbers for told sizes."""
+        return self.entry.signature.sizes.numbered(value)
 
     def __call__(self, tensors: list[Tensor]) -> Any:
         """The result of the call."""
@@ -186,7 +180,7 @@ class SizedWalk(Walk):
                 return runner, ended, (step.run(environment, sizes), before)
             step.run(environment, sizes)
             if step.found is not None:
-                step.found.run(environment, told, self)
+                step.found.run(environment, told)
                 sizes.update(
                     (mine, told[number]) for mine, number in self.told.items() if number in told
                 )
@@ -233,13 +227,14 @@ class SizedWalk(Walk):
 class SizedLeaf(Leaf):
     """The end of a path for one set of sizes."""
 
-    numbers: Any = None
+    told: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    ends: SizedEnds | None = None
     ending: Ending | None = None
 
     def types(self, values: Sequence[Value]) -> tuple[TensorType, ...]:
         """The types of recorded values."""
-        found: tuple[TensorType, ...] = self.numbers(tuple([v.type for v in values]))
-        return found
+        assert self.ends is not None
+        return self.ends.types(tuple(values), self.told)
 
 
 class SizedEnds:
@@ -260,6 +255,17 @@ class SizedEnds:
             plan.scope, [d for d in decisions if not told_free(plan.scope, d, plan.told)]
         )
         self.latest = Latest()
+        self.steps = walk.numbered(tuple([r.steps for r in leaf.recording.outputs]))
+        self.structure = walk.numbered(sizes_in(leaf.structure))
+        self.typed: dict[tuple[Value, ...], Numbered] = {}
+
+    def types(self, values: tuple[Value, ...], told: Mapping[int, int]) -> tuple[TensorType, ...]:
+        """The types of recorded values, for these sizes."""
+        known = self.typed.get(values)
+        if known is None:
+            known = self.typed[values] = self.walk.numbered(tuple([v.type for v in values]))
+        found: tuple[TensorType, ...] = known(told)
+        return found
 
     def of(self, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
         """The end for these sizes."""
@@ -274,16 +280,16 @@ class SizedEnds:
             raise OtherSizes
         walk, leaf = self.walk, self.leaf
         recording = leaf.recording
-        outputs = tuple(
-            dataclasses.replace(r, steps=walk.numbers(told, r.steps)) for r in recording.outputs
-        )
+        steps = zip(recording.outputs, self.steps(told), strict=True)
+        outputs = tuple(dataclasses.replace(r, steps=s) if s else r for r, s in steps)
         graph = dataclasses.replace(leaf.graph, inputs=(*leaf.graph.inputs, *self.late))
         new = SizedLeaf(
             dataclasses.replace(recording, outputs=outputs),
             graph,
-            numbered(leaf.structure, lambda x: walk.numbers(told, x)),
+            with_sizes(leaf.structure, iter(self.structure(told))),
+            told=told,
+            ends=self,
         )
-        new.numbers = lambda x: walk.numbers(told, x)
         if self.backward is not None:
             bound = Bound(walk.plan.scope, sizes, walk.names, walk.plan.lock)
             new.backward = BoundBackward(self.backward, bound, walk.packs[leaf])
@@ -292,10 +298,17 @@ class SizedEnds:
         return new
 
 
-def numbered(structure: Any, numbers: Callable[[Any], Any]) -> Any:
-    """A structure with the sizes it returns as numbers."""
+def sizes_in(structure: Any) -> tuple[Any, ...]:
+    """The sizes that a structure returns."""
     if isinstance(structure, SizeLeaf):
-        return SizeLeaf(numbers(structure.value))
+        return (structure.value,)
+    return sum(map(sizes_in, structure), ()) if isinstance(structure, tuple) else ()
+
+
+def with_sizes(structure: Any, numbers: Iterator[Any]) -> Any:
+    """A structure with numbers for the sizes it returns."""
+    if isinstance(structure, SizeLeaf):
+        return SizeLeaf(next(numbers))
     if isinstance(structure, tuple):
-        return tuple([numbered(part, numbers) for part in structure])
+        return tuple([with_sizes(part, numbers) for part in structure])
     return structure
