@@ -11,7 +11,6 @@ import copy
 import functools
 import logging
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from types import FunctionType
@@ -21,21 +20,25 @@ from . import config, dtypes
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats
 from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
+from .inspection import Inspection
+from .locks import renewed_rlock
 from .modes import MODES
 from .tensor import Tensor
-from .trace.entry import Entry, NotReplayable, Refused, Unseen
+from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
 from .trace.state_calls import listening
+from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
+BUSY = "another thread was recording"
 
 
-class CompiledFunction:
+class CompiledFunction(Inspection):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     def __init__(
@@ -54,7 +57,7 @@ class CompiledFunction:
         self._backoffs: dict[Any, Backoff] = {}
         self._churn = Backoff(CHURN)
         self._compiled_before = 0
-        self._lock = threading.RLock()
+        self._lock = renewed_rlock()
         self._warned: set[str] = set()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -65,35 +68,47 @@ class CompiledFunction:
         modes = MODES
         if modes.recorder is not None or modes.builder is not None or config.disabled:
             return self.function(*args, **kwargs)
-        self.stats.calls += 1
-        if modes.saved_hooks and modes.grad:
-            self._explain("saved_tensors_hooks are active: compiled code keeps no single tensors")
-            return self._eager(args, kwargs)
-        tensors: list[Tensor] = []
-        structure = None
-        for x in args:
-            if not isinstance(x, Tensor):
-                structure = flatten((args, kwargs), tensors)
-                break
-        else:
-            if kwargs:
-                structure = flatten((args, kwargs), tensors)
+        try:
+            self.stats.calls += 1
+            if modes.saved_hooks and modes.grad:
+                self._explain(
+                    "saved_tensors_hooks are active: compiled code keeps no single tensors"
+                )
+                return self._eager(args, kwargs)
+            tensors: list[Tensor] = []
+            structure = None
+            for x in args:
+                if not isinstance(x, Tensor):
+                    structure = flatten((args, kwargs), tensors)
+                    break
             else:
-                tensors = list(args)
-        key = (modes.grad, modes.inference, dtypes._default, structure, *map(tensor_key, tensors))
-        count = len(tensors)
-        if count > 1 and len(set(map(id, tensors))) != count:
-            key = (*key, tuple([_first(tensors, t) for t in tensors]))
-        found = self.entries.get(key)
-        if found is not None:
-            for entry in found:
-                if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
-                    return self._replay(entry, tensors, args, kwargs)
-        return self._record(key, tensors, args, kwargs)
+                if kwargs:
+                    structure = flatten((args, kwargs), tensors)
+                else:
+                    tensors = list(args)
+            key = (
+                modes.grad,
+                modes.inference,
+                dtypes._default,
+                structure,
+                *map(tensor_key, tensors),
+            )
+            count = len(tensors)
+            if count > 1 and len(set(map(id, tensors))) != count:
+                key = (*key, tuple([_first(tensors, t) for t in tensors]))
+            found = self.entries.get(key)
+            if found is not None:
+                for entry in found:
+                    if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
+                        return self._replay(entry, tensors, args, kwargs)
+            return self._record(key, tensors, args, kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error)
+            raise
 
     def _replay(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """Serve a call from an entry, or say why not."""
-        unseen = reason = None
+        branch = reason = refused = None
         try:
             if self.verify:
                 from .verification import replay_beside_eager
@@ -102,22 +117,38 @@ class CompiledFunction:
             else:
                 result = entry.replay(tensors)
         except Refused as failure:
-            log.debug("%s: compiled code refused its input (%s)", self.name, failure)
-        except Unseen as branch:
-            unseen = entry.unseen(branch)
+            refused = f"compiled code refused its input ({failure}), and eager execution did not"
+        except UnseenSegment as unseen:
+            branch = unseen
         except NotReplayable as found:
             reason = str(found)
         else:
             self.stats.compiled_calls += 1
             return result
-        if (
-            unseen is not None
-        ):  # out here: errors of the eager run must not look like caused by a branch
-            if entry.open:
-                return self._extend(entry, tensors, args, kwargs, unseen)
-            reason = entry.closed or f"more than {config.max_paths} recorded paths ({unseen})"
+        # Out here: errors of the eager run must not look like caused by what ended the replay.
+        if branch is not None:
+            return self._leave(branch, entry, tensors, args, kwargs)
         if reason is not None:
             self._explain(reason)
+        result = self._eager(args, kwargs)
+        if refused is not None:
+            self._explain(refused)
+        return result
+
+    def _leave(
+        self, branch: UnseenSegment, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> Any:
+        """A call whose way through the tree ends before a result, with nothing done that can be seen."""
+        end = branch.segment.raises.get(branch.outcome)
+        unseen = entry.unseen(branch)
+        if end is not None and not (entry.open and end.doubtful):
+            end.calls += 1
+            result = self._eager(args, kwargs)
+            end.passed()  # it came back: no error this time
+            return result
+        if entry.open:
+            return self._extend(entry, tensors, args, kwargs, unseen)
+        self._explain(entry.closed or f"more than {config.max_paths} recorded paths ({unseen})")
         return self._eager(args, kwargs)
 
     # --- everything that is not the fast path --------------------------------------------------------------------
@@ -131,23 +162,47 @@ class CompiledFunction:
             raise CaptureError(
                 f"{self.name}: {reason}", "Without strict=True the function would run eagerly here."
             )
+        self._note(reason)
+
+    def _note(self, reason: str) -> None:
+        """A reason to run eagerly that is nobody's fault, and no error with ``strict``."""
         if reason not in self.reasons and len(self.reasons) < config.max_signatures:
             self.reasons.append(reason)
             log.info("%s runs eagerly: %s", self.name, reason)
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        """A new signature, or a known one under new Python state."""
+        """A new signature, or a known one under new Python state; while another thread records, just run."""
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
-        if self._changes_always():
-            self._explain(self._churn.reason)
-            return self._eager(args, kwargs)
-        why = why_new(self.entries, key, tensors)
-        self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
-        entry = Entry(self, key, tensors, args, kwargs)
-        return self._extend(entry, tensors, args, kwargs, why)
+        lock = self._lock
+        try:
+            if lock.acquire(blocking=False):
+                found = self._entry_for(key, tensors)
+                if found is not None:  # another thread was faster
+                    return self._replay(found, tensors, args, kwargs)
+                if not self._changes_always():
+                    why = why_new(self.entries, key, tensors)
+                    self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
+                    entry = Entry(self, key, tensors, args, kwargs)
+                    return self._extend(entry, tensors, args, kwargs, why)
+                self._explain(self._churn.reason)
+                return self._eager(args, kwargs)
+        finally:
+            try:  # noqa: SIM105  (no Python code may run before the lock is free)
+                lock.release()
+            except RuntimeError:
+                pass
+        self._note(BUSY)
+        return self._eager(args, kwargs)
+
+    def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
+        """The entry that serves a call."""
+        for entry in self.entries.get(key, ()):
+            if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
+                return entry
+        return None
 
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
@@ -158,18 +213,33 @@ class CompiledFunction:
 
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
-        if not self._lock.acquire(blocking=False):
-            return self._eager(args, kwargs)
+        lock = self._lock
         try:
-            self.stats.recordings += 1
-            self.stats.eager_calls += 1
-            log.info("%s is recorded: %s", self.name, why)
-            with listening() as listener:
+            if lock.acquire(blocking=False):
+                return self._recorded(entry, tensors, args, kwargs, why)
+        finally:  # whether or not an interrupt let this thread know that it got the lock
+            try:  # noqa: SIM105  (no Python code may run before the lock is free)
+                lock.release()
+            except RuntimeError:
+                pass
+        self._note(BUSY)
+        return self._eager(args, kwargs)
+
+    def _recorded(
+        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str
+    ) -> Any:
+        """The result of a run that is recorded."""
+        self.stats.recordings += 1
+        self.stats.eager_calls += 1
+        log.info("%s is recorded: %s", self.name, why)
+        with listening() as listener:
+            try:
                 result = entry.record(tensors, args, kwargs, why)
-            self._judge(entry, listener.verdict(entry.guard, tensors, result))
-            self._keep(entry)
-        finally:
-            self._lock.release()
+            except Exception:
+                self._keep(entry)
+                raise
+        self._judge(entry, listener.verdict(entry.guard, tensors, result))
+        self._keep(entry)
         reason = entry.failure or entry.closed
         if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
             self._explain(reason)
@@ -233,50 +303,6 @@ class CompiledFunction:
         if found is self:
             return self.__qualname__
         return _compiled, (self.function, self.strict, self.verify)
-
-    # --- inspection ------------------------------------------------------------------------------------------------
-
-    def _all(self) -> list[Entry]:
-        return [entry for entries in list(self.entries.values()) for entry in entries]
-
-    @property
-    def graphs(self) -> list[Any]:
-        """The recorded graphs: forward and backward of every path, in order of recording."""
-        return [g for e in self._all() for g in e.graphs()]
-
-    @property
-    def kernels(self) -> list[Any]:
-        """Every kernel in use, each once, with ``name`` and ``source``."""
-        return list({k.keys: k for e in self._all() for k in e.kernels()}.values())
-
-    def source(self) -> str:
-        """The source of every kernel, then the Python of every program and of every generated replay."""
-        parts = [k.source for k in self.kernels]
-        parts += [p.source for e in self._all() for p in e.programs()]
-        parts += [e.source for e in self._all() if e.source]
-        return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
-
-    def code_for(self, line: int, file: str | None = None) -> list[str]:
-        """The kernel lines that compute what line ``line`` says; of the function's own file unless ``file`` is given.
-
-        >>> import tracejit as tj
-        >>> f = tj.compile(lambda x: x.exp() * 2)
-        >>> _ = f(tj.ones(2)), f(tj.ones(2))
-        >>> f.code_for(999)
-        []
-        """
-        from .explain import lines_for
-
-        return lines_for(self, line, file)
-
-    def explain(self) -> Any:
-        """What was recorded, compiled and run eagerly, and why; ``str()`` of it is a report."""
-        from .explain import Explanation
-
-        return Explanation.of(self)
-
-    def __repr__(self) -> str:
-        return f"<compiled {self.name}: {self.stats}>"
 
 
 def _first(tensors: list[Tensor], tensor: Tensor) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +11,17 @@ from ..errors import describe_line
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, layout_of
+from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward import Site
+from .graft import graft, graft_error
 from .inputs import Signature
 from .outside import known_objects, pinned_arguments, unrepeatable
-from .recorder import Recorder, recording
+from .recorder import Recorder
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
@@ -29,9 +30,9 @@ from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_gradients import ArgumentGradient
 from .structure import Structure, structure_of
-from .tree import Divergence, Finding, Leaf, Segment, graft
+from .tree import Divergence, Finding, Leaf, Raise, Segment
 from .tree_plan import SymbolicTree, TreePlan
-from .walk import NotReplayable, Refused, Unseen, UnseenSegment, Walk
+from .walk import NotReplayable, Refused, UnseenSegment, Walk
 
 if TYPE_CHECKING:
     from ..jit import CompiledFunction
@@ -40,6 +41,8 @@ log = logging.getLogger("tracejit")
 
 #: From which plan on for sizes told at run time one is made for exactly those of the call.
 EXACT = 2
+#: Errors that need not come again when the same is compiled once more.
+PASSING = (SystemError, MemoryError, OSError)
 
 
 class Entry:
@@ -57,8 +60,12 @@ class Entry:
         self.failure: str | None = None
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
+        self.errors_passed = (
+            0  # how often an eager run went on where a recorded one ended in an error
+        )
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
+        self.tried = False  # to compile, in vain, for a reason that may pass
         self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
         self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
         self.replays = 0
@@ -69,7 +76,7 @@ class Entry:
         self.source = ""
         self.symbolic: SymbolicTree | None = None
         self._planned: tuple[TreePlan, Structure]
-        self._lock = threading.Lock()
+        self._lock = renewed_lock()
         self._serve: Callable[[list[Tensor]], Any] | None = None
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
@@ -85,7 +92,7 @@ class Entry:
         return (
             self.failure is None
             and self.closed is None
-            and len(self.root.leaves()) < config.max_paths
+            and self.root.count_ends() < config.max_paths
         )
 
     def holds(self) -> bool:
@@ -124,20 +131,30 @@ class Entry:
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
+        kept = False
         try:
-            with recording(recorder):
-                result = function(*args, **kwargs)
-        except BaseException:
-            recorder.close()
-            self.signature.rollback(count)
+            MODES.recorder = (
+                recorder  # not by a context manager, whose own code could be interrupted
+            )
+            result = function(*args, **kwargs)
+            kept = True
+        except Exception as error:
+            MODES.recorder = MODES.builder = None
+            with recorder.careful("an error"):
+                end = Raise.of(error, recorder.failure is None)
+                kept = self._end_in(end, recorder, guard, tensors, why)
             raise
+        finally:
+            MODES.recorder = MODES.builder = None
+            if not kept:
+                recorder.close()
+                self.signature.rollback(count)
         leaves: list[Any] = []
         structure = flatten(result, leaves)
         if recorder.scope is not None and shows_sizes(structure):
             result = unflatten(structure, iter(leaves))
         self.history.append(why)
         guard = recorder.widened(guard)
-        pinned = pinned_arguments(guard, tensors)
         self.unstable = guard.difference()
         if self.unstable is not None:
             recorder.unsupported(f"it changes Python state: {self.unstable}")
@@ -160,12 +177,38 @@ class Entry:
                 self.closed, self.unstable = recorder.failure, None
                 return result
             self.failure = recorder.failure
-        self.guard = recorder.settled(guard, known_objects(guard))
-        self.pinned = (*pinned, *recorder.argument_gradients())
-        self._note_captured()
+        self._guard_by(recorder, guard, tensors)
         if self.failure is None:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
+
+    def _end_in(
+        self, end: Raise, recorder: Recorder, guard: StateGuard, tensors: list[Tensor], why: str
+    ) -> bool:
+        """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
+        guard = recorder.widened(guard)
+        unstable = guard.difference()
+        grown = False
+        with self._lock:
+            try:
+                if recorder.scope is None:  # where sizes are told, another may do well
+                    grown = graft_error(self.root, tuple(recorder.path), end)
+            except Divergence as divergence:
+                self.diverged, self.failure = True, str(divergence)
+            if grown:
+                self._note_strides(tensors)
+                self.compiled = False
+        self.history.append(f"{why}; it ended in {end}")
+        if self.guard is None or unstable is None:
+            self.unstable = unstable
+            self._guard_by(recorder, guard, tensors)
+        return grown
+
+    def _guard_by(self, recorder: Recorder, guard: StateGuard, tensors: list[Tensor]) -> None:
+        """From now on, calls are served under the state that a run was recorded under."""
+        self.guard = recorder.settled(guard, known_objects(guard))
+        self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
+        self._note_captured()
 
     def _take(
         self, recorder: Recorder, leaves: list[Tensor], structure: Any, tensors: list[Tensor]
@@ -181,6 +224,11 @@ class Entry:
         except Divergence as divergence:
             self.diverged = True
             recorder.unsupported(str(divergence))
+        self._note_strides(tensors)
+        self.compiled = False
+
+    def _note_strides(self, tensors: list[Tensor]) -> None:
+        """How the inputs lie in memory."""
         for source in self.signature.sources:
             if source.kind == "argument":
                 self.strides[source.value] = layout_of(tensors[source.position]).strides
@@ -188,7 +236,6 @@ class Entry:
                 self.strides[source.value] = layout_of(source.tensor).strides
             elif source.strides is not None:
                 self.strides[source.value] = source.strides
-        self.compiled = False
 
     def _note_captured(self) -> None:
         found = [
@@ -203,7 +250,9 @@ class Entry:
 
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
-        rolled = self.owner.plans.rolls and roll_tree(self.root, self.signature)
+        rolled = self.owner.plans.rolls and roll_tree(
+            self.root, self.signature, self._wants_gradient
+        )
         try:
             root = self._bound()
             if rolled and self.root.leaf is not None and self.root.leaf.backward:
@@ -230,7 +279,7 @@ class Entry:
         found = structure_of(self.root, self.signature, self.strides, wants)
         plan = self.owner.plans.find(found)
         if plan is None:
-            if self.symbolic is None:
+            if self.symbolic is None or not self.symbolic.whole:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
             plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
             self.owner.plans.keep(found, plan)
@@ -258,6 +307,8 @@ class Entry:
     def replay(self, tensors: list[Tensor]) -> Any:
         """Run the compiled programs for these arguments; :class:`NotReplayable`, :class:`Refused` say why not."""
         if not self.compiled or self.failure is not None:
+            if self.root.empty and self.failure is None:  # every run so far ended in an error
+                raise UnseenSegment(self.root, None)
             self._compile_or_fail()
         assert self._serve is not None
         return self._serve(tensors)
@@ -270,19 +321,21 @@ class Entry:
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
                     reason = getattr(error, "summary", None) or str(error)
-                    self.failure = (
-                        f"a kernel could not be compiled ({type(error).__name__}: {reason})"
-                    )
+                    reason = f"a kernel could not be compiled ({type(error).__name__}: {reason})"
+                    if isinstance(error, PASSING) and not self.tried:
+                        self.tried = True
+                        raise NotReplayable(f"{reason}; it is tried once more") from None
+                    self.failure = reason
                     self.owner.compile_failed(self.failure)
         if self.failure is not None:
             raise NotReplayable(self.failure)
 
-    def unseen(self, branch: Unseen) -> str:
+    def unseen(self, branch: UnseenSegment) -> str:
         """A branch that was not recorded, in words."""
-        segment = branch.runner.segment if isinstance(branch, UnseenSegment) else None
-        if segment is not None and segment.choices is not None:
+        segment = branch.segment
+        if segment.choices is not None:
             return segment.unseen_choice()
-        end = None if segment is None else segment.guard or segment.finding
+        end = segment.guard or segment.finding
         where = describe_line(*end.line) if end is not None and end.line else ""
         kind = "size" if isinstance(end, Finding) else "branch"
         return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
@@ -334,4 +387,4 @@ def _modes() -> tuple[Any, ...]:
     return MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()
 
 
-__all__ = ["Entry", "NotReplayable", "Refused", "Unseen"]
+__all__ = ["Entry", "NotReplayable", "Refused", "UnseenSegment"]

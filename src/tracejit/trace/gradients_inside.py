@@ -22,7 +22,7 @@ from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
 
 if TYPE_CHECKING:
     from .inputs import Signature
-    from .recorder import OutputRecipe, Step
+    from .recording import OutputRecipe, Step
 
 
 class Repeated(Protocol):
@@ -295,7 +295,7 @@ class GradientsInside:
             slot = self.slots.get(number)
             if slot is not None and slot.read:
                 layout = None if slot.before is None else layout_of(slot.before)
-                known[position] = ArgumentGradient(True, layout)
+                known[position] = ArgumentGradient(True, layout, slot.tensor.is_leaf)
             elif number in self.leaves:
                 known.setdefault(position, ArgumentGradient(False, None))
         return tuple(known.items())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,38 +23,11 @@ from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
 from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
-from .gradients_inside import Effects, GradientsInside
+from .gradients_inside import GradientsInside
 from .inputs import Signature
+from .recording import OutputRecipe, Recording, Step
 
 MAX_STATEMENTS = 200_000
-Step = tuple[Op, dict[str, Any]]
-
-
-@dataclass(eq=False)
-class OutputRecipe:
-    """How a call makes one output tensor: from graph output ``index`` or from an input, then a chain of view steps."""
-
-    kind: str  # "computed" or "input"
-    value: Value
-    steps: tuple[Step, ...]
-    requires_grad: bool
-    number: int = 0  # outputs of equal number are one tensor
-    inference: bool = False
-    spent: tuple[Value, ...] | None = (
-        None  # a backward pass freed its history: the leaves it led to
-    )
-
-
-@dataclass(eq=False)
-class Recording:
-    """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
-
-    path: tuple[Statement, ...]
-    outputs: tuple[OutputRecipe, ...]
-    writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
-    random_calls: dict[Value, int]
-    effects: Effects | None = None  # what else the run did to the world
-    sizes: SizesFound | None = None  # what sizes it was told on the way
 
 
 class Recorder(GradientsInside, FindsSizes):
@@ -235,6 +207,10 @@ class Recorder(GradientsInside, FindsSizes):
             self.tracked_writes.add(id(tensor))
         if id(tensor) in self.written:
             return
+        if overlaps_itself(tensor):
+            self.unsupported(
+                "an in-place change of a view of a tensor from outside whose elements share memory"
+            )
         for other, _ in self.external.values():
             if other is not tensor and np.may_share_memory(other.array, tensor.array):
                 self.unsupported(
@@ -354,9 +330,10 @@ class Recorder(GradientsInside, FindsSizes):
         self.value_of(tensor)
         output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
         tensor, steps = self.origin(tensor)
+        apart = None if output._version is tensor._version else output._version.value
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
-            return OutputRecipe("input", value, steps, requires_grad, number)
+            return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
         value = self.roots[id(tensor)]
         copies = 0
         while shown.setdefault(value, tensor) is not tensor:
@@ -372,7 +349,23 @@ class Recorder(GradientsInside, FindsSizes):
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference = tensor._inference
-        return OutputRecipe("computed", value, steps, requires_grad, number, inference, spent)
+        version = tensor._version.value
+        return OutputRecipe(
+            "computed", value, steps, requires_grad, number, inference, spent, version, apart
+        )
+
+
+def overlaps_itself(tensor: Tensor) -> bool:
+    """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
+    if not tensor.array.size:
+        return False
+    end = 0
+    pairs = zip(tensor.array.strides, tensor.shape, strict=True)
+    for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
+        if step < end + tensor.array.itemsize:
+            return True
+        end += step * (count - 1)
+    return False
 
 
 def recording(recorder: Recorder) -> Any:

@@ -191,7 +191,7 @@ class SizedWalk(Walk):
                 key = outcome_of(environment[runner.guard_position].array)
             below = runner.children.get(key)
             if below is None:
-                raise UnseenSegment(runner)
+                raise UnseenSegment(segment, key)
             segment.calls += 1
             runner = below
 

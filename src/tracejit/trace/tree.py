@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..errors import describe_line
+from ..backoff import Backoff
+from ..errors import describe_line, last_user_line
 from ..ir.graph import Graph, Guard, Value
 from ..ops.table import Op
 from ..sizes import Decided
 from ..types import Scalar, TensorType
 from .inputs import Signature
-from .recorder import Recording
+from .recording import Recording
 
 #: The only way on from a found size.
 FOUND = "found"
@@ -86,10 +87,44 @@ class Finding:
 
 
 @dataclass(eq=False)
+class Raise:
+    """The end of a path in an error: nothing is replayed there, so that the error is the one of an eager run."""
+
+    error: str
+    line: tuple[str, int] | None
+    by_values: bool  # an op may have refused its values: no guard tells, and another run may go on
+    calls: int = 0
+    doubts: Backoff | None = (
+        None  # from the first run on that did not end here: how often to record again
+    )
+
+    @classmethod
+    def of(cls, error: BaseException, complete: bool) -> Raise:
+        """The end that an error makes; ``complete`` tells whether everything before it was recorded."""
+        line, by_user = last_user_line(error)
+        return cls(type(error).__name__, line, not (by_user and complete))
+
+    @property
+    def doubtful(self) -> bool:
+        """Should a call that comes here be recorded again?"""
+        return self.doubts is not None and not self.doubts.wait()
+
+    def passed(self) -> None:
+        """A run did not end here."""
+        self.doubts = self.doubts or Backoff(2)
+
+    def __str__(self) -> str:
+        where = f" at {describe_line(*self.line)}" if self.line else ""
+        return f"{self.error}{where}"
+
+
+@dataclass(eq=False)
 class Segment:
     """A straight piece: its statements, then a guard or a found size with children, or a leaf.
 
-    A segment of ``choices`` has no statements: the first child whose decisions about sizes hold goes on.
+    A segment of ``choices`` has no statements: the first child whose decisions about sizes hold goes on. ``raises`` are
+    the outcomes after which an error came before the next guard; for one before the first guard of the tree it is
+    ``None`` in the root.
     """
 
     statements: list[Value] = field(default_factory=list)
@@ -98,21 +133,11 @@ class Segment:
     finding: Finding | None = None
     choices: dict[Any, Decided] | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
+    raises: dict[Any, Raise] = field(default_factory=dict)
     leaf: Leaf | None = None
     calls: int = 0
     runner: Any = None
     built: Any = None  # what the last compilation was made for, and its result
-
-    @property
-    def is_open(self) -> bool:
-        """Does nothing tell yet how it goes on?"""
-        return (
-            not self.statements
-            and self.guard is None
-            and self.finding is None
-            and self.choices is None
-            and self.leaf is None
-        )
 
     @property
     def finds_sizes(self) -> bool:
@@ -137,6 +162,20 @@ class Segment:
             stack.extend(reversed(segment.children.values()))
         return found
 
+    @property
+    def empty(self) -> bool:
+        """Is it not known yet what happens here?"""
+        return (
+            self.guard is None
+            and self.leaf is None
+            and self.finding is None
+            and self.choices is None
+        )
+
+    def count_ends(self) -> int:
+        """How many paths end below, in a leaf or in an error."""
+        return sum((s.leaf is not None) + len(s.raises) for s in self.segments())
+
     def segments(self) -> list[Segment]:
         """This segment and all below it."""
         found = [self]
@@ -160,72 +199,6 @@ def outcome_of(array: Any) -> Any:
     return outcome_key(value if type(value) in (bool, int, float) else float(value))
 
 
-def graft(root: Segment, recording: Recording, signature: Signature, structure: Any) -> Leaf:
-    """Add a recorded path to the tree; raises :class:`Divergence` when it contradicts what is there."""
-    segment, fresh = root, root.is_open
-    pending: list[Value] = []
-    for statement in recording.path:
-        if isinstance(statement, Value) and not is_found(statement):
-            pending.append(statement)
-            continue
-        segment, fresh = _entered(segment, fresh, recording, statement)
-        if fresh:
-            segment.statements = pending
-        segment, fresh = _went_on(segment, fresh, statement)
-        pending = []
-    segment, fresh = _entered(segment, fresh, recording, None)
-    if fresh:
-        segment.statements = pending
-        segment.leaf = Leaf(recording, path_graph(recording, signature), structure)
-    elif segment.leaf is None or not _same_end(segment.leaf, recording, structure):
-        raise Divergence("a run took a known path to its end and did something else")
-    return segment.leaf
-
-
-def _went_on(segment: Segment, fresh: bool, end: Guard | Value) -> tuple[Segment, bool]:
-    """The child of a segment that ends with ``end``, and whether nothing is known about it."""
-    if isinstance(end, Guard):
-        if fresh:
-            segment.guard = end
-        elif segment.guard is None or segment.guard.value is not end.value:
-            raise Divergence("a different condition was tested than in an earlier run")
-        key = outcome_key(end.expected)
-    else:
-        if fresh:
-            segment.finding = Finding.of(end)
-        elif segment.finding is None or segment.finding.value is not end:
-            raise Divergence("a different size was found than in an earlier run")
-        key = FOUND
-    child = segment.children.get(key)
-    if child is not None:
-        return child, False
-    segment.children[key] = Segment(depth=segment.depth + 1)
-    return segment.children[key], True
-
-
-def _entered(
-    segment: Segment, fresh: bool, recording: Recording, end: Guard | Value | None
-) -> tuple[Segment, bool]:
-    """Where a piece goes on about whose sizes something was decided: below a segment of choices."""
-    found = recording.sizes
-    decisions = found.decided.get(end, ()) if found is not None else ()
-    if found is None or (not decisions and segment.choices is None):
-        return segment, fresh
-    if fresh:
-        segment.choices = {}
-    elif segment.choices is None or not decisions:
-        raise Divergence("sizes were compared differently than in an earlier run")
-    key = frozenset((d.extent.terms, d.relation, d.outcome) for d in decisions)
-    child = segment.children.get(key)
-    if child is not None:
-        return child, False
-    if any(decided(found.values) for decided in segment.choices.values()):
-        raise Divergence("sizes were compared differently than in an earlier run")
-    segment.choices[key] = Decided(found.scope, decisions)
-    segment.children[key] = Segment(depth=segment.depth)
-    return segment.children[key], True
-
-
 def is_found(value: Value) -> bool:
     """Does the run tell sizes with this value?"""
     op = value.op
@@ -244,7 +217,7 @@ def told_axes(value: Value | Finding) -> tuple[int, ...]:
     return value.op.told_axes(types, value.attributes)
 
 
-def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
+def same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
     """Does a run end as the recorded one did (another thread may have recorded it first)?"""
     known = leaf.straight[1] if leaf.straight is not None else leaf.recording
     return bool(structure == leaf.structure) and _summary(recording) == _summary(known)

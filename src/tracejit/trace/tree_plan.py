@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..extents import Extents
 from ..ir.graph import Guard, Value
+from ..locks import renewed_rlock
 from ..sizes import Decided, given_symbols, revalue
 from ..symbols import Decision
 from ..types import Shape
@@ -76,7 +76,8 @@ class Example:
         """Those of a run through ``segment``."""
         if not self.told:
             return self.sizes
-        return self.at(next(iter(segment.leaves())), segment.depth)
+        leaf = next(iter(segment.leaves()), None)
+        return self.sizes if leaf is None else self.at(leaf, segment.depth)
 
     def at(self, leaf: Leaf, depth: int | None) -> Mapping[int, int]:
         """Those of a run that ended with ``leaf``."""
@@ -145,7 +146,8 @@ class SymbolicTree:
         self.symbols = Symbols(self.scope, signature.sizes)
         self.decisions: list[Decision] = []
         self.root = Segment()
-        self.lock = threading.RLock()
+        self.lock = renewed_rlock()
+        self.whole = True  # False while it grows, and ever after when that was interrupted
         self._leaves: dict[Leaf, Leaf] = {}
 
     def plan(
@@ -158,6 +160,7 @@ class SymbolicTree:
         """Plan the recorded tree; ``wants`` tells which recorded inputs want gradients."""
         with self.lock:
             self.others = frozenset(found.sizes)
+            self.whole = False
             with self.scope.deciding() as decisions:
                 for source in self.signature.sources:
                     self.symbols.source(source.value, strides.get(source.value))
@@ -184,6 +187,7 @@ class SymbolicTree:
             decided += [d for leaf in leaves if leaf.backward for d in leaf.backward.decisions]
             told = tuple(self.symbols.told.extents[n].symbols[0] for n in found.told)
             decided = [d for d in decided if told_free(self.scope, d, told)]
+            self.whole = True
         mapping = self.symbols.mapping
         return TreePlan(
             plan,
@@ -201,7 +205,7 @@ class SymbolicTree:
         stack = [(root, self.root)]
         while stack:
             old, new = stack.pop()
-            if new.is_open:
+            if new.empty:
                 self._present(old)
                 new.statements = [self.symbols.statement(v) for v in old.statements]
                 self._end(old, new)

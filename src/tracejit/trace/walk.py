@@ -15,7 +15,7 @@ from .backward import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
 from .segments import Runner
 from .signature import unflatten
-from .tree import Leaf, outcome_of
+from .tree import Leaf, Segment, outcome_of
 
 if TYPE_CHECKING:
     from .entry import Entry
@@ -77,9 +77,10 @@ class Walk:
             pack = runner.run(environment)
             if runner.guard_position < 0:
                 return runner, pack, kept
-            below = runner.children.get(outcome_of(environment[runner.guard_position].array))
+            outcome = outcome_of(environment[runner.guard_position].array)
+            below = runner.children.get(outcome)
             if below is None:
-                raise UnseenSegment(runner)
+                raise UnseenSegment(runner.segment, outcome)
             runner.segment.calls += 1
             runner = below
 
@@ -95,6 +96,7 @@ class Walk:
         ending = self.ending(leaf, runner)
         self.entry.replays += 1
         leaf.calls += 1
+        ending.count(environment)
         if leaf.backward:
             self.attach(leaf, runner, environment, *kept)
         ending.write(environment)
@@ -142,11 +144,12 @@ class Walk:
 
 
 class UnseenSegment(Unseen):
-    """The guard of ``runner`` came out as in no recorded run."""
+    """The guard of ``segment`` came out as in no recorded run, or as in one that ended in an error."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, segment: Segment, outcome: Any) -> None:
         super().__init__("an unseen branch")
-        self.runner = runner
+        self.segment = segment
+        self.outcome = outcome
 
 
 def _saved(tensor: Tensor, computed: bool) -> Tensor:
