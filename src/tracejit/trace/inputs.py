@@ -11,6 +11,7 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
 from ..types import Shape
+from .found_sizes import Registry
 from .state_checks import Check
 from .state_gradients import ArgumentGradient
 
@@ -45,6 +46,7 @@ class Signature:
     gradient_checks: dict[int, Check] = field(default_factory=dict)
     argument_gradients: dict[int, ArgumentGradient] = field(default_factory=dict)
     leaves: dict[int, Tensor] = field(default_factory=dict)
+    sizes: Registry = field(default_factory=Registry)
 
     @property
     def special(self) -> bool:
