@@ -6,6 +6,7 @@ from typing import Any
 
 from .cuda.arrays import address_of, device_index
 from .device import device
+from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
 
@@ -83,6 +84,7 @@ class InfoMethods(TensorCore):
 
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
+        _lies()
         if self._array is None:
             strides = self.type.contiguous_strides()
         else:
@@ -92,10 +94,12 @@ class InfoMethods(TensorCore):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True when the elements lie in memory row by row without gaps."""
+        _lies()
         return self._array is None or bool(self._array.flags.c_contiguous)
 
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
+        _lies()
         array = self.array
         return (address_of(array) - address_of(_owner(array))) // self.dtype.itemsize
 
@@ -105,6 +109,7 @@ class InfoMethods(TensorCore):
 
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
+        _lies()
         return Storage(self.array)
 
     def is_floating_point(self) -> bool:
@@ -157,6 +162,12 @@ class InfoMethods(TensorCore):
 
     def record_stream(self, stream: Any) -> None:
         """Nothing: memory goes back to the pool of the stream it was made on, in that stream's order."""
+
+
+def _lies() -> None:
+    """Python is about to learn how a tensor lies in memory."""
+    if MODES.recorder is not None:
+        MODES.recorder.number_read()
 
 
 def _owner(array: Any) -> Any:

@@ -11,6 +11,7 @@ from . import dtypes, ops
 from .cuda.arrays import fetched, is_on_device, placed
 from .device import CPU, device, device_at
 from .errors import ArgumentError, AutogradError
+from .lengths import compared_length
 from .modes import MODES
 from .ops.table import FUNCTIONS
 from .tensor_core import TensorCore
@@ -74,7 +75,9 @@ class ProtocolMethods(TensorCore):
         [[1, 2], [3, 4]]
         """
         if MODES.recorder is not None:
-            MODES.recorder.escape(self, "tolist()")
+            sizes = MODES.recorder.read(self, "tolist()")
+            if sizes is not None:
+                return sizes
         array = self.array
         return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
 
@@ -112,7 +115,7 @@ class ProtocolMethods(TensorCore):
         if not shape:
             raise ArgumentError("len() of a 0-d tensor")
         count: int = shape[0]
-        return count
+        return count if type(count) is int else compared_length(count)
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.type.shape:

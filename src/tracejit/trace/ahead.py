@@ -8,7 +8,7 @@ from ..runtime.cuda.kernels import Building, building
 from .backward import BoundBackward
 from .bound import Bound
 from .structure import structure_of
-from .tree_plan import SymbolicTree, packs_of
+from .tree_plan import Example, SymbolicTree, packs_of
 
 if TYPE_CHECKING:
     from .entry import Entry
@@ -39,9 +39,9 @@ def _plan(entry: Entry) -> None:
     symbolic = SymbolicTree(entry.owner.name, entry.signature)
     plan = symbolic.plan(entry.root, entry.strides, found, entry.wants_gradient)
     names = dict(zip(plan.values, found.values, strict=True))
-    sizes = dict(zip(plan.parameters, found.sizes, strict=True))
-    bound = Bound(plan.scope, sizes, names, plan.lock)
+    sizes = Example(plan, found)
     packs = packs_of(plan.root)
     for leaf in plan.leaves:
         if leaf.backward:
+            bound = Bound(plan.scope, sizes.at(leaf, None), names, plan.lock)
             BoundBackward(leaf.backward, bound, packs[leaf]).prepare()

@@ -19,24 +19,29 @@ from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward_node import Site
 from .behind import PASSING, Behind, compile_backwards, why_failed
+from .graft import graft, graft_error
 from .inputs import Signature
 from .outside import known_objects, pinned_arguments, unrepeatable
 from .recorder import Recorder
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
-from .signature import flatten, leaf_names, statics_of
+from .signature import flatten, leaf_names, shows_sizes, statics_of, unflatten
+from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_gradients import ArgumentGradient
-from .structure import structure_of
-from .tree import Divergence, Leaf, Raise, Segment, graft, graft_error
-from .tree_plan import SymbolicTree
+from .structure import Structure, structure_of
+from .tree import Divergence, Finding, Leaf, Raise, Segment
+from .tree_plan import SymbolicTree, TreePlan
 from .walk import NotReplayable, Refused, UnseenSegment, Walk
 
 if TYPE_CHECKING:
     from ..jit import CompiledFunction
 
 log = logging.getLogger("tracejit")
+
+#: From which plan on for sizes told at run time one is made for exactly those of the call.
+EXACT = 2
 
 
 class Entry:
@@ -70,6 +75,7 @@ class Entry:
         self.source = ""
         self.behind = Behind() if owner.background else None
         self.symbolic: SymbolicTree | None = None
+        self._planned: tuple[TreePlan, Structure]
         self._lock = renewed_lock()
         self._serve: Callable[[list[Tensor]], Any] | None = None
 
@@ -133,17 +139,20 @@ class Entry:
             result = function(*args, **kwargs)
             kept = True
         except Exception as error:
-            MODES.recorder = None
+            MODES.recorder = MODES.builder = None
             with recorder.careful("an error"):
                 end = Raise.of(error, recorder.failure is None)
                 kept = self._end_in(end, recorder, guard, tensors, why)
             raise
         finally:
-            MODES.recorder = None
+            MODES.recorder = MODES.builder = None
             if not kept:
+                recorder.close()
                 self.signature.rollback(count)
         leaves: list[Any] = []
         structure = flatten(result, leaves)
+        if recorder.scope is not None and shows_sizes(structure):
+            result = unflatten(structure, iter(leaves))
         self.history.append(why)
         guard = recorder.widened(guard)
         self.unstable = guard.difference()
@@ -161,6 +170,7 @@ class Entry:
             recorder.unsupported(reason)
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
+        recorder.close()
         if recorder.failure is not None:
             self.signature.rollback(count)
             if self.root.leaves() and not self.diverged:
@@ -181,7 +191,8 @@ class Entry:
         grown = False
         with self._lock:
             try:
-                grown = graft_error(self.root, tuple(recorder.path), end)
+                if recorder.scope is None:  # where sizes are told, another may do well
+                    grown = graft_error(self.root, tuple(recorder.path), end)
             except Divergence as divergence:
                 self.diverged, self.failure = True, str(divergence)
             if grown:
@@ -254,7 +265,9 @@ class Entry:
             unroll_tree(self.root)
             self.symbolic = None
             root = self._bound()
-        if writable(root):
+        if self.root.finds_sizes:
+            self._serve, self.source = SizedWalk(self, root, *self._planned), ""
+        elif writable(root):
             self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
@@ -272,7 +285,18 @@ class Entry:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
             plan = self.symbolic.plan(self.root, self.strides, found, self.wants_gradient)
             self.owner.plans.keep(found, plan)
+        self._planned = plan, found
         return plan.bind(self.root, found)
+
+    def planned_for(self, told: dict[int, int], number: int) -> SizedWalk:
+        """A walk by a plan for sizes told at run time, for which the plans there are do not hold."""
+        with self._lock:
+            if not self.compiled:
+                raise NotReplayable("another path is being compiled")
+            _, found = self._planned
+            tree = SymbolicTree(self.owner.name, self.signature, told, number >= EXACT)
+            plan = tree.plan(self.root, self.strides, found, self.wants_gradient)
+            return SizedWalk(self, plan.bind(self.root, found), plan, found, number)
 
     def wants_gradient(self, value: Value) -> bool:
         """Is a gradient wanted with respect to an input?"""
@@ -313,9 +337,13 @@ class Entry:
 
     def unseen(self, branch: UnseenSegment) -> str:
         """A branch that was not recorded, in words."""
-        guard = branch.segment.guard
-        where = describe_line(*guard.line) if guard is not None and guard.line else ""
-        return f"an unseen branch at {where}" if where else "an unseen branch"
+        segment = branch.segment
+        if segment.choices is not None:
+            return segment.unseen_choice()
+        end = segment.guard or segment.finding
+        where = describe_line(*end.line) if end is not None and end.line else ""
+        kind = "size" if isinstance(end, Finding) else "branch"
+        return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
 
     def site(self, leaf: Leaf) -> Site:
         """What the backward nodes of a path share."""
@@ -325,9 +353,9 @@ class Entry:
                 self.owner.name,
                 backward,
                 backward.programs,
-                tuple(v.type for v in leaf.shown),
+                leaf.types(leaf.shown),
                 backward.seeds,
-                tuple(v.type for v, _ in leaf.checked),
+                leaf.types([v for v, _ in leaf.checked]),
                 self.owner.compile_failed,
                 leaf.positions,
             )

@@ -11,6 +11,7 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
 from ..types import Shape
+from .found_sizes import Registry
 from .state_checks import Check
 from .state_gradients import ArgumentGradient
 
@@ -47,6 +48,7 @@ class Signature:
     leaves: dict[int, Tensor] = field(default_factory=dict)
     device: int = -1  # the number of the GPU that everything lies on, -1 for the host
     graphs: bool = False  # are programs on a GPU to be CUDA graphs?
+    sizes: Registry = field(default_factory=Registry)
 
     @property
     def special(self) -> bool:

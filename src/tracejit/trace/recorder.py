@@ -7,66 +7,35 @@ outside become inputs. ``bool(t)`` and ``t.item()`` become guards.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ..cuda.arrays import MODULES, may_overlap
-from ..errors import user_frame
 from ..ir.graph import Guard, Statement, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.inverse import write
+from ..ops.movement import reshape
 from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
 from .devices import one_device
-from .gradients_inside import Effects, GradientsInside
+from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
+from .gradients_inside import GradientsInside
 from .inputs import Signature
+from .recording import OutputRecipe, Recording, Step
 
 MAX_STATEMENTS = 200_000
-Step = tuple[Op, dict[str, Any]]
 
 
-@dataclass(eq=False)
-class OutputRecipe:
-    """How a call makes one output tensor: from graph output ``index`` or from an input, then a chain of view steps."""
-
-    kind: str  # "computed" or "input"
-    value: Value
-    steps: tuple[Step, ...]
-    requires_grad: bool
-    number: int = 0  # outputs of equal number are one tensor
-    inference: bool = False
-    spent: tuple[Value, ...] | None = (
-        None  # a backward pass freed its history: the leaves it led to
-    )
-    version: int = 0  # how often the storage was written to
-    apart: int | None = None  # through .data: a count of its own, and what it has come to
-
-
-@dataclass(eq=False)
-class Recording:
-    """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
-
-    path: tuple[Statement, ...]
-    outputs: tuple[OutputRecipe, ...]
-    writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
-    random_calls: dict[Value, int]
-    effects: Effects | None = None  # what else the run did to the world
-    kept_writes: tuple[
-        tuple[Value, int], ...
-    ] = ()  # inputs the tape keeps as written, and how often
-
-
-class Recorder(GradientsInside):
+class Recorder(GradientsInside, FindsSizes):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
-        super().__init__()
+        GradientsInside.__init__(self)
+        FindsSizes.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Statement, None] = {}
@@ -127,10 +96,10 @@ class Recorder(GradientsInside):
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
         occurrence = 0
         if tracked:
-            key = (op.name, operands[0] if operands else None, repr(operands[1:]), repr(attributes))
+            key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
-        value: Value = self.builder.emit(op, operands, attributes, _user_line(), occurrence)
+        value: Value = self.builder.emit(op, operands, attributes, user_line(), occurrence)
         self.path.setdefault(value)
         return value
 
@@ -150,16 +119,19 @@ class Recorder(GradientsInside):
     def _record(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
     ) -> None:
-        if getattr(op, "dynamic", False):
-            self.unsupported(f"{op.name}: the size of its result depends on values")
-            return
+        if self.pending is not None:
+            operands, attributes = self.pending
+            self.pending = None
+            self.on_tape(out, op, operands, attributes)
         self.alive.append(out)
+        if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
+            return
         if isinstance(op, Movement) and op.is_view and out._base is not None:
             steps: tuple[Step, ...] = ((op, dict(attributes)),)
             if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
                 steps += ((elementwise.detach_copy, {}),)
             self.parents[id(out)] = (operands[0], steps)
-            self.value_of(out)
+            self.show(out, self.value_of(out))
             return
         values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
         value = self.emit(op, values, attributes, out._requires_grad)
@@ -174,6 +146,7 @@ class Recorder(GradientsInside):
         if len(self.path) > MAX_STATEMENTS:
             self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
         self.roots[id(out)] = value
+        self.show(out, value)
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -188,6 +161,8 @@ class Recorder(GradientsInside):
         version = tensor._version
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
+        if any(op is reshape for op, _ in steps):
+            self.number_read()  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
         if detached:
@@ -210,13 +185,17 @@ class Recorder(GradientsInside):
         (op, attributes), rest = steps[0], steps[1:]
         if rest:
             value = self.write_through(self.emit(op, (base,), attributes), rest, value)
-        before = len(self.builder.body)
         with self.builder.writing():
             result: Value = write(op, attributes, base, value)
-        for statement in self.builder.body[before:]:
-            self.path.setdefault(statement)
-        self.path.setdefault(result)
+        self.note(result)
         return result
+
+    def note(self, value: Value) -> None:
+        """Add a value to the path, after what it is made of."""
+        if value.op is not None and value not in self.path:
+            for operand in value.value_operands:
+                self.note(operand)
+            self.path[value] = None
 
     def write_outside(self, tensor: Tensor, new: Tensor, tracked: bool) -> None:
         """A tensor from outside changes: the compiled call must write it back."""
@@ -268,12 +247,22 @@ class Recorder(GradientsInside):
         )
         if key not in self.guards:
             self.guards[key] = None
-            self.path[Guard(condition, value, _user_line())] = None
+            self.end_piece(Guard(condition, value, user_line()))
 
     def escape(self, tensor: Tensor, how: str) -> None:
         """The values left for Python code that cannot be followed (``how``: by which call)."""
         del tensor
         self.unsupported(f"{how} of a tensor inside a compiled function")
+
+    def read(self, tensor: Tensor, how: str) -> list[int] | None:
+        """The values are asked for as a list (``how``: by which call), to be given if they can be followed."""
+        found = None
+        if self.failure is None:
+            with self.careful(how):
+                found = self.sizes_in(tensor)
+        if found is None:
+            self.escape(tensor, how)
+        return found
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
@@ -297,8 +286,9 @@ class Recorder(GradientsInside):
     def unsupported(self, reason: str) -> None:
         """Give up recording (the run itself goes on); the first reason counts."""
         if self.failure is None:
-            line = _user_line()
+            line = user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
+            self.close()
 
     @contextmanager
     def careful(self, what: str) -> Iterator[None]:
@@ -327,7 +317,12 @@ class Recorder(GradientsInside):
         )
         effects = self.effects(slots, recipes)
         kept = self.kept_writes(outputs)
-        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects, kept)
+        found = Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects, kept)
+        if self.scope is not None:
+            found.sizes = SizesFound(
+                self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()
+            )
+        return found
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.
@@ -376,11 +371,6 @@ def overlaps_itself(tensor: Tensor) -> bool:
     return False
 
 
-def _user_line() -> tuple[str, int] | None:
-    frame = user_frame()
-    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
-
-
 def recording(recorder: Recorder) -> Any:
     """Context manager: this thread's ops are reported to ``recorder``."""
     return _Recording(recorder)
@@ -395,4 +385,4 @@ class _Recording:
         return self.recorder
 
     def __exit__(self, *exception: object) -> None:
-        MODES.recorder = None
+        MODES.recorder = MODES.builder = None
