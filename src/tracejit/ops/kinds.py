@@ -174,7 +174,8 @@ class Reduction(Op):
         with np.errstate(all="ignore"):
             result = self.body(x, **attributes)
         wanted = self.result_dtype(dtypes.from_numpy(x.dtype)).np  # type: ignore[union-attr]
-        return module_of(x).asarray(result, wanted, order="C")
+        n = module_of(x) if MODULES else np
+        return n.asarray(result, wanted, order="C")
 
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
