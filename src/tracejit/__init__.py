@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, distributions, func, linalg, nn, optim, utils
+from . import autograd, cuda, distributions, func, linalg, nn, optim, utils
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from .autograd import (
@@ -20,6 +20,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 from .device import device
 from .dtypes import (
     DType,
@@ -101,6 +102,7 @@ __all__ = [
     "channels_last_3d",
     "compile",
     "contiguous_format",
+    "cuda",
     "default_generator",
     "device",
     "double",
@@ -117,6 +119,7 @@ __all__ = [
     "from_numpy",
     "func",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "get_num_threads",
     "get_printoptions",
     "get_rng_state",
@@ -155,6 +158,7 @@ __all__ = [
     "save",
     "seed",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",

@@ -45,7 +45,7 @@ class CompiledModule(Module):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         call = self.compiled
-        return compile_module, (self._orig_mod, call.strict, call.verify, call.background)
+        return compile_module, (self._orig_mod, *call.options.values())
 
     def __repr__(self) -> str:
         return f"Compiled({self._orig_mod!r})"
@@ -65,14 +65,20 @@ _INSPECTION = (
 
 
 def compile_module(
-    module: Module, strict: bool = False, verify: bool = False, background: bool = False
+    module: Module,
+    strict: bool = False,
+    verify: bool = False,
+    background: bool = False,
+    capture: bool = False,
 ) -> CompiledModule:
     """A compiled twin of ``module``."""
     cls: Any = type(module)
     twin: CompiledModule = object.__new__(_class_for(cls))
     object.__setattr__(twin, "__dict__", module.__dict__)
     object.__setattr__(twin, "_orig_mod", module)
-    call = CompiledFunction(_Call(module), strict=strict, verify=verify, background=background)
+    call = CompiledFunction(
+        _Call(module), strict=strict, verify=verify, background=background, capture=capture
+    )
     object.__setattr__(twin, "compiled", call)
     return twin
 

@@ -1,4 +1,4 @@
-"""Devices: where a tensor's storage lives. This build computes on the host."""
+"""Devices: where a tensor's storage lives, on the host or on a GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class device:  # noqa: N801  (PyTorch's spelling)
     type: str
     index: int | None
 
-    def __init__(self, type: str | device, index: int | None = None) -> None:
+    def __init__(self, type: str | device | int, index: int | None = None) -> None:
+        if isinstance(type, int) and not isinstance(type, bool):
+            self.type, self.index = "cuda", type
+            return
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
             return
@@ -71,14 +74,34 @@ def _type_name(value: object) -> str:
 CPU = device("cpu")
 
 
-def check_device(wanted: str | device | None) -> device:
+def check_device(wanted: str | device | int | None) -> device:
     """The device meant by ``wanted`` (None: the host); :class:`DeviceError` when it is not present."""
     if wanted is None or wanted is CPU:
         return CPU
     found = device(wanted)
-    if found.type != "cpu":
-        raise DeviceError(
-            f"device '{found}' is not available: tracejit runs on the CPU here",
-            'Use device="cpu", or leave the argument out.',
-        )
-    return CPU
+    if found.type == "cpu":
+        return CPU
+    from .cuda.arrays import current_index
+    from .cuda.driver import require
+
+    require(found.index or 0)
+    return device("cuda", current_index() if found.index is None else found.index)
+
+
+def index_of(wanted: str | device | int | None) -> int:
+    """The number of the GPU meant by ``wanted``, -1 for the host; :class:`DeviceError` when it is not present.
+
+    >>> index_of(None), index_of("cpu")
+    (-1, -1)
+    """
+    found = check_device(wanted)
+    return -1 if found.index is None or found.type == "cpu" else found.index
+
+
+def device_at(index: int) -> device:
+    """The device of this number, the host for -1.
+
+    >>> device_at(-1), device_at(1)
+    (device(type='cpu'), device(type='cuda', index=1))
+    """
+    return CPU if index < 0 else device("cuda", index)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from .autograd.node import OpNode
-from .errors import ArgumentError
+from .cuda.arrays import MODULES, device_index, on_device, placed
+from .errors import ArgumentError, DeviceError
 from .modes import MODES
-from .ops.table import Movement, Op, set_dispatcher
+from .ops.table import Movement, Op, Source, set_dispatcher
 from .tensor import Tensor
 
 _NUMBERS = (bool, int, float)
@@ -33,8 +34,14 @@ def apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
             arrays.append(x)
         else:
             return apply(op, _with_numbers(op, operands), attributes)
-    result = op.evaluate(arrays, attributes)
-    out = Tensor._wrap(result)
+    if MODULES:
+        index, unplaced = _agree(op, operands, arrays)
+        result = on_device(index, op.evaluate, arrays, attributes)
+        out = Tensor._wrap(result)
+        out._unplaced = unplaced
+    else:
+        result = op.evaluate(arrays, attributes)
+        out = Tensor._wrap(result)
     if isinstance(op, Movement) and op.is_view and _shares(result, arrays[0]):
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
@@ -44,6 +51,29 @@ def apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     if modes.recorder is not None:
         modes.recorder.record(op, operands, attributes, out)
     return out
+
+
+def _agree(op: Op, operands: tuple[Any, ...], arrays: list[Any]) -> tuple[int, bool]:
+    """Bring the operands to one device: its number, and whether it is the host though nobody put them there.
+
+    Single numbers go where the others are, and so does what library code made out of nothing.
+    """
+    index = max(map(device_index, arrays), default=-1)
+    if index < 0:
+        made = isinstance(op, Source)
+        return -1, made or all(x._unplaced for x in operands if isinstance(x, Tensor))
+    for i, x in enumerate(operands):
+        if not isinstance(x, Tensor) or device_index(arrays[i]) == index:
+            continue
+        if device_index(arrays[i]) >= 0 or not (x._unplaced or arrays[i].ndim == 0):
+            raise DeviceError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{' and '.join(sorted({str(t.device) for t in operands if isinstance(t, Tensor)}))}! "
+                f"(in {op.name})",
+                "Move one with .to(device), or make it there with device=.",
+            )
+        arrays[i] = placed(arrays[i], index)
+    return index, False
 
 
 def _shares(result: Any, source: Any) -> bool:

@@ -64,6 +64,10 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
         f"    {found['paths']} path(s), {found['kernels']} kernel(s), {found['launches']} launch(es), "
         f"{found['replays']} replays"
     )
+    if found["device"] >= 0:
+        lines.append(
+            f"    on cuda:{found['device']}: a call waits for the device at {found['waits']} guard(s) or check(s)"
+        )
     if found["captured"]:
         lines.append(f"    captured: {', '.join(found['captured'])}")
     if found["behind"]:
@@ -85,6 +89,8 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "kernels": len({k.keys for p in programs for k in p.plan.kernels}),
         "launches": sum(s.runner.program.plan.launches for s in segments),
         "replays": entry.replays,
+        "device": entry.signature.device,
+        "waits": sum((s.guard is not None) + s.runner.program.plan.refuses for s in segments),
         "captured": [f"{s.value.name}: {s.value.type}" for s in sources],
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
+from .cuda.arrays import namespace
 from .errors import ArgumentError, user_line
 from .modes import MODES
 from .tensor import Tensor
+
+#: DLPack's numbers for memory of a GPU, and for host memory that is managed by one.
+_CUDA = (2, 13)
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -62,10 +66,23 @@ def from_dlpack(source: Any) -> Tensor:
             f"from_dlpack(): expected an object with __dlpack__, not {type(source).__name__}",
             "Capsules carry no device; pass the tensor or array itself.",
         )
-    array = np.from_dlpack(source)
+    kind, _ = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (1, 0)
+    array = (namespace() if kind in _CUDA else np).from_dlpack(source)
     dtypes.from_numpy(array.dtype)
     if MODES.recorder is not None:
         MODES.recorder.unsupported("from_dlpack() inside a compiled function")
+    return Tensor._wrap(array)
+
+
+def from_cuda_array(source: Any) -> Tensor:
+    """A tensor on the memory of an object with ``__cuda_array_interface__``, without copying.
+
+    Raises ``RuntimeError`` where there is no GPU.
+    """
+    array = namespace().asarray(source)
+    dtypes.from_numpy(array.dtype)
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported("an array of a GPU inside a compiled function")
     return Tensor._wrap(array)
 
 

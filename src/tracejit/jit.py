@@ -38,6 +38,7 @@ globals().update({name: getattr(scripting, name) for name in scripting.__all__})
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
 BUSY = "another thread was recording"
+OPTIONS = ("strict", "verify", "background", "capture")  # as ``_compiled`` takes them
 
 
 class CompiledFunction(Inspection):
@@ -50,6 +51,7 @@ class CompiledFunction(Inspection):
         strict: bool = False,
         verify: bool = False,
         background: bool = False,
+        capture: bool = False,
     ) -> None:
         plain = isinstance(function, FunctionType)  # the attributes of other callables are state
         functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
@@ -57,6 +59,7 @@ class CompiledFunction(Inspection):
         self.strict = strict
         self.verify = verify
         self.background = background
+        self.capture = capture
         if background:
             warm_up()
         self.name = getattr(function, "__name__", None) or name_of(function)
@@ -307,9 +310,7 @@ class CompiledFunction(Inspection):
         if isinstance(self.function, FunctionType):
             return self
         function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(
-            function, strict=self.strict, verify=self.verify, background=self.background
-        )
+        return CompiledFunction(function, **self.options)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the name leads here, else as the function with the options."""
@@ -318,7 +319,12 @@ class CompiledFunction(Inspection):
             found = getattr(found, part, None)
         if found is self:
             return self.__qualname__
-        return _compiled, (self.function, self.strict, self.verify, self.background)
+        return _compiled, (self.function, *self.options.values())
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """What it was made with, by name."""
+        return {name: getattr(self, name) for name in OPTIONS}
 
 
 def _first(tensors: list[Tensor], tensor: Tensor) -> int:
@@ -350,7 +356,7 @@ def compile(
         verify: run eagerly too at every call, compare values and gradients, and raise
             :class:`~tracejit.errors.VerificationError` on the first difference.
         mode: with "background" kernels are compiled by a thread behind the program, and calls run eagerly until they
-            are there; ``f.wait()`` waits for them.
+            are there; ``f.wait()`` waits for them. "reduce-overhead" makes programs on a GPU CUDA graphs.
         disable: return ``model`` as it is.
 
     ``dynamic``, ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.
@@ -373,26 +379,22 @@ def compile(
         return model
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(compile(model.__func__, strict=strict, verify=verify, mode=mode))
-    return _compiled(model, strict, verify, mode == "background")
+    return _compiled(model, strict, verify, mode == "background", mode == "reduce-overhead")
 
 
-def _compiled(model: Any, strict: bool, verify: bool, background: bool = False) -> Any:
+def _compiled(model: Any, *options: bool) -> Any:
     from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
-    if isinstance(model, CompiledModule):
-        if not (strict or verify or background):
+    if isinstance(model, (CompiledModule, CompiledFunction)):
+        if not any(options):
             return model
-        model = model._orig_mod
-    if isinstance(model, CompiledFunction):
-        if not (strict or verify or background):
-            return model
-        model = model.function
+        model = model._orig_mod if isinstance(model, CompiledModule) else model.function
     if not callable(model):
         raise ArgumentError(
             f"compile() takes a function, a method or a module, not {type(model).__name__}",
             "Write @tj.compile above a def, or tj.compile(model).",
         )
     if isinstance(model, Module):
-        return compile_module(model, strict, verify, background)
-    return CompiledFunction(model, strict=strict, verify=verify, background=background)
+        return compile_module(model, *options)
+    return CompiledFunction(model, **dict(zip(OPTIONS, options, strict=False)))

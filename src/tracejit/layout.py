@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .cuda.arrays import MODULES, device_index, is_on_device
 from .dtypes import from_numpy
 from .types import Shape, TensorType
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MemoryLayout:
-    """Type and strides (in elements) of a tensor.
+    """Type and strides (in elements) of a tensor, and the number of its device (-1: the host).
 
     >>> import tracejit as tj
     >>> str(layout_of(tj.zeros(2, 3).T))
@@ -22,34 +23,44 @@ class MemoryLayout:
     strides: Shape
     aligned: bool
     is_contiguous: bool  # row-major without gaps
+    device: int = -1
 
     def __str__(self) -> str:
-        return str(self.type) if self.is_contiguous else f"{self.type} strides {self.strides}"
+        where = "" if self.device < 0 else f" on cuda:{self.device}"
+        how = "" if self.is_contiguous else f" strides {self.strides}"
+        return f"{self.type}{how}{where}"
 
 
 _interned: dict[Any, MemoryLayout] = {}
 
 
-def intern_layout(type: TensorType, strides: Shape, aligned: bool = True) -> MemoryLayout:
+def intern_layout(
+    type: TensorType, strides: Shape, aligned: bool = True, device: int = -1
+) -> MemoryLayout:
     """The one layout object for these facts."""
-    key = (type.shape, type.dtype.short, strides, aligned)
+    key = (type.shape, type.dtype.short, strides, aligned, device)
     found = _interned.get(key)
     if found is None:
-        found = _interned.setdefault(
-            key, MemoryLayout(type, strides, aligned, strides == type.contiguous_strides())
-        )
+        dense = strides == type.contiguous_strides()
+        found = _interned.setdefault(key, MemoryLayout(type, strides, aligned, dense, device))
     return found
 
 
-def contiguous_layout(type: TensorType) -> MemoryLayout:
+def contiguous_layout(type: TensorType, device: int = -1) -> MemoryLayout:
     """The row-major layout of a type."""
-    return intern_layout(type, type.contiguous_strides())
+    return intern_layout(type, type.contiguous_strides(), device=device)
 
 
 def array_layout(array: Any) -> MemoryLayout:
     """The layout of an array; strides along extents of one are normalised, for they are never used."""
     type = TensorType(array.shape, from_numpy(array.dtype))
     size = type.dtype.itemsize
+    if MODULES and is_on_device(array):
+        aligned, device = array.data.ptr % size == 0, device_index(array)
+        dense = array.flags.c_contiguous
+        strides = type.contiguous_strides() if dense else tuple(s // size for s in array.strides)
+        aligned = aligned and all(s % size == 0 for s in array.strides)
+        return intern_layout(type, strides, aligned, device)
     if array.flags.c_contiguous:
         return intern_layout(type, type.contiguous_strides(), array.flags.aligned)
     whole = all(s % size == 0 for s in array.strides)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtypes
+from .cuda.arrays import fetched
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -89,9 +90,11 @@ def tensor_text(tensor: Tensor) -> str:
         if dtype is not default:
             suffixes.append(f"dtype={dtype!r}")
     else:
-        values = array_text(tensor.array, len(prefix))
+        values = array_text(fetched(tensor.array), len(prefix))
         if dtype not in (default, dtypes.int64, dtypes.bool_):
             suffixes.append(f"dtype={dtype!r}")
+    if tensor.is_cuda:
+        suffixes.insert(0, f"device='{tensor.device}'")
     if tensor.grad_fn is not None:
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .device import check_device
+from .cuda.arrays import fetched, placed
+from .device import index_of
 from .dtypes import DType
 from .tensor import Tensor
 
@@ -80,8 +81,8 @@ def _permissions(target: Path) -> int:
 def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
     """Read what :func:`save` wrote; any other safetensors file gives a dict of tensors.
 
-    ``map_location`` may name the CPU. Raises ``FileNotFoundError``, and ``ValueError`` for a file that is damaged, is
-    no safetensors file, or holds element types tensors cannot have.
+    Tensors arrive on the device that ``map_location`` names, on the host without one. Raises ``FileNotFoundError``,
+    and ``ValueError`` for a file that is damaged, is no safetensors file, or holds element types tensors cannot have.
 
     >>> import tempfile, tracejit as tj
     >>> file = tempfile.mkdtemp() + "/x.safetensors"
@@ -89,9 +90,9 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
     >>> tj.load(file)
     [tensor([], size=(0, 3)), tensor(2)]
     """
-    check_device(map_location)
+    index = index_of(map_location)
     header, metadata = _verified_header(Path(path))
-    tensors = _read_tensors(Path(path), header)
+    tensors = _read_tensors(Path(path), header, index)
     text = metadata.get(_TREE)
     if text is None:
         return tensors
@@ -157,7 +158,7 @@ class _Packer:
             while name in self.tensors or name == "__metadata__":
                 name += "_"
             self.names[id(tensor)] = name
-            self.tensors[name] = np.ascontiguousarray(tensor.array).reshape(tensor.shape)
+            self.tensors[name] = np.ascontiguousarray(fetched(tensor.array)).reshape(tensor.shape)
         node = {"$": "tensor", "value": name}
         return {**node, "requires_grad": True} if tensor.requires_grad else node
 
@@ -217,7 +218,7 @@ def _verified_header(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return {"start": 8 + size, "tensors": header}, metadata
 
 
-def _read_tensors(path: Path, header: dict[str, Any]) -> dict[str, Tensor]:
+def _read_tensors(path: Path, header: dict[str, Any], index: int) -> dict[str, Tensor]:
     """Every tensor of the file in memory of its own, in the order of their data."""
     entries = sorted(header["tensors"].items(), key=lambda item: item[1]["data_offsets"])
     tensors = {}
@@ -232,5 +233,5 @@ def _read_tensors(path: Path, header: dict[str, Any]) -> dict[str, Tensor]:
             file.seek(header["start"] + entry["data_offsets"][0])
             if array.nbytes and file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:
                 raise _damaged(path, f"the data of {name!r} is cut short")
-            tensors[name] = Tensor._wrap(array)
+            tensors[name] = Tensor._wrap(placed(array, index))
     return tensors

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import dtypes, ops
 from .autograd.node import AccumulateGrad, Edge, Node
+from .cuda.arrays import MODULES, shaped
 from .dtypes import DType
 from .modes import MODES
 from .ops.table import METHODS, Op
@@ -76,6 +77,7 @@ class TensorCore(ops.OperatorMixin):
     _history = 0
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _inference = False
+    _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
     _watched = False  # compiled code captured it: see REBOUND
     _grad: Tensor | None = None
@@ -139,7 +141,10 @@ class TensorCore(ops.OperatorMixin):
         if self._array is None:
             kind = self._type
             assert kind is not None
-            self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
+            if MODULES:
+                self._array = shaped(self._block, kind)
+            else:
+                self._array = np.ndarray(kind.shape, kind.dtype.np, buffer=self._block.array)
         return self._array
 
     @property

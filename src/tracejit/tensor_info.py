@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .device import check_device, device
+from .cuda.arrays import address_of, device_index
+from .device import device
 from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
@@ -24,7 +25,7 @@ class Storage:
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
-        return _address(self._owner)
+        return address_of(self._owner)
 
     def nbytes(self) -> int:
         """Size in bytes."""
@@ -100,11 +101,11 @@ class InfoMethods(TensorCore):
         """Elements between the start of the storage and the first element."""
         _lies()
         array = self.array
-        return (_address(array) - _address(_owner(array))) // self.dtype.itemsize
+        return (address_of(array) - address_of(_owner(array))) // self.dtype.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return _address(self.array)
+        return address_of(self.array)
 
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
@@ -125,22 +126,42 @@ class InfoMethods(TensorCore):
 
     @property
     def is_cuda(self) -> bool:
-        """False: the storage lives on the host."""
-        return False
+        """Does the storage live on a GPU?"""
+        return self._device_index() >= 0
 
     def get_device(self) -> int:
-        """-1, the number of the host."""
-        return -1
+        """The number of the GPU it lies on; -1, the number of the host."""
+        return self._device_index()
+
+    def _device_index(self) -> int:
+        return device_index(self._block.array if self._array is None else self._array)
 
     def cpu(self) -> Any:
-        """This tensor: it is on the CPU already."""
+        """A copy on the host; itself when it is there already."""
+        return self.to("cpu")
+
+    def cuda(
+        self,
+        device: str | device | int | None = None,
+        non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Any:
+        """A copy on a GPU (the current one unless ``device`` says which); itself when it is there already.
+
+        Raises ``RuntimeError`` where there is no such GPU.
+        """
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def pin_memory(self, device: Any = None) -> Any:
+        """This tensor: copies to a GPU stage their data themselves."""
         return self
 
-    def cuda(self, device: str | device | int | None = None) -> Any:
-        """Raises ``RuntimeError``: there is no CUDA device."""
-        name = f"cuda:{device}" if isinstance(device, int) else device or "cuda"
-        check_device(name)
-        return self
+    def is_pinned(self) -> bool:
+        """False: host memory is ordinary memory."""
+        return False
+
+    def record_stream(self, stream: Any) -> None:
+        """Nothing: memory goes back to the pool of the stream it was made on, in that stream's order."""
 
 
 def _lies() -> None:
@@ -151,11 +172,6 @@ def _lies() -> None:
 
 def _owner(array: Any) -> Any:
     """The array at the end of the chain of views, which owns or borrows the memory."""
-    while array.base is not None and hasattr(array.base, "__array_interface__"):
+    while array.base is not None and hasattr(array.base, "dtype"):
         array = array.base
     return array
-
-
-def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address

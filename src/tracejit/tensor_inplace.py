@@ -6,10 +6,9 @@ import heapq
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from . import ops
 from .autograd.node import Node, OpNode, Overwritten
+from .cuda.arrays import MODULES, is_writeable, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .modes import MODES
 from .tensor_core import TensorCore, Version, ViewStep
@@ -59,7 +58,7 @@ class InplaceMethods(TensorCore):
         self._check_inplace()
         new = self._conform(new)
         target = self.array
-        if not target.flags.writeable:
+        if not is_writeable(target):
             self._refuse_readonly()
         base = self._base
         tracked = MODES.grad and (
@@ -72,7 +71,7 @@ class InplaceMethods(TensorCore):
                 new = ops.elementwise.clone(new)
             assert new._grad_fn is not None
             self._keep_saved(new._grad_fn)
-        np.copyto(target, new.array, casting="unsafe")
+        write_into(target, new.array)
         self._version.value += 1
         if MODES.recorder is not None:
             MODES.recorder.assign(self, new)
@@ -109,6 +108,8 @@ class InplaceMethods(TensorCore):
                     f"{list(there.shape)}"
                 )
             new = ops.movement.expand(new, shape=here.shape)
+        if MODULES and not new._unplaced and there.shape and new.get_device() != self.get_device():
+            new = new.to(self.device)
         if there.dtype is not here.dtype:
             new = ops.elementwise.cast(new, dtype=here.dtype)
         return new

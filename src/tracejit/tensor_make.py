@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, ops
-from .device import check_device, device
+from .cuda.arrays import device_index, is_on_device
+from .device import device, index_of
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
-from .interop import from_dlpack, from_numpy
+from .interop import from_cuda_array, from_dlpack, from_numpy
 from .modes import MODES
+from .ops.functions.common import settle
 from .tensor import Tensor
 from .types import Scalar
 
@@ -41,9 +43,10 @@ def tensor(
     >>> tj.tensor([1.0, 2], dtype=tj.float64)
     tensor([1., 2.], dtype=tracejit.float64)
     """
-    check_device(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     result = _copy_of(data, wanted) if isinstance(data, Tensor) else _from_data(data, wanted)
+    if device is not None:
+        settle(result, device)
     if requires_grad:
         result._requires_grad = _may_require_grad(result)
     if MODES.inference:
@@ -59,13 +62,17 @@ def as_tensor(data: Any, dtype: DType | None = None, device: str | device | None
     >>> tj.as_tensor(x) is x
     True
     """
-    check_device(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if device is not None and index_of(device) != _index_of_data(data):
+        moved: Tensor = as_tensor(data, wanted).to(device)
+        return moved
     if isinstance(data, Tensor):
         if wanted is None or data.dtype is wanted:
             return data
         cast: Tensor = ops.elementwise.cast(data, dtype=wanted)
         return cast
+    if hasattr(data, "__cuda_array_interface__"):
+        return as_tensor(from_cuda_array(data), wanted)
     if isinstance(data, np.ndarray) and data.dtype.kind != "O":
         shared = from_numpy(data if data.flags.writeable else data.copy())
         return as_tensor(shared, wanted)
@@ -100,6 +107,16 @@ def asarray(
     if requires_grad and not result.requires_grad:
         result = result.detach().requires_grad_()
     return result
+
+
+def _index_of_data(data: Any) -> int:
+    """The device on which ``data`` lies."""
+    if isinstance(data, Tensor):
+        return data.get_device()
+    if hasattr(data, "__dlpack_device__") and not isinstance(data, np.ndarray):
+        kind, index = data.__dlpack_device__()
+        return int(index) if int(kind) == 2 else -1
+    return device_index(data)
 
 
 def _dtype_of(data: Any) -> DType:
@@ -154,6 +171,10 @@ def _as_array(data: Any) -> Any:
         return np.asarray(data)
     if isinstance(data, (list, tuple, bool, int, float)):
         return None
+    if is_on_device(data):
+        return data
+    if hasattr(data, "__cuda_array_interface__"):
+        return from_cuda_array(data).array
     if hasattr(data, "__array__"):
         return _as_array(np.asarray(data))
     if hasattr(data, "__dlpack__"):

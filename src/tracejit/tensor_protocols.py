@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtypes, ops
-from .device import CPU, device
+from .cuda.arrays import fetched, is_on_device, placed
+from .device import CPU, device, device_at
 from .errors import ArgumentError, AutogradError
 from .lengths import compared_length
 from .modes import MODES
@@ -143,9 +144,14 @@ class ProtocolMethods(TensorCore):
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
+        if not force and is_on_device(self.array):
+            raise ArgumentError(
+                f"can't convert {self.device} device type tensor to numpy.",
+                "Use Tensor.cpu() to copy the tensor to host memory first.",
+            )
         if MODES.recorder is not None:
             MODES.recorder.escape(self, "numpy()")
-        array = self.array
+        array = fetched(self.array)
         # A view, so that reshaping the result in place does not reach into the tensor.
         return array.view()
 
@@ -190,13 +196,36 @@ class ProtocolMethods(TensorCore):
             raise BufferError(
                 "bfloat16 tensors cannot be exported: NumPy has no DLPack code for it"
             )
+        if is_on_device(self.array):
+            if MODES.recorder is not None:
+                MODES.recorder.escape(self, "__dlpack__()")
+            return self.array.__dlpack__(
+                stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            )
         array = self.numpy()
         return array.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        index = self.get_device()
+        return (1, 0) if index < 0 else (2, index)
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """Memory on a GPU as other libraries read it, without copying; ``AttributeError`` on the host."""
+        array = self.array
+        if not is_on_device(array):
+            raise AttributeError(
+                "Can't get __cuda_array_interface__ on non-CUDA tensor. Use tensor.cuda() first."
+            )
+        if self.requires_grad:
+            raise AutogradError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad. Use tensor.detach() first."
+            )
+        if MODES.recorder is not None:
+            MODES.recorder.escape(self, "__cuda_array_interface__")
+        return array.__cuda_array_interface__
 
     # --- copies, pickles --------------------------------------------------------------------------
 
@@ -241,8 +270,9 @@ class ProtocolMethods(TensorCore):
                 "Pickle tensor.detach() instead.",
             )
         kind = type(self)
-        data = np.ascontiguousarray(self.array).reshape(self.array.shape)
-        return _rebuild, (kind, data.tobytes(), self.dtype, data.shape, self._requires_grad)
+        data = np.ascontiguousarray(fetched(self.array)).reshape(self.array.shape)
+        parts = (kind, data.tobytes(), self.dtype, data.shape, self._requires_grad)
+        return _rebuild, (*parts, self.get_device())
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -271,7 +301,8 @@ class ProtocolMethods(TensorCore):
     @property
     def device(self) -> device:
         """Where the storage lives."""
-        return CPU
+        index = self.get_device()
+        return CPU if index < 0 else device_at(index)
 
 
 def _row(tensor: Any, index: int) -> Tensor:
@@ -302,11 +333,16 @@ def _deep_array(array: Any, memo: dict[int, Any]) -> Any:
 
 
 def _rebuild(
-    kind: Any, data: bytes, dtype: Any, shape: tuple[int, ...], requires_grad: bool
+    kind: Any,
+    data: bytes,
+    dtype: Any,
+    shape: tuple[int, ...],
+    requires_grad: bool,
+    index: int = -1,
 ) -> Any:
-    """A tensor from its pickled parts."""
+    """A tensor from its pickled parts, on the device it was on."""
     tensor = kind.__new__(kind)
     TensorCore.__init__(tensor)
-    tensor._array = np.frombuffer(bytearray(data), dtype.np).reshape(shape)
+    tensor._array = placed(np.frombuffer(bytearray(data), dtype.np).reshape(shape), index)
     tensor._requires_grad = requires_grad
     return tensor

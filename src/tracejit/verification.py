@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .cuda.arrays import fetched, is_writeable, placed, write_into
 from .errors import VerificationError, describe_line
 from .modes import MODES
 from .tensor import Tensor
@@ -37,8 +38,8 @@ class _State:
     def restore(self) -> None:
         """Values, version counters and generators as they were."""
         for tensor, value, version in zip(self.tensors, self.values, self.versions, strict=True):
-            if tensor._version.value != version or tensor.array.flags.writeable:
-                np.copyto(tensor.array, value)
+            if tensor._version.value != version or is_writeable(tensor.array):
+                write_into(tensor.array, value)
                 tensor._version.value = version
         for generator, draws in zip(self.generators, self.draws, strict=True):
             generator.set_state(draws)
@@ -194,7 +195,8 @@ def _has_history(tensor: Tensor) -> bool:
 def _weights(output: Tensor) -> Tensor:
     """A gradient for an output that is not the same everywhere."""
     values = 1.0 + np.arange(output.array.size) % 7 / 8.0
-    return Tensor._wrap(values.reshape(output.array.shape).astype(output.array.dtype))
+    array = values.reshape(output.array.shape).astype(output.array.dtype)
+    return Tensor._wrap(placed(array, output.get_device()))
 
 
 def _compare_output(what: str, ours: Tensor, value: Any, theirs: Tensor) -> None:
@@ -208,6 +210,7 @@ def _compare_output(what: str, ours: Tensor, value: Any, theirs: Tensor) -> None
 
 def _compare(what: str, dtype: str, ours: Any, theirs: Any) -> None:
     rtol, atol = TOLERANCES.get(dtype, (0.0, 0.0))
+    ours, theirs = fetched(ours), fetched(theirs)
     with np.errstate(all="ignore"):
         if dtype in TOLERANCES:
             a, b = ours.astype(np.float64), theirs.astype(np.float64)

@@ -52,7 +52,8 @@ def tanh_mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, y: Tenso
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     scores = q @ k.transpose(-2, -1) * 0.5
-    mask = tj.ones(scores.shape[-1], scores.shape[-1], dtype=tj.bool).triu(1)
+    n = scores.shape[-1]
+    mask = tj.ones(n, n, dtype=tj.bool, device=q.device).triu(1)
     return (scores.masked_fill(mask, float("-inf")).softmax(-1) @ v).sum()
 
 
@@ -88,7 +89,7 @@ def affine(n: int, m: int) -> Callable[[], tuple[Tensor, ...]]:
 
 
 def layer_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    return (F.layer_norm(x, (x.shape[-1],), w, b) * tj.arange(x.shape[-1])).sum()
+    return (F.layer_norm(x, (x.shape[-1],), w, b) * tj.arange(x.shape[-1], device=x.device)).sum()
 
 
 def two_layers() -> tuple[Tensor, ...]:
@@ -101,6 +102,61 @@ def two_layers() -> tuple[Tensor, ...]:
     )
 
 
+def gpt(tokens: Tensor, targets: Tensor, *p: Tensor) -> Tensor:
+    """One block of a small language model: embeddings, causal attention, an MLP, cross entropy."""
+    embed, position, g1, b1, qkv, out, g2, b2, w1, w2, g3, b3 = p
+    batch, length = tokens.shape
+    width, heads = embed.shape[-1], 2
+    x = F.embedding(tokens, embed) + position
+    h = F.layer_norm(x, (width,), g1, b1) @ qkv
+    q, k, v = (t.reshape(batch, length, heads, -1).transpose(1, 2) for t in h.chunk(3, -1))
+    scores = q @ k.transpose(-2, -1) * (width // heads) ** -0.5
+    mask = tj.ones(length, length, dtype=tj.bool, device=x.device).triu(1)
+    a = scores.masked_fill(mask, float("-inf")).softmax(-1) @ v
+    x = x + a.transpose(1, 2).reshape(batch, length, width) @ out
+    x = x + F.gelu(F.layer_norm(x, (width,), g2, b2) @ w1) @ w2
+    logits = F.layer_norm(x, (width,), g3, b3) @ embed.T
+    return F.cross_entropy(logits.reshape(batch * length, -1), targets.reshape(-1))
+
+
+def gpt_arguments() -> tuple[Tensor, ...]:
+    shapes = [
+        (11, 12),
+        (6, 12),
+        (12,),
+        (12,),
+        (12, 36),
+        (12, 12),
+        (12,),
+        (12,),
+        (12, 48),
+        (48, 12),
+        (12,),
+        (12,),
+    ]
+    tokens = labels(18, 11).reshape(3, 6)
+    return (
+        tokens,
+        labels(18, 11).reshape(3, 6),
+        *(parameter(*s, seed=i) for i, s in enumerate(shapes)),
+    )
+
+
+def digits(x: Tensor, y: Tensor, *p: Tensor) -> Tensor:
+    """A classifier of 8 by 8 images."""
+    h = F.relu(x.reshape(-1, 64) / 16.0 @ p[0] + p[1])
+    return F.cross_entropy(F.relu(h @ p[2] + p[3]) @ p[4] + p[5], y)
+
+
+def digits_arguments() -> tuple[Tensor, ...]:
+    shapes = [(64, 32), (32,), (32, 16), (16,), (16, 10), (10,)]
+    return (
+        tensor(9, 8, 8, low=0.0, high=16.0),
+        labels(9, 10),
+        *(parameter(*s, seed=i) for i, s in enumerate(shapes)),
+    )
+
+
 def workload(name: str, size: int) -> Program:
     found = next(w for w in WORKLOADS if w.name == name)
     function, _ = found.make(tj, size)
@@ -110,9 +166,15 @@ def workload(name: str, size: int) -> Program:
 PROGRAMS: dict[str, Program] = {
     "softmax": Program(lambda x: (x.softmax(-1) * x).sum(), rows_and_columns(5, 24)),
     "softmax_odd": Program(lambda x: (x.softmax(-1) * x).sum(), rows_and_columns(4, 37)),
+    "softmax_short": Program(lambda x: (x.softmax(-1) * x).sum(), rows_and_columns(37, 5)),
+    "softmax_short_even": Program(lambda x: (x.softmax(-1) * x).sum(), rows_and_columns(67, 32)),
     "softmax_long": Program(lambda x: (x.softmax(-1) * x).sum(), rows_and_columns(2, 1300)),
     "softmax_long_odd": Program(lambda x: (x.softmax(-1) * x).sum(), rows_and_columns(2, 1127)),
     "softmax_full_warp": Program(lambda x: (x.softmax(-1) * x).sum(), rows_and_columns(2, 1024)),
+    "softmax_three": Program(
+        lambda x: (x.exp() / x.exp().sum((0, 2), keepdim=True)).square().sum(),
+        lambda: (tensor(3, 7, 5).requires_grad_(),),
+    ),
     "softmax_columns": Program(lambda x: (x.softmax(0) * x).sum(), rows_and_columns(33, 9)),
     "log_softmax": Program(lambda x: (F.log_softmax(x, -1) * x).sum(), rows_and_columns(3, 10)),
     "layer_norm": Program(layer_norm, affine(9, 20)),
@@ -151,6 +213,8 @@ PROGRAMS: dict[str, Program] = {
     "black_scholes": workload("black_scholes", 50),
     "black_scholes_gradient": workload("black_scholes_grad", 50),
     "mlp": workload("mlp_step", 8),
+    "digits": Program(digits, digits_arguments),
+    "gpt": Program(gpt, gpt_arguments),
 }
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {

@@ -6,6 +6,7 @@ is a flat array per materialised value, so a kernel sees exactly what its pointe
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from simulator_memory import COMMON, Memory
 
 from kernel_tools import compiled
 from tracejit.codegen.cpu_kernel import write_kernel
+from tracejit.codegen.cuda_cubin import Resources, resources
 from tracejit.codegen.cuda_kernel import write_device_kernel
 from tracejit.codegen.cuda_launch import BLOCK, DeviceCode, Launch, Status
 from tracejit.codegen.cuda_ptx import ptx
@@ -222,9 +224,20 @@ def simulated(
     return run_launch
 
 
-@cache
 def ptx_of(source: str, name: str, architecture: str) -> str:
+    """The PTX of a kernel; comments, which name the values of one program, are no part of it."""
+    return _ptx(re.sub(r" *# .*", "", source), name, architecture)
+
+
+@cache
+def _ptx(source: str, name: str, architecture: str) -> str:
     return ptx(source, name, architecture)
+
+
+@cache
+def takes(text: str, architecture: str) -> Resources:
+    """What the machine code of PTX takes."""
+    return resources(text, architecture)
 
 
 def as_ptx(architecture: str) -> Callable[[Launch, Sequence[Any]], None]:

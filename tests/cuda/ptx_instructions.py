@@ -18,6 +18,8 @@ from tracejit.scalar_math.fused import fused_f32, fused_f64
 Array = Any
 FLOATS = {"f32": np.float32, "f64": np.float64}
 BITS = {"b8": np.uint8, "b16": np.uint16, "b32": np.uint32, "b64": np.uint64, "pred": np.bool_}
+#: Registers by the type they are declared with; LLVM 20 still has classes of their own for floats.
+REGISTERS = {**BITS, "f32": np.uint32, "f64": np.uint64}
 TYPES = {
     **FLOATS,
     **BITS,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import ptx_instructions as instructions
-from ptx_instructions import BITS, UnknownInstructionError
+from ptx_instructions import REGISTERS, UnknownInstructionError
+from ptx_parser import Instruction, Kernel, parse
 from simulator_memory import Memory
 
 Array = Any
@@ -26,71 +26,6 @@ SPACING = 1 << 36
 
 class MachineError(Exception):
     """What a GPU would fault on, or give no defined result for."""
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One instruction: its guard, its opcode and its operands as text."""
-
-    opcode: str
-    operands: tuple[str, ...]
-    guard: str
-    negated: bool
-    line: str
-
-
-@dataclass
-class Kernel:
-    """A parsed entry point."""
-
-    name: str
-    parameters: list[tuple[str, str]] = field(default_factory=list)
-    registers: dict[str, str] = field(default_factory=dict)
-    shared: dict[str, tuple[int, int]] = field(default_factory=dict)
-    constants: dict[str, Array] = field(default_factory=dict)
-    code: list[Instruction] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)
-    block: int = 0
-
-
-_INSTRUCTION = re.compile(r"(?:@(!?)(%p\d+)\s+)?([a-z][\w.]*)\s*(.*);$", re.S | re.I)
-_OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
-
-
-def parse(text: str) -> Kernel:
-    """The one entry point of a PTX module."""
-    kernel = Kernel("")
-    for full in text.splitlines():
-        # A register that is only written has a scope of its own.
-        line = re.sub(r"^\{ \.reg \.b32 (\w+); (.*) \}$", r"\2", full.strip()).replace(
-            "{tmp,", "{_,"
-        )
-        if found := re.match(r"\.visible \.entry (\w+)\(", line):
-            kernel.name = found[1]
-        elif found := re.match(r"\.param \.(\w+).*? (\w+),?$", line):
-            kernel.parameters.append((found[2], found[1]))
-        elif found := re.match(r"\.reqntid (\d+)", line):
-            kernel.block = int(found[1])
-        elif found := re.match(r"\.reg \.(\w+)\s+%(\w+?)<\d+>;", line):
-            kernel.registers[found[2]] = found[1]
-        elif found := re.match(r"\.shared \.align \d+ \.b8 (\w+)\[(\d+)\];", line):
-            start = sum(size for _, size in kernel.shared.values())
-            kernel.shared[found[1]] = (-(-start // 16) * 16, -(-int(found[2]) // 16) * 16)
-        elif found := re.match(r"\.global .*\.b(\d+) (\w+)\[\d+\] = \{(.*)\};", line):
-            words = [int(w, 0) for w in found[3].split(",")]
-            kernel.constants[found[2]] = np.array(words, f"u{int(found[1]) // 8}")
-        elif found := re.match(r"(\$\w+):$", line):
-            kernel.labels[found[1]] = len(kernel.code)
-        elif re.match(r"(\.(version|target|address_size|pragma|param)\b|[(){}]|$)", line):
-            continue
-        elif found := _INSTRUCTION.match(line):
-            operands = tuple(_OPERAND.findall(found[4]))
-            kernel.code.append(
-                Instruction(found[3], operands, found[2] or "", found[1] == "!", line)
-            )
-        else:
-            raise UnknownInstructionError(line)
-    return kernel
 
 
 class Machine:
@@ -157,7 +92,9 @@ class Machine:
     def register(self, name: str) -> Array:
         """A register of all threads. LLVM computes with undefined values whose results nobody uses: they are poison."""
         if name not in self.values:
-            dtype = np.dtype(BITS[self.kernel.registers[name.lstrip("%").rstrip("0123456789")]])
+            dtype = np.dtype(
+                REGISTERS[self.kernel.registers[name.lstrip("%").rstrip("0123456789")]]
+            )
             poison = np.full(len(self.pcs) * dtype.itemsize, 0xA5, np.uint8)
             self.values[name] = poison.view(dtype) if dtype != np.bool_ else poison > 0
         return self.values[name]
@@ -362,12 +299,15 @@ class Machine:
         """For every buffer touched: which threads, and at which of its bytes."""
         if space != "global":
             raise UnknownInstructionError(f"memory space {space}")
-        numbers = (addresses // np.uint64(SPACING)).astype(np.int64) - 1
+        starts = np.array(self.starts, np.int64)
+        order = np.argsort(starts)
+        below = np.searchsorted(starts[order], addresses.astype(np.int64), "right") - 1
+        if (below < 0).any():
+            raise MachineError("access out of bounds")
+        numbers = order[below]
         found = []
         for number in np.unique(numbers).tolist():
             chosen = numbers == number
-            if not 0 <= number < len(self.buffers):
-                raise MachineError("access out of bounds")
             offsets = addresses[chosen].astype(np.int64) - self.starts[number]
             if (offsets < 0).any() or (offsets + size > len(self.buffers[number])).any():
                 raise MachineError("access out of bounds")

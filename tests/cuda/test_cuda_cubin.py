@@ -6,10 +6,14 @@ import cuda_programs as programs
 import graph_tools as tools
 import pytest
 from ptx_text import assert_sound
+from test_cuda_ops import OPS, graph_of
 
+from tracejit import dtypes
 from tracejit.codegen import cuda_cubin
-from tracejit.codegen.cuda_cubin import AssemblerError, assemble, assembler, resources
+from tracejit.codegen.cuda_cubin import AssemblerError, assemble, assembler
 from tracejit.codegen.cuda_ptx import ptx
+from tracejit.ops.table import Op
+from tracejit.testing import samples
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 FILL = """
@@ -34,6 +38,8 @@ def test_a_cubin_is_an_elf_file_for_its_architecture(architecture: str) -> None:
     assert b"fill" in code
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @needs_assembler
 @pytest.mark.parametrize("name", [*programs.PROGRAMS, *programs.OPTIMIZERS])
 def test_kernels_of_programs_assemble_without_spills(name: str) -> None:
@@ -45,9 +51,28 @@ def test_kernels_of_programs_assemble_without_spills(name: str) -> None:
             for architecture in ARCHITECTURES:
                 text = tools.ptx_of(source, launch.name, architecture)
                 assert_sound(text, source)
-                found = resources(text, architecture)
+                found = tools.takes(text, architecture)
                 assert found.stack_bytes == found.spilled_bytes == 0, (launch.name, found)
                 assert found.registers <= 255
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@needs_assembler
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_kernels_of_ops_assemble_without_spills(op: Op) -> None:
+    """Every op in single and in half precision, pointwise or as a reduction, four at a time where it can be."""
+    cases = [
+        case
+        for dtype in (dtypes.float32, dtypes.float16)
+        for case in samples.cases(op, dtype)
+        if case.label.startswith(("((37,)", "sample0"))
+    ]
+    graph, arrays = graph_of(cases)
+    for source, launch in tools.launches(tools.prepare(graph, arrays)).items():
+        for architecture in ARCHITECTURES:
+            found = tools.takes(tools.ptx_of(source, launch.name, architecture), architecture)
+            assert found.stack_bytes == found.spilled_bytes == 0, (launch.name, found)
 
 
 @needs_assembler

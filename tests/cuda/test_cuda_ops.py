@@ -101,6 +101,8 @@ def test_float32(op: Op) -> None:
     assert agree(list(samples.cases(op, dtypes.float32)))
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_misaligned_and_backward_operands(op: Op) -> None:
     cases = list(samples.cases(op, dtypes.float32))[:4]
@@ -108,6 +110,8 @@ def test_misaligned_and_backward_operands(op: Op) -> None:
     assert agree(cases, reversed_strides, architectures=())
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [dtypes.float64, dtypes.float16, dtypes.bfloat16], ids=str)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_other_floats(op: Op, dtype: Any) -> None:
@@ -119,6 +123,8 @@ def test_special_values(op: Elementwise) -> None:
     agree([samples.special(op, dtypes.float32), samples.special(op, dtypes.float64)])
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "op", [o for o in ELEMENTWISE if o.name not in MAY_RAISE], ids=lambda op: op.name
 )
@@ -127,6 +133,8 @@ def test_integers(op: Elementwise) -> None:
     agree([c for d in INTEGERS if (c := _integer_case(op, d)) is not None])
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [o for o in OPS if isinstance(o, Reduction)], ids=lambda op: op.name)
 def test_reductions_of_integers(op: Reduction) -> None:
     rng = np.random.default_rng(0)

@@ -12,13 +12,12 @@ import simulator
 from ptx_text import assert_sound
 from test_cuda_ops import same
 
-from compiled_tools import assert_close
 from tracejit.codegen import cuda, cuda_combine, cuda_points, cuda_rows
 from tracejit.ir.graph import Graph
 
 Array = Any
-#: Sums in another order, divided by what cancels in a gradient.
-CLOSE = {"f64": 1e-12, "f32": 3e-4, "f16": 4e-3, "bf16": 3e-2}
+#: Sums in another order, relative to the size of a result as a whole: differences in a gradient cancel.
+CLOSE = {"f64": 1e-13, "f32": 1e-5, "f16": 4e-3, "bf16": 3e-2}
 GRAPHS = [
     (name, number) for name, p in programs.PROGRAMS.items() for number in range(1 + p.backward)
 ]
@@ -26,8 +25,17 @@ GRAPHS = [
 
 def compare(host: list[Array], device: list[Array], graph: Graph) -> None:
     for value, a, b in zip(graph.outputs, host, device, strict=True):
-        tolerance = CLOSE.get(value.type.dtype.short, 0.0)
-        assert_close(a, b, str(value), tolerance)
+        if a.dtype.kind in "biu":
+            assert a.tolist() == b.tolist()
+            continue
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        assert (np.isnan(a) == np.isnan(b)).all()
+        numbers = a[np.isfinite(a)]
+        size = float(np.sqrt(np.mean(numbers**2))) if numbers.size else 0.0
+        with np.errstate(invalid="ignore"):
+            gap = np.where(a == b, 0.0, np.abs(a - b))
+        limit = CLOSE[value.type.dtype.short] * (np.abs(a) + size)
+        assert (np.isnan(a) | (gap <= limit)).all(), (str(value), np.nanmax(gap), size)
 
 
 def check(graph: Graph, misaligned: bool) -> None:
@@ -49,6 +57,8 @@ def test_programs(name: str, number: int) -> None:
     check(programs.graphs(name)[number], misaligned=False)
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number"), GRAPHS)
 def test_programs_on_misaligned_memory(name: str, number: int) -> None:
     """Other launches, the same bits: which launch is taken is nobody's business."""
@@ -117,14 +127,14 @@ def test_picks_outside_the_row_are_reported() -> None:
             assert run.status.array.tolist() == [1]
 
 
-@pytest.mark.parametrize("sampler", ["random_uniform", "random_normal", "random_bits"])
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
-def test_random_numbers_are_the_bits_of_eager_code(sampler: str, dtype: str) -> None:
+DRAWS = [(s, d) for s in ("random_uniform", "random_normal") for d in ("f16", "bf16", "f32", "f64")]
+
+
+@pytest.mark.parametrize(("sampler", "kind"), [*DRAWS, ("random_bits", "i64")])
+def test_random_numbers_are_the_bits_of_eager_code(sampler: str, kind: str) -> None:
     from tracejit.ir import parse
 
-    kind, attributes = (dtype, f", dtype={dtype}") if sampler != "random_bits" else ("i64", "")
-    if sampler == "random_bits" and dtype != "f32":
-        pytest.skip("draws integers only")
+    attributes = f", dtype={kind}" if kind != "i64" else ""
     graph = parse(
         f"graph f(key0: i64[2]) {{ %0: {kind}[7, 5] = {sampler}(key0, index=3, shape=(7, 5){attributes})"
         f" %1: {kind}[5, 7] = permute(%0, dims=(1, 0)) %2: {kind}[5, 7] = clone(%1) return %0, %2 }}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..cuda.arrays import MODULES, device_index, is_writeable, module_of
 from ..errors import AutogradError
 from ..modes import MODES
 from ..ops.elementwise import add, clone
@@ -223,6 +224,8 @@ class _Walk:
     def accumulate(self, leaf: Tensor, gradient: Tensor) -> None:
         """Add to ``leaf.grad``: in place, so that whoever holds it sees it, unless the sum is to have a history."""
         present = gradient_of(leaf)
+        if MODULES and leaf.get_device() != gradient.get_device():
+            gradient = gradient.to(leaf.device)
         if gradient._type is not leaf._type and gradient.type.shape != leaf.type.shape:
             raise AutogradError(
                 f"the gradient of a leaf of type {leaf.type} has type {gradient.type}: "
@@ -247,11 +250,16 @@ class _Walk:
 def _add_into(present: Tensor, gradient: Tensor) -> bool:
     """``present += gradient`` without an intermediate, where nobody has to be told op by op."""
     target = present.array
-    if MODES.recorder is not None or not target.flags.writeable or present._inference:
+    if MODES.recorder is not None or not is_writeable(target) or present._inference:
         return False
     if gradient.type.dtype is not present.type.dtype:
         return False
-    np.add(target, gradient.array, out=target)
+    if not MODULES:
+        np.add(target, gradient.array, out=target)
+    elif device_index(target) == device_index(gradient.array):
+        module_of(target).add(target, gradient.array, out=target)
+    else:
+        return False
     present._version.value += 1
     return True
 
@@ -271,7 +279,7 @@ def _is_sole(gradient: Tensor) -> bool:
         return False
     flags = array.flags
     owned = flags.owndata or gradient._block is not None
-    return bool(flags.c_contiguous and flags.writeable and owned)
+    return bool(flags.c_contiguous and is_writeable(array) and owned)
 
 
 def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..cuda.arrays import placed
 from ..errors import ArgumentError, AutogradError
 from ..modes import MODES
 from ..ops.source import full
@@ -204,7 +205,7 @@ def _ones(like: Tensor) -> Tensor:
     """The gradient of a tensor with respect to itself."""
     kind = like.type
     if MODES.recorder is None:
-        return like._wrap(np.ones(kind.shape, kind.dtype.np))
+        return like._wrap(placed(np.ones(kind.shape, kind.dtype.np), like.get_device()))
     ones: Tensor = full(shape=kind.shape, value=1.0, dtype=kind.dtype)
     return ones
 

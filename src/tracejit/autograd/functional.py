@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import placed
 from ..errors import AutogradError
 from ..modes import MODES
 from ..ops.movement import reshape
@@ -236,7 +237,8 @@ def _rows(output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) 
     for element in range(count):
         seed = np.zeros(output.type.shape, output.dtype.np)
         seed.reshape(-1)[element] = 1
-        rows.append(_gradients((output,), inputs, (output._wrap(seed),), create_graph, strict))
+        placed_seed = output._wrap(placed(seed, output.get_device()))
+        rows.append(_gradients((output,), inputs, (placed_seed,), create_graph, strict))
     return [
         _stacked([row[position] for row in rows], output.type.shape, x, create_graph)
         for position, x in enumerate(inputs)

@@ -65,6 +65,13 @@ def command() -> click.Command:
                 show_default=True,
                 help="Where the picture goes.",
             ),
+            click.Option(
+                ["--device"],
+                type=click.Choice(["cpu", "cuda"]),
+                default=defaults.device,
+                show_default=True,
+                help="Where to train.",
+            ),
             click.Option(["--no-plot"], is_flag=True, help="Write no picture."),
             click.Option(
                 ["--json", "as_json"], is_flag=True, help="Print the figures as JSON only."
@@ -74,11 +81,22 @@ def command() -> click.Command:
 
 
 def _run(
-    epochs: int, hidden: int, batch: int, seed: int, plot: Path, no_plot: bool, as_json: bool
+    epochs: int,
+    hidden: int,
+    batch: int,
+    seed: int,
+    plot: Path,
+    device: str,
+    no_plot: bool,
+    as_json: bool,
 ) -> None:
     import click
 
-    settings = digits.Settings(epochs=epochs, hidden=hidden, batch=batch, seed=seed)
+    from ..cuda.driver import why_unavailable
+
+    if device == "cuda" and why_unavailable():
+        raise click.ClickException(f"no GPU can be used: {why_unavailable()}")
+    settings = digits.Settings(epochs=epochs, hidden=hidden, batch=batch, seed=seed, device=device)
     if not no_plot:
         output.require("matplotlib", "matplotlib", "The demo's plot (--no-plot leaves it out)")
     data = digits.load(seed)

@@ -27,6 +27,7 @@ class Settings:
     batch: int = 64
     seed: int = 0
     lr: float = 0.1
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Run:
     objective: Callable[..., Any]
     optimizer: Any
     schedule: Any
+    wait: Callable[[], None] | None = None  # until a device is done
     losses: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -58,6 +60,8 @@ class Run:
         loss = self.objective(self.model, x, y)
         loss.backward()
         self.optimizer.step()
+        if self.wait is not None:
+            self.wait()
         self.seconds.append(time.perf_counter() - start)
         self.losses.append(loss.item())
 
@@ -103,10 +107,11 @@ def _run(name: str, settings: Settings, function: Callable[..., Any]) -> Run:
         tj.nn.Linear(settings.hidden, settings.hidden),
         tj.nn.GELU(),
         tj.nn.Linear(settings.hidden, _CLASSES),
-    )
+    ).to(settings.device)
     optimizer = tj.optim.SGD(model.parameters(), lr=settings.lr, momentum=0.9, weight_decay=1e-4)
     schedule = tj.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=settings.epochs)
-    return Run(name, model, function, optimizer, schedule)
+    wait = None if settings.device == "cpu" else tj.cuda.synchronize
+    return Run(name, model, function, optimizer, schedule, wait)
 
 
 def batches(data: Digits, settings: Settings, epoch: int) -> Iterator[tuple[Any, Any]]:
@@ -116,7 +121,8 @@ def batches(data: Digits, settings: Settings, epoch: int) -> Iterator[tuple[Any,
     order = np.random.default_rng((settings.seed, epoch)).permutation(len(data.train_x))
     for low in range(0, len(order), settings.batch):
         chosen = order[low : low + settings.batch]
-        yield tj.from_numpy(data.train_x[chosen]), tj.from_numpy(data.train_y[chosen])
+        x, y = tj.from_numpy(data.train_x[chosen]), tj.from_numpy(data.train_y[chosen])
+        yield x.to(settings.device), y.to(settings.device)
 
 
 def accuracy(run: Run, data: Digits) -> float:
@@ -125,6 +131,7 @@ def accuracy(run: Run, data: Digits) -> float:
 
     run.model.eval()
     with tj.no_grad():
-        logits = run.model(tj.from_numpy(data.test_x))
+        device = next(iter(run.model.parameters())).device
+        logits = run.model(tj.from_numpy(data.test_x).to(device)).cpu()
     run.model.train()
     return float(np.mean(logits.numpy().argmax(axis=1) == data.test_y))

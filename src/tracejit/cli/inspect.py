@@ -53,7 +53,7 @@ def _run(spec: str, specs: tuple[str, ...], grad: bool, show: tuple[str, ...]) -
 
     try:
         module, name, function = target.load(spec)
-        args = _arguments(module, name, function, specs, grad)
+        args = arguments_of(module, name, function, specs, grad)
     except target.TargetError as error:
         raise click.ClickException(str(error)) from error
     compiled = _called(name, function, args)
@@ -63,9 +63,10 @@ def _run(spec: str, specs: tuple[str, ...], grad: bool, show: tuple[str, ...]) -
             _SECTIONS[part](compiled)
 
 
-def _arguments(
+def arguments_of(
     module: Any, name: str, function: Callable[..., Any], specs: tuple[str, ...], grad: bool
 ) -> tuple[Any, ...]:
+    """What to call a function with: ``--args``, or the examples of its module."""
     if specs:
         return target.parse_arguments(specs, grad)
     args = target.example_arguments(module, name)

@@ -1,8 +1,8 @@
 """Printing row kernels: the innermost axes reduced, each row of kept axes by a warp or by a block.
 
-A row of up to `WARP_COLUMNS` elements belongs to a warp; what several stages need stays in arrays of its threads,
-which are registers. A longer row belongs to a block, whose threads walk over it once per stage. Stages are the CPU
-printer's: one loop over the reduced axes for every reduction that waits for an earlier one.
+A row of up to `WARP_COLUMNS` elements belongs to a warp, a short one to a part of it; what several stages need stays
+in arrays of its threads, which are registers. A longer row belongs to a block, whose threads walk over it once per
+stage. Stages are the CPU printer's: one loop over the reduced axes for every reduction that waits for an earlier one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ from .cuda_combine import (
     write_combine,
     write_partials,
 )
-from .cuda_launch import BLOCK, WARPS, Launch
+from .cuda_launch import BLOCK, Launch
 from .cuda_primitives import WARP, WIDTH
 
 #: Longest row of a warp, and registers of 32 bits that a thread may spend on keeping its part of rows.
 WARP_COLUMNS, KEPT_WORDS = 1024, 96
 _PARTS = (1, 2, 4, 8, 16, 32)
+#: Threads that share a row, fewest first.
+_LANES = (8, 16, WARP)
 
 
 def write_rows(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...]:
@@ -48,11 +50,12 @@ def write_rows(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...]:
     rows = writer.extents_product(nest.kept)
     by_warp = writer.extents_product(nest.reduced) <= WARP_COLUMNS
     final = writer.group.ends_in_final
-    blocks = blocks_for(rows, WARPS if by_warp else 1, PARTIAL_BLOCKS if final else 0)
-    blocks = largest(blocks, 1) if final else blocks
     vector = _vector(writer)
     alignments = (True,) if vector is None else (True, False)
-    first = tuple(RowPrinter(writer, vector, by_warp, a).write(rows, blocks) for a in alignments)
+    printers = [RowPrinter(writer, vector, by_warp, aligned) for aligned in alignments]
+    blocks = blocks_for(rows, printers[0].rows_of_block, PARTIAL_BLOCKS if final else 0)
+    blocks = largest(blocks, 1) if final else blocks
+    first = tuple(printer.write(rows, blocks) for printer in printers)
     return (first, (write_combine(writer, blocks),)) if final else (first,)
 
 
@@ -79,8 +82,11 @@ class RowPrinter:
         self.writer, self.vector, self.by_warp, self.aligned = writer, vector, by_warp, aligned
         self.width = 1 if vector is None else WIDTH
         columns = writer.extents_product(writer.nest.reduced)
-        step = WARP * self.width
+        few = (lanes for lanes in _LANES if columns <= lanes * self.width)
+        self.lanes = next(few, WARP)
+        step = self.lanes * self.width
         self.parts = next(p for p in _PARTS if columns <= p * step) if by_warp else 0
+        self.rows_of_block = BLOCK // self.lanes if by_warp else 1
         self.stages = _stages(writer)
         last = max(
             [self.stages[v] for v in writer.group.values if _needs_loop(writer, v)], default=0
@@ -88,10 +94,16 @@ class RowPrinter:
         self.targets = [_loop_targets(writer, self.stages, stage) for stage in range(last + 1)]
         self.loops = [_needed(writer, found) for found in self.targets]
         self.kept: dict[Value, str] = {}
+        self.kept_types: dict[str, str] = {}
         self.filled: set[Value] = set()
         self.rounds = 0
         if by_warp:
             self._choose_kept()
+
+    @property
+    def _shares_warp(self) -> bool:
+        """Do several rows share a warp? Its threads stay together then, also where rows run out."""
+        return self.by_warp and self.lanes < WARP
 
     # --- what stays in registers ------------------------------------------------------------------------------------
 
@@ -108,7 +120,7 @@ class RowPrinter:
             if words <= KEPT_WORDS:
                 number = len(self.kept)
                 self.kept[value] = f"row{number}"
-                self.writer.text.array(f"row{number}", f"local_{kind}({count})")
+                self.kept_types[f"row{number}"] = f"local_{kind}({count})"
 
     def _reads(self, stage: int) -> set[Value]:
         """Operands in memory that a stage reads along the row."""
@@ -128,23 +140,42 @@ class RowPrinter:
         """One row after another; then, for reductions over all rows, the block's partial results."""
         writer = self.writer
         finals = finals_of(writer)
-        count = writer.number("rows", rows)
-        if self.by_warp:
-            writer.text.add(1, f"lane = thread() & {WARP - 1}")
-            first, step = f"block() * {WARPS} + (thread() >> 5)", f"blocks() * {WARPS}"
-        else:
-            first, step = "block()", "blocks()"
+        for name, declaration in self.kept_types.items():
+            writer.text.array(name, declaration)
         start(writer, finals, 1)
-        writer.text.add(1, f"for row in range({first}, {count}, {step}):")
+        self._open_rows(writer.number("rows", rows))
         writer.decompose(writer.nest.kept, "row", 2)
         self._row(finals)
         if self.rounds == 1:
             writer.text.add(2, "barrier()", "before the next row's partial results are written")
         if finals:
             write_partials(writer, finals, blocks)
-        who = "warp" if self.by_warp else "block"
-        doc = f"{describe_domain(writer.group)}: reduces the inner axes, one {who} per row"
+        who = f"{self.lanes} threads" if self.by_warp else "a block"
+        doc = f"{describe_domain(writer.group)}: reduces the inner axes, {who} per row"
         return writer.launch(blocks, writer.name, doc)
+
+    def _open_rows(self, rows: str) -> None:
+        """The loop over the rows of this thread."""
+        text = self.writer.text
+        if not self.by_warp:
+            text.add(1, f"for row in range(block(), {rows}, blocks()):")
+            return
+        each = self.rows_of_block
+        first = f"block() * {each} + (thread() >> 5) * {WARP // self.lanes}"
+        text.add(1, f"lane = thread() & {self.lanes - 1}")
+        if not self._shares_warp:
+            text.add(1, f"for row in range({first}, {rows}, blocks() * {each}):")
+            return
+        text.add(1, f"for base in range({first}, {rows}, blocks() * {each}):")
+        shift = self.lanes.bit_length() - 1
+        text.add(2, f"own = base + ((thread() & {WARP - 1}) >> {shift})")
+        text.add(2, f"row = minimum_i64(own, {rows} - 1)")
+
+    def _when(self, condition: str) -> str:
+        """A condition, for a row that exists."""
+        if not self._shares_warp:
+            return f"if {condition}:"
+        return f"if ({condition}) and (own < rows):"
 
     def _row(self, finals: Scope) -> None:
         """Everything that happens for one row."""
@@ -158,7 +189,7 @@ class RowPrinter:
         stored = [v for v in group.values if group.level[v] == ROW and v in writer.nest.writes]
         totals = [v for v in finals if self._is_total_of_rows(v)]
         if stored or totals:
-            writer.text.add(2, f"if {'lane' if self.by_warp else 'thread()'} == 0:")
+            writer.text.add(2, self._when(f"{'lane' if self.by_warp else 'thread()'} == 0"))
         for value in stored:
             writer.write(value, row[value], 3)
         for value in totals:
@@ -185,7 +216,7 @@ class RowPrinter:
         for axis in writer.nest.reduced:
             writer.variables.pop(axis, None)
         if self.by_warp:
-            combine_warp(writer, accumulators, 2)
+            combine_warp(writer, accumulators, 2, self.lanes)
         else:
             combine_block(writer, accumulators, 2)
             self.rounds += bool(accumulators)
@@ -207,8 +238,8 @@ class RowPrinter:
         if self.by_warp:
             scaled = "lane" if width == 1 else f"lane * {width}"
             writer.text.add(2, f"for part in range({self.parts}):")
-            writer.text.add(3, f"column = part * {WARP * width} + {scaled}")
-            writer.text.add(3, f"if column < {columns}:")
+            writer.text.add(3, f"column = part * {self.lanes * width} + {scaled}")
+            writer.text.add(3, self._when(f"column < {columns}"))
             indent = 4
         else:
             first = "thread()" if width == 1 else f"thread() * {width}"

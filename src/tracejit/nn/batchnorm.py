@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..autograd.grad_mode import no_grad
-from ..device import check_device
+from ..cuda.arrays import placed
+from ..device import index_of
 from ..dtypes import DType, get_default_dtype
 from ..tensor import Tensor
 from . import functional as F
@@ -60,7 +61,7 @@ class _RunningNorm(Module):
         self.reset_parameters()
 
     def _make_statistics(self, device: Any, dtype: DType | None) -> None:
-        check_device(device)
+        index = index_of(device)
         kind = (get_default_dtype() if dtype is None else dtype).np
         values = {
             "running_mean": np.zeros(self.num_features, kind),
@@ -68,7 +69,8 @@ class _RunningNorm(Module):
             "num_batches_tracked": np.zeros((), np.int64),
         }
         for name, value in values.items():
-            self.register_buffer(name, Tensor._wrap(value) if self.track_running_stats else None)
+            kept = Tensor._wrap(placed(value, index)) if self.track_running_stats else None
+            self.register_buffer(name, kept)
 
     def reset_running_stats(self) -> None:
         """Mean zero, variance one, no batch seen."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..device import check_device
+from ..cuda.arrays import placed
+from ..device import index_of
 from ..dtypes import DType, get_default_dtype
 from ..tensor import Tensor
 from . import functional as F
@@ -20,9 +21,8 @@ __all__ = ["Bilinear", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"
 
 def empty_parameter(*shape: int, device: Any = None, dtype: DType | None = None) -> Parameter:
     """A parameter whose values are still to be set (they are zeros, not garbage)."""
-    check_device(device)
     dtype = get_default_dtype() if dtype is None else dtype
-    return Parameter(Tensor._wrap(np.zeros(shape, dtype.np)))
+    return Parameter(Tensor._wrap(placed(np.zeros(shape, dtype.np), index_of(device))))
 
 
 class Identity(Module):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import fetched, placed
 from ..tensor import Tensor
 
 
@@ -43,7 +44,8 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         found = memo.get(id(self))
         if found is None:
-            found = _rebuild(type(self), self.array.copy(), self.requires_grad, _attributes(self))
+            array, index = self.array.copy(), self.get_device()
+            found = _rebuild(type(self), array, self.requires_grad, _attributes(self), index)
             if self._grad is not None:
                 found._grad = Tensor._wrap(self._grad.array.copy())
             memo[id(self)] = found
@@ -51,7 +53,8 @@ class Parameter(Tensor):
         return result
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (type(self), self.array, self.requires_grad, _attributes(self))
+        array, index = fetched(self.array), self.get_device()
+        return _rebuild, (type(self), array, self.requires_grad, _attributes(self), index)
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -63,9 +66,14 @@ def _attributes(parameter: Parameter) -> dict[str, Any]:
 
 
 def _rebuild(
-    cls: type[Parameter], array: Any, requires_grad: bool, attributes: dict[str, Any]
+    cls: type[Parameter],
+    array: Any,
+    requires_grad: bool,
+    attributes: dict[str, Any],
+    index: int = -1,
 ) -> Parameter:
-    parameter = cls(Tensor._wrap(np.ascontiguousarray(array).reshape(array.shape)), requires_grad)
+    dense = placed(np.ascontiguousarray(fetched(array)).reshape(array.shape), index)
+    parameter = cls(Tensor._wrap(dense), requires_grad)
     parameter.__dict__.update(attributes)
     return parameter
 

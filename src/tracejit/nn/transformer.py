@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import placed
+from ..device import index_of
 from ..dtypes import DType, get_default_dtype
 from ..tensor import Tensor
 from . import functional as F
@@ -223,4 +225,5 @@ class Transformer(Module):
     ) -> Tensor:
         """A float mask that is -inf above the diagonal: no step may attend to a later one."""
         kind = (get_default_dtype() if dtype is None else dtype).np
-        return Tensor._wrap(np.triu(np.full((sz, sz), -np.inf), 1).astype(kind))
+        mask = np.triu(np.full((sz, sz), -np.inf), 1).astype(kind)
+        return Tensor._wrap(placed(mask, index_of(device)))

@@ -191,18 +191,20 @@ class ModuleTree:
 
         Only floating point members change dtype. Raises ``TypeError`` for a dtype that is not floating point.
         """
-        dtype = _wanted_dtype(args, kwargs)
-        if dtype is None:
-            return self
-        if not dtype.is_floating_point:
+        dtype, device = _wanted(args, kwargs)
+        if dtype is not None and not dtype.is_floating_point:
             raise TypeError(
                 f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype!r}"
             )
-        return self._apply(
-            lambda t: (
-                cast(t, dtype=dtype) if t.dtype.is_floating_point and t.dtype is not dtype else t
-            )
-        )
+        if dtype is None and device is None:
+            return self
+
+        def convert(t: Tensor) -> Tensor:
+            moved: Tensor = t if device is None else t.to(device)
+            fits = dtype is None or not t.dtype.is_floating_point or t.dtype is dtype
+            return moved if fits else cast(moved, dtype=dtype)
+
+        return self._apply(convert)
 
     def type(self: T, dst_type: DType) -> T:
         """Convert every parameter and buffer to ``dst_type``."""
@@ -227,6 +229,10 @@ class ModuleTree:
     def cpu(self: T) -> T:
         """Everything on the CPU."""
         return self.to("cpu")
+
+    def cuda(self: T, device: Any = None) -> T:
+        """Everything on a GPU; ``RuntimeError`` where there is none."""
+        return self.to("cuda" if device is None else device)
 
     # --- printing ---------------------------------------------------------------------------------------------
 
@@ -275,18 +281,17 @@ def _take_values(tensor: Tensor, new: Tensor) -> None:
     tensor._rebound()
 
 
-def _wanted_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
-    """The dtype among the arguments of ``to``; the device is checked."""
+def _wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | None, Any]:
+    """The dtype and the device among the arguments of ``to``; the device is checked."""
     dtype: DType | None = kwargs.get("dtype")
     device = kwargs.get("device")
     for value in args:
         if isinstance(value, DType):
             dtype = value
         elif isinstance(value, Tensor):
-            dtype = value.dtype
+            dtype, device = value.dtype, value.device
         elif isinstance(value, bool):  # non_blocking
             continue
         elif value is not None:
             device = value
-    check_device(device)
-    return dtype
+    return dtype, None if device is None else check_device(device)

@@ -134,6 +134,10 @@ def put(x: Array, index: Array, value: Array, *, dim: int, accumulate: bool) -> 
         result[where_to] = value
         return result
     total = wide(result)
+    if (
+        xp(x) is not np and x.dtype.kind in "iu"
+    ):  # devices add unsigned words; the bits are the same
+        total, value = (a.astype(np.int64).view(np.uint64) for a in (total, value))
     xp(x).add.at(total, where_to, value)
     return total.astype(x.dtype, copy=False)
 
@@ -291,8 +295,29 @@ def _accumulated(x: Array, index: Array, value: Array, dim: int, name: str) -> A
     flat = total.reshape(1) if not x.ndim else total
     index = index.reshape(1) if not x.ndim else index
     value = value.reshape(1) if not x.ndim else value
-    getattr(n, name).at(flat, _aligned(index, flat.shape, dim), _used(value, index))
+    combine, places, values = (
+        getattr(n, name),
+        _aligned(index, flat.shape, dim),
+        _used(value, index),
+    )
+    if n is np:
+        combine.at(flat, places, values)
+    else:
+        _combine_in_order(combine, flat, places, values, dim)
     return total.astype(x.dtype, copy=False)
+
+
+def _combine_in_order(
+    combine: Any, target: Array, places: tuple[Array, ...], values: Array, dim: int
+) -> None:
+    """Values combined into the places one slice along ``dim`` after the other: within one no place comes twice."""
+    for k in range(values.shape[dim]):
+        here = tuple(p if p.shape[dim] == 1 else _slice_at(p, k, dim) for p in places)
+        target[here] = combine(target[here], _slice_at(values, k, dim))
+
+
+def _slice_at(x: Array, k: int, dim: int) -> Array:
+    return x[(np.s_[:],) * dim + (np.s_[k : k + 1],)]
 
 
 _REDUCES = {"prod": ("multiply", 1), "amax": ("maximum", None), "amin": ("minimum", None)}

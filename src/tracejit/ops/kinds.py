@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..cuda.arrays import MODULES, module_of, ordered
 from ..dtypes import DType
 from ..types import Scalar, TensorType
 from . import shapes
@@ -68,6 +69,8 @@ class Elementwise(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
+        if MODULES and module_of(*operands) is not np:
+            return self._on_device(module_of(*operands), operands, attributes)
         # The key is a cheap stand-in for the promotion infos: this line runs for every eager op.
         key: list[Any] = [
             (x.dtype, x.ndim == 0) if type(x) is np.ndarray else type(x) for x in operands
@@ -97,6 +100,15 @@ class Elementwise(Op):
             # Shapes that do not broadcast: the type rule raises the error that says so.
             self.infer([_type_of(x) for x in operands], attributes)
             raise
+
+    def _on_device(
+        self, n: Any, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
+    ) -> Array:
+        """The eager meaning on arrays of a device, whose functions take nothing that lies on the host."""
+        compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
+        self.infer([_type_of(x) for x in operands], attributes)
+        arrays = [n.asarray(_converted(x, d)) for x, d in zip(operands, compute, strict=True)]
+        return n.asarray(self.body(*arrays, **attributes), dtype.np, order="C")
 
 
 def _type_of(operand: Array | Scalar) -> TensorType | Scalar:
@@ -162,7 +174,8 @@ class Reduction(Op):
         with np.errstate(all="ignore"):
             result = self.body(x, **attributes)
         wanted = self.result_dtype(dtypes.from_numpy(x.dtype)).np  # type: ignore[union-attr]
-        return np.asarray(result, wanted, order="C")
+        n = module_of(x) if MODULES else np
+        return n.asarray(result, wanted, order="C")
 
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
@@ -201,7 +214,7 @@ class Movement(Op):
         """The eager meaning on arrays."""
         self.infer_shape(*map(_type_of, operands), **attributes)
         result = self.body(*operands, **attributes)
-        return result if self.is_view else np.asarray(result, order="C")
+        return result if self.is_view else ordered(result)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -220,7 +233,7 @@ class Contraction(Op):
         """The eager meaning on arrays."""
         self.infer_type(*map(_type_of, operands), **attributes)
         with np.errstate(all="ignore"):
-            return np.asarray(self.body(*operands, **attributes), order="C")
+            return ordered(self.body(*operands, **attributes))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -130,7 +130,7 @@ def _spread(g: Any) -> Any:
 )
 def determinant(x: Array) -> Array:
     """The determinant of each matrix; its gradient needs an inverse."""
-    return np.asarray(xp(x).linalg.det(wide(x)), x.dtype)
+    return xp(x).asarray(xp(x).linalg.det(wide(x)), x.dtype)
 
 
 @contraction(
@@ -140,13 +140,13 @@ def determinant(x: Array) -> Array:
 )
 def log_abs_determinant(x: Array) -> Array:
     """The logarithm of the absolute value of each determinant."""
-    return np.asarray(xp(x).linalg.slogdet(wide(x))[1], x.dtype)
+    return xp(x).asarray(xp(x).linalg.slogdet(wide(x))[1], x.dtype)
 
 
 @contraction(_number_type, samples=(Sample((_SQUARE,)),))
 def determinant_sign(x: Array) -> Array:
     """The sign of each determinant."""
-    return np.asarray(xp(x).linalg.slogdet(wide(x))[0], x.dtype)
+    return xp(x).asarray(xp(x).linalg.slogdet(wide(x))[0], x.dtype)
 
 
 # --- decompositions -----------------------------------------------------------------------------

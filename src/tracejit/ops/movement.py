@@ -12,6 +12,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import from_numpy
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
@@ -267,7 +269,7 @@ def _diagonal_type(x: TensorType, *, offset: int, dim1: int, dim2: int) -> Tenso
 def diagonal(x: Array, *, offset: int, dim1: int, dim2: int) -> Array:
     """The diagonal of dimensions ``dim1`` and ``dim2`` as a last dimension."""
     result = xp(x).diagonal(x, offset, dim1, dim2)
-    if result.base is not None and not result.flags.writeable and x.flags.writeable:
+    if xp(x) is np and result.base is not None and x.flags.writeable:
         result.flags.writeable = True
     return result
 
@@ -286,7 +288,8 @@ def diagonal_scatter(x: Array, value: Array, *, offset: int, dim1: int, dim2: in
     """A copy of x with ``value`` on the diagonal."""
     result = xp(x).array(x, copy=True, order="C")
     view = xp(x).diagonal(result, offset, dim1, dim2)
-    view.flags.writeable = True
+    if xp(x) is np:
+        view.flags.writeable = True
     view[...] = value
     return result
 
@@ -349,4 +352,4 @@ def _pad_type(x: TensorType, *, widths: tuple[tuple[int, int], ...], value: Any)
 )
 def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
     """x with ``value`` added before and after along each dimension."""
-    return xp(x).pad(x, widths, constant_values=convert_scalar(value, from_numpy(x.dtype)))
+    return xp(x).pad(x, widths, constant_values=convert_scalar(value, from_numpy(x.dtype))[()])

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import module_of as xp
 
-def xp(*arrays: Any) -> Any:
-    """The module whose functions work on ``arrays``."""
-    for array in arrays:
-        if isinstance(array, np.ndarray):
-            return np
-        if type(array).__module__.startswith("cupy"):
-            return sys.modules["cupy"]
-    return np
+__all__ = ["special", "xp"]
 
 
 def special(*arrays: Any) -> Any:
-    """``scipy.special``, or its CuPy counterpart."""
+    """``scipy.special``, or its CuPy counterpart.
+
+    >>> special(np.zeros(1)).__name__
+    'scipy.special'
+    """
     if xp(*arrays) is np:
         import scipy.special
 

@@ -116,7 +116,7 @@ _SUMS = (Sample(((3, 4), (3, 4), (3, 4)), {"dim": 1}), Sample(((5,), (5,), (5,))
 def _decay(later: Array, earlier: Array) -> Array:
     """``exp(earlier - later)``; nothing is left of what has no weight."""
     with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(earlier), 0, np.exp(earlier - later))
+        return xp(earlier).where(earlier == -np.inf, 0, xp(earlier).exp(earlier - later))
 
 
 @contraction(
@@ -132,13 +132,14 @@ def sums_after(a: Array, x: Array, top: Array, *, dim: int) -> Array:
     """``sum over j >= i of a[j] * exp(x[i] - top[j])`` along ``dim``, for a ``top`` that does not fall."""
     if not x.ndim or not x.size:
         return a * _decay(top, x)
-    a, x, top = (np.moveaxis(v, dim, 0) for v in (a, x, top))
-    sums = np.empty_like(x)
-    total = np.zeros_like(x[0])
+    n = xp(x)
+    a, x, top = (n.moveaxis(v, dim, 0) for v in (a, x, top))
+    sums = n.empty_like(x)
+    total = n.zeros_like(x[0])
     for i in reversed(range(len(x))):
         total = a[i] + (total * _decay(top[i + 1], top[i]) if i + 1 < len(x) else 0)
         sums[i] = total * _decay(top[i], x[i])
-    return np.moveaxis(sums, 0, dim)
+    return n.moveaxis(sums, 0, dim)
 
 
 @contraction(
@@ -154,12 +155,13 @@ def sums_before(a: Array, x: Array, top: Array, *, dim: int) -> Array:
     """``sum over i <= j of a[i] * exp(x[i] - top[j])`` along ``dim``, for a ``top`` that does not fall."""
     if not x.ndim or not x.size:
         return a * _decay(top, x)
-    a, x, top = (np.moveaxis(v, dim, 0) for v in (a, x, top))
-    sums = np.empty_like(x)
+    n = xp(x)
+    a, x, top = (n.moveaxis(v, dim, 0) for v in (a, x, top))
+    sums = n.empty_like(x)
     for j in range(len(x)):
         before = sums[j - 1] * _decay(top[j], top[j - 1]) if j else 0
         sums[j] = before + a[j] * _decay(top[j], x[j])
-    return np.moveaxis(sums, 0, dim)
+    return n.moveaxis(sums, 0, dim)
 
 
 @contraction(
@@ -171,7 +173,7 @@ def log_cumsum_exp(x: Array, *, dim: int) -> Array:
     """The logarithm of the sum of the exponentials of everything up to each position along ``dim``."""
     if not x.ndim or not x.size:
         return x.copy()
-    return np.logaddexp.accumulate(wide(x), axis=dim).astype(x.dtype, copy=False)
+    return _accumulated(xp(x).logaddexp, wide(x), dim).astype(x.dtype, copy=False)
 
 
 @indexing(
@@ -186,11 +188,23 @@ def cumextreme_index(x: Array, *, dim: int, largest: bool) -> Array:
     if not x.ndim:
         return n.zeros((), np.int64)
     x = wide(x)
-    running = (n.maximum if largest else n.minimum).accumulate(x, axis=dim)
+    running = _accumulated(n.maximum if largest else n.minimum, x, dim)
     here = (x == running) | ((x != x) & (running != running))
     shape = tuple(-1 if d == dim else 1 for d in range(x.ndim))
     positions = n.where(here, n.arange(x.shape[dim]).reshape(shape), 0)
-    return n.maximum.accumulate(positions, axis=dim)
+    return _accumulated(n.maximum, positions, dim)
+
+
+def _accumulated(combine: Any, x: Array, dim: int) -> Array:
+    """``combine`` of everything up to each position: in doubling steps where it does not accumulate."""
+    if xp(x) is np:
+        return combine.accumulate(x, axis=dim)
+    before, step = (np.s_[:],) * dim, 1
+    while step < x.shape[dim]:
+        later = combine(x[(*before, np.s_[step:])], x[(*before, np.s_[:-step])])
+        x = xp(x).concatenate([x[(*before, np.s_[:step])], later], axis=dim)
+        step *= 2
+    return x
 
 
 def _search_type(sorted_sequence: TensorType, values: TensorType, *, right: bool) -> TensorType:
@@ -215,7 +229,9 @@ def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Arra
     rows = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
     wanted = values.reshape(rows.shape[0], -1)
     found = [n.searchsorted(row, v, side) for row, v in zip(rows, wanted, strict=True)]
-    return n.asarray(found, np.int64).reshape(values.shape)
+    if not found:
+        return n.zeros(values.shape, np.int64)
+    return n.stack(found).astype(np.int64, copy=False).reshape(values.shape)
 
 
 # --- results whose size depends on values -------------------------------------------------------

@@ -78,7 +78,9 @@ def mix_along(x: Array, *, dim: int, places: Places, weights: Weights) -> Array:
     n, source = xp(x), wide(x)
     total: Any = None
     for row, factors in zip(places, weights, strict=True):
-        term = source.take(n.asarray(row, np.intp), axis=dim, mode="wrap")
+        where = n.asarray(row, np.intp)
+        # On a device every position wraps.
+        term = source.take(where, dim, mode="wrap") if n is np else source.take(where, dim)
         if any(factor != 1.0 for factor in factors):
             shape = tuple(len(row) if d == dim else 1 for d in range(x.ndim))
             term *= n.asarray(factors, source.dtype).reshape(shape)

@@ -168,7 +168,7 @@ def digamma(x: Array) -> Array:
 )
 def polygamma(x: Array, *, order: int = 1) -> Array:
     """The derivative of order ``order`` of digamma at x."""
-    return special(x).polygamma(order, x.astype(np.float64))
+    return special(x).polygamma(xp(x).asarray(order), x.astype(np.float64))
 
 
 # --- trigonometry -------------------------------------------------------------------------------

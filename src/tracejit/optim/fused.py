@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..cuda.arrays import MODULES, is_writeable, shaped, write_into
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
@@ -61,13 +62,15 @@ def update_fused(
     for layout in layouts:
         if not (layout.is_contiguous and layout.aligned):
             return False
+    if MODULES and len({layout.device for layout in layouts}) > 1:
+        return False
     rows: dict[tuple[float, ...], int] = {}
     owners = tuple([rows.setdefault(h, len(rows)) for h in hyper])
     key = (rule, tuple(flags.items()), owners, layouts)
     found = _updates.get(key)
     if found is None:
         for written in (*params, *(t for state in states for t in state)):
-            if not written.array.flags.writeable:
+            if not is_writeable(written.array):
                 return False  # the plain update says why this cannot be
         while len(_updates) >= MAX_PROGRAMS:
             _updates.pop(next(iter(_updates)))
@@ -113,9 +116,9 @@ def _build(
                 overwrite[len(outputs)] = first + position
                 outputs.append(new)
             first += len(state) + 2
-    graph = run_passes(builder.finish(outputs))
+    graph = run_passes(builder.finish(outputs), device=layouts[0].device)
     strides = [layout.strides for layout in layouts] + [()] * len(scalars)
-    plan = make_plan(graph, strides, overwrite)
+    plan = make_plan(graph, strides, overwrite, device=layouts[0].device)
     in_place = tuple(slot.kind == "input" for slot in plan.output_slots)
     buffer = np.zeros(len(varying))
     cells = tuple(Tensor._wrap(buffer[i : i + 1].reshape(())) for i in range(len(varying)))
@@ -151,9 +154,8 @@ def _run(
         for target in tensors[first : first + len(state) + 1]:
             if not found.in_place[number]:
                 result = results[number]
-                array = result.array if hasattr(result, "ptr") else result
-                kind = target.type
-                np.copyto(target.array, np.ndarray(kind.shape, kind.dtype.np, array))
+                array = shaped(result, target.type) if hasattr(result, "ptr") else result
+                write_into(target.array, array)
             target._version.value += 1
             number += 1
         first += len(state) + 2

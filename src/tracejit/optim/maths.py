@@ -7,17 +7,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cuda.arrays import is_on_device, module_of
+
 
 def sqrt(x: Any) -> Any:
     """The square root of an array, a tensor or a number."""
-    if isinstance(x, np.ndarray):
-        return np.sqrt(x)
+    if _is_array(x):
+        return module_of(x).sqrt(x)
     return math.sqrt(x) if isinstance(x, (int, float)) else x.sqrt()
 
 
 def maximum(x: Any, y: Any) -> Any:
     """The elementwise larger of two arrays or tensors; NaN if either is."""
-    return np.maximum(x, y) if isinstance(x, np.ndarray) else x.maximum(y)
+    return module_of(x, y).maximum(x, y) if _is_array(x) else x.maximum(y)
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, np.ndarray) or is_on_device(x)
 
 
 class Mix(NamedTuple):

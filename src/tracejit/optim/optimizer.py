@@ -11,6 +11,7 @@ import numpy as np
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.handle import RemovableHandle
 from ..autograd.slots import gradient_of
+from ..cuda.arrays import placed
 from ..modes import MODES
 from ..nn.tree import clear_grad
 from ..ops.elementwise import cast
@@ -146,6 +147,7 @@ class Optimizer:
                 array = value.array.copy(order="C")
             else:
                 array = np.full(kind.shape, value, kind.dtype.np)
+                array = placed(array, parameter.get_device())
             found = state.begin(name, Tensor._wrap(array))
         return found
 
@@ -256,7 +258,7 @@ def _restored(name: str, value: Any, parameter: Tensor, counters: Counters) -> A
         return counters.make(float(number))
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
-    copied = Tensor._wrap(value.array.copy(order="C"))
+    copied = Tensor._wrap(placed(value.array.copy(order="C"), parameter.get_device()))
     return cast(copied, dtype=parameter.dtype) if value.dtype.is_floating_point else copied
 
 

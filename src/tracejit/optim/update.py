@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import config, dtypes
+from ..cuda.arrays import is_on_device, is_writeable
 from ..modes import MODES
 from ..ops.elementwise import cast
 from ..tensor import Tensor
@@ -61,6 +62,8 @@ def _on_arrays(
     arrays = [_writable(t) for t in targets]
     flat = [a.reshape(-1) for a in (*arrays, g.array)]
     piece = max(_PIECE_BYTES // p.dtype.itemsize, 1)
+    if is_on_device(arrays[0]):
+        piece = max(flat[0].size, 1)  # there is no cache to fit, and every call costs a launch
     half = p.dtype.itemsize == 2
     for low in range(0, flat[0].size, piece):
         parts = [a[low : low + piece] for a in flat]
@@ -76,7 +79,7 @@ def _on_arrays(
 
 def _writable(tensor: Tensor) -> Any:
     array = tensor.array
-    if not array.flags.writeable:
+    if not is_writeable(array):
         raise RuntimeError(
             "an optimizer cannot update a tensor on read-only memory; clone() it before making it a parameter"
         )

@@ -23,11 +23,15 @@ from .transposed_products import transposed_products
 
 @dataclass(frozen=True)
 class Pass:
-    """A named step of the pipeline; ``final`` ones run only on graphs that are not differentiated any more."""
+    """A named step of the pipeline.
+
+    ``final`` ones run only on graphs that are not differentiated any more, ``host`` ones only on those for the CPU.
+    """
 
     name: str
     run: Callable[[Graph], Graph]
     final: bool = False
+    host: bool = False
 
 
 PASSES = (
@@ -37,7 +41,7 @@ PASSES = (
     Pass("simplify", simplify),
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
-    Pass("convolutions", convolutions, final=True),
+    Pass("convolutions", convolutions, final=True, host=True),
     Pass("dead_code", dead_code),
 )
 
@@ -46,13 +50,15 @@ def run_passes(
     graph: Graph,
     *,
     final: bool = True,
+    device: int = -1,
     timings: MutableMapping[str, float] | None = None,
     check: Callable[[Graph], Graph] | None = None,
 ) -> Graph:
     """``graph`` after every pass, in order.
 
     ``final=False`` for a graph that will still be differentiated; gradients agree with eager execution to the bit only
-    if differentiation comes first, since merging equal values merges their gradients. ``timings`` receives the seconds
+    if differentiation comes first, since merging equal values merges their gradients. ``device`` is the number of the
+    GPU it is for, -1 for the host. ``timings`` receives the seconds
     each pass took, added to what is there. ``check`` (the verifier, in tests) is called on the result of every pass.
     With ``TRACEJIT_DUMP=DIR`` every stage is written to ``DIR/<graph name>/NN_<pass>.txt``.
 
@@ -66,7 +72,7 @@ def run_passes(
     if dump is not None:
         dump.write("input", graph)
     for step in PASSES:
-        if step.final and not final:
+        if (step.final and not final) or (step.host and device >= 0):
             continue
         start = perf_counter()
         graph = step.run(graph)

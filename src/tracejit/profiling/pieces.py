@@ -19,7 +19,7 @@ from ..runtime.blas import _function
 from ..runtime.kernels import Kernel
 from ..runtime.launcher import Loop, Step, rows
 from ..runtime.native_ir import HEADER_WORDS, STEP_WORDS
-from ..runtime.plan import HostCall
+from ..runtime.plan_records import HostCall
 from ..runtime.program import Program
 from ..runtime.threads import get_num_threads
 

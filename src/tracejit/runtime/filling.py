@@ -9,7 +9,7 @@ from typing import Any
 from ..extents import Extents, is_symbolic
 from ..sizes import Computed
 from ..types import TensorType
-from .plan import Constant, HostCall, HostOperand, Slot
+from .plan_records import Constant, HostCall, HostOperand, Slot
 
 _RECORDS = (TensorType, HostCall, HostOperand, Slot, Constant)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.cpu_scatter import scatters, write_scatter
@@ -14,7 +13,7 @@ from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
 from ..ops.shapes import numel
-from ..ops.table import Contraction, Op
+from ..ops.table import Contraction
 from ..passes.fusion import fuse
 from ..passes.groups import Call, Group, Schedule, root
 from ..sizes import largest
@@ -24,51 +23,11 @@ from .arena import Arena, aligned
 from .blas import Gemm, gemm_step
 from .launcher import COARSE, Loop, Step
 from .overwrite import overwrites
-from .plan_assembly import assemble, is_fusible, place_moves
+from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
+from .plan_records import Constant, HostCall, HostOperand, Slot
 from .threads import get_num_threads
-from .views import legalize, matrix_layout
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Where a materialised value lives at run time."""
-
-    kind: str  # "input", "output", "arena", "pack", "host", "constant"
-    index: int
-    offset: int = 0
-
-    def moved(self, nbytes: int) -> Slot:
-        """The place so many bytes further."""
-        return Slot(self.kind, self.index, self.offset + nbytes)
-
-
-@dataclass(frozen=True)
-class HostCall:
-    """A step that runs an op's own body on arrays."""
-
-    op: Op
-    operands: tuple[Any, ...]  # Operand views (Slot, TensorType, offset, strides) or Python numbers
-    attributes: dict[str, Any]
-    index: int
-
-
-@dataclass(frozen=True)
-class HostOperand:
-    """An array argument of a host call."""
-
-    slot: Slot
-    type: TensorType
-    offset: int
-    strides: Shape
-
-
-@dataclass(frozen=True)
-class Constant:
-    """An array made once per program: a source that a library call reads."""
-
-    op: Op
-    attributes: dict[str, Any]
+from .views import Layouts, legalize, matrix_layout
 
 
 @dataclass(frozen=True)
@@ -89,6 +48,8 @@ class Plan:
     hosts: int
     constants: tuple[Constant, ...]
     late: tuple[Slot, ...]
+    device: int = -1  # the number of the GPU it is for, -1 for the host
+    refuses: bool = False  # may a kernel on a device refuse its input?
 
     @property
     def has_arena(self) -> bool:
@@ -101,6 +62,12 @@ class Plan:
         return any(slot.kind == "pack" for slot in self.output_slots)
 
     @property
+    def has_products(self) -> bool:
+        """Does a matrix product run as a step?"""
+        calls = [step.value for step in self.schedule.steps if isinstance(step, Call)]
+        return any(isinstance(v.op, Contraction) and v.op.name == "matmul" for v in calls)
+
+    @property
     def launches(self) -> int:
         """Native steps per call."""
         return sum(not isinstance(i, HostCall) for i in self.items)
@@ -108,6 +75,8 @@ class Plan:
 
 class Planner:
     """Builds one plan."""
+
+    device = -1
 
     def __init__(
         self,
@@ -118,9 +87,9 @@ class Planner:
         packed_inputs: Mapping[int, int],
     ) -> None:
         self.legal, layouts = legalize(graph, input_strides)
-        placed = place_moves(self.legal, layouts)
+        placed = self.placed(layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
-        self.schedule = fuse(self.graph, is_fusible, placed.before)
+        self.schedule = fuse(self.graph, self.is_fusible, placed.before)
         self.slots: dict[Value, Slot] = {
             v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
             for i, v in enumerate(self.graph.inputs)
@@ -137,9 +106,16 @@ class Planner:
         self.hosts = 0
         self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
+        self.refuses = False
         self.parts = parts_of(self.graph)
         self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
+
+    is_fusible = staticmethod(is_fusible)
+
+    def placed(self, layouts: Layouts) -> Placed:
+        """The legal graph with memory for what is moved."""
+        return place_moves(self.legal, layouts)
 
     # --- slots ---------------------------------------------------------------------------------------------------
 
@@ -221,6 +197,8 @@ class Planner:
             self.hosts,
             tuple(self.constants),
             tuple(self.late),
+            self.device,
+            self.refuses,
         )
 
     def plan_group(self, group: Group) -> None:
@@ -380,8 +358,9 @@ def make_plan(
     overwrite: Mapping[int, int] | None = None,
     pack: Collection[int] = (),
     packed_inputs: Mapping[int, int] | None = None,
+    device: int = -1,
 ) -> Plan:
-    """Plan ``graph`` for inputs with these strides (in elements).
+    """Plan ``graph`` for inputs with these strides (in elements), on the host or the GPU of number ``device``.
 
     ``overwrite`` maps output positions to input positions whose memory may take the result; ``Plan.output_slots`` tells
     where that was legal (the slot is then the input's). Outputs at positions ``pack`` share one block, the *pack*;
@@ -392,6 +371,11 @@ def make_plan(
     >>> [code.name for code in make_plan(graph, [(1,)]).kernels]
     ['k_exp_add']
     """
+    if device >= 0:
+        from .cuda.plan import DevicePlanner
+
+        given = (overwrite or {}, pack, packed_inputs or {}, device)
+        return DevicePlanner(graph, input_strides, *given).run()
     return Planner(graph, input_strides, overwrite or {}, pack, packed_inputs or {}).run()
 
 

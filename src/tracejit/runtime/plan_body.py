@@ -10,9 +10,10 @@ from ..passes.fusion import fuse
 from ..passes.groups import Group
 from ..types import Shape
 from .launcher import Step
-from .plan import Planner, Slot
+from .plan import Planner
 from .plan_assembly import is_fusible, place_moves
 from .plan_loops import NotNativeError
+from .plan_records import Slot
 from .views import legalize
 
 

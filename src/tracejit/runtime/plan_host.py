@@ -8,20 +8,24 @@ from typing import Any
 import numpy as np
 
 from ..ops.table import Elementwise, convert_scalar, operand_info
-from ..types import TensorType
-from .plan import HostCall, HostOperand
+from ..types import Shape, TensorType
+from .plan_records import HostCall, HostOperand
 
 View = Callable[[Any], Any]
 
 
-def caller(call: HostCall, constants: Sequence[Any]) -> Callable[..., Any]:
+def caller(call: HostCall, constants: Sequence[Any], memory: Any = None) -> Callable[..., Any]:
     """A function from the memory of the array operands (of their storage, in order) to the result.
 
-    ``constants`` are the arrays of the program's constants. The result has memory of its own and is contiguous.
+    ``constants`` are the arrays of the program's constants, ``memory`` that of its device if it has one. The result has
+    memory of its own and is contiguous.
     """
     operands = [x.type if isinstance(x, HostOperand) else x for x in call.operands]
-    views: list[View] = [viewer(x, constants) for x in call.operands if isinstance(x, HostOperand)]
+    shown = [x for x in call.operands if isinstance(x, HostOperand)]
+    views: list[View] = [viewer(x, constants, memory) for x in shown]
     kind = call.op.infer(operands, call.attributes)
+    if memory is not None:
+        return _on_device(call, operands, views, kind.shape, memory)
     body = _body(call, operands)
     shape, dtype = kind.shape, kind.dtype.np
 
@@ -30,6 +34,22 @@ def caller(call: HostCall, constants: Sequence[Any]) -> Callable[..., Any]:
         with np.errstate(all="ignore"):
             result = np.asarray(body(arrays), dtype, order="C")
         return result if result.shape == shape else result.reshape(shape)
+
+    return run
+
+
+def _on_device(
+    call: HostCall, operands: Sequence[Any], views: Sequence[View], shape: Shape, memory: Any
+) -> Callable[..., Any]:
+    """The same for a device, where an op says itself how its body computes."""
+    op, attributes = call.op, call.attributes
+    numbers = {i: x for i, x in enumerate(operands) if not isinstance(x, TensorType)}
+
+    def run(*storage: Any) -> Any:
+        arrays = [view(block) for view, block in zip(views, storage, strict=True)]
+        for i, number in numbers.items():
+            arrays.insert(i, number)
+        return memory.made(op.evaluate(arrays, attributes)).reshape(shape)
 
     return run
 
@@ -63,17 +83,20 @@ def _body(call: HostCall, operands: Sequence[Any]) -> Callable[[list[Any]], Any]
     return run
 
 
-def viewer(operand: HostOperand, constants: Sequence[Any]) -> View:
-    """A function from the memory of an operand's storage to the operand's array."""
+def viewer(operand: HostOperand, constants: Sequence[Any], memory: Any = None) -> View:
+    """A function from the memory of an operand's storage (on a device: from its block) to the operand's array."""
     kind, dtype = operand.type, operand.type.dtype.np
     strides = tuple(s * dtype.itemsize for s in operand.strides)
     start = operand.slot.offset + operand.offset * dtype.itemsize
+    shifted = _shifted if memory is None else memory.shifted
     if operand.slot.kind == "constant":
-        shown = _shifted(constants[operand.slot.index], kind.shape, dtype, start, strides)
+        shown = shifted(constants[operand.slot.index], kind.shape, dtype, start, strides)
         return lambda _: shown
-    if operand.slot.kind in ("output", "arena", "pack"):
-        return lambda memory: np.ndarray(kind.shape, dtype, memory, start, strides)
-    return lambda array: _shifted(array, kind.shape, dtype, start, strides)
+    if operand.slot.kind not in ("output", "arena", "pack"):
+        return lambda array: shifted(array, kind.shape, dtype, start, strides)
+    if memory is not None:
+        return memory.shaped(kind, start, strides)  # type: ignore[no-any-return]
+    return lambda block: np.ndarray(kind.shape, dtype, block, start, strides)
 
 
 def _shifted(array: Any, shape: Any, dtype: Any, start: int, strides: Any) -> Any:

@@ -19,7 +19,8 @@ from .arena import aligned
 from .launcher import Loop, Step
 
 if TYPE_CHECKING:
-    from .plan import Planner, Slot
+    from .plan import Planner
+    from .plan_records import Slot
 
 
 class NotNativeError(Exception):

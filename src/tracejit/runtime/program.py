@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import address_of
 from ..extents import Extents, is_symbolic
 from ..generated import define
 from ..sizes import Computed
@@ -19,8 +20,9 @@ from ..types import TensorType
 from .allocator import allocate
 from .filling import bind_numbers, filler, numbers_in
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
-from .plan import Constant, HostCall, HostOperand, Plan, Slot
+from .plan import Plan
 from .plan_host import caller
+from .plan_records import Constant, HostCall, HostOperand, Slot, may_lie_on_the_host
 
 
 class KernelFailure(Exception):
@@ -29,11 +31,6 @@ class KernelFailure(Exception):
 
 def _fail(code: int) -> None:
     raise KernelFailure(f"step {(code >> 32) - 1} returned {code & 0xFFFFFFFF}")
-
-
-def address_of(array: Any) -> int:
-    """Address of an array's first element."""
-    return int(array.__array_interface__["data"][0])
 
 
 def pointer_of(tensor: Any) -> int:
@@ -64,6 +61,7 @@ class Program:
     types: tuple[TensorType, ...]
     source: str
     run: Callable[..., Any]
+    names: dict[str, Any]  # what the text of the function refers to
     _sizes: tuple[Extents, Mapping[int, int]]
 
     def __init__(self, plan: Plan) -> None:
@@ -88,6 +86,7 @@ class Program:
         self.types = types
         self.source = source
         self.run = define(source, f"program {plan.graph.name}", "run", names)
+        self.names = self.run.__globals__
         self._sizes = sizes
         self._made()
         return self
@@ -110,8 +109,9 @@ class Program:
 class ProgramPlan:
     """A plan with everything made that does not depend on sizes; :meth:`bind` adds the sizes."""
 
-    def __init__(self, plan: Plan, scope: Extents | None = None) -> None:
+    def __init__(self, plan: Plan, scope: Extents | None = None, capture: bool = False) -> None:
         self.plan = plan
+        self.capture = capture
         self.words = table_words([i for i in plan.items if not isinstance(i, HostCall)])
         writer = _RunWriter(plan)
         self.source = writer.text()
@@ -150,18 +150,26 @@ class ProgramPlan:
             "address_of": address_of,
             "fail": _fail,
         }
+        memory = _device_memory(self.plan.device)
+        if memory is not None:
+            names |= {**memory.names(), "refuse": _fail}
         for name, size in self.sizes.items():
             names[name] = number(size)
         constants = [
-            _made(c if fill is None else fill(found))
+            _made(c if fill is None else fill(found), memory)
             for c, fill in zip(self.plan.constants, self.fill_constants, strict=True)
         ]
         for i, array in enumerate(constants):
             names[f"constant{i}"], names[f"c{i}"] = array, address_of(array)
         for call, fill in zip(self.hosts, self.fill_hosts, strict=True):
-            names[f"call{call.index}"] = caller(call if fill is None else fill(found), constants)
+            filled = call if fill is None else fill(found)
+            names[f"call{call.index}"] = caller(filled, constants, memory)
         types = self.types if self.fill_types is None else self.fill_types(found)
-        return Program.of(self.plan, table, types, self.source, names, (self.scope, sizes))
+        program = Program.of(self.plan, table, types, self.source, names, (self.scope, sizes))
+        if memory is not None:
+            captured = memory.capturing(program, names) if self.capture else program.run
+            program.run = memory.switching(captured)
+        return program
 
 
 def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
@@ -169,9 +177,19 @@ def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
     return item.steps if isinstance(item, Loop) else (item,) if isinstance(item, Step) else ()
 
 
-def _made(constant: Constant) -> Any:
+def _made(constant: Constant, memory: Any) -> Any:
     """The array of a constant."""
-    return np.ascontiguousarray(constant.op.evaluate((), constant.attributes))
+    array = np.ascontiguousarray(constant.op.evaluate((), constant.attributes))
+    return array if memory is None else memory.made(array)
+
+
+def _device_memory(device: int) -> Any:
+    """How a program on a GPU comes by memory, None on the host."""
+    if device < 0:
+        return None
+    from .cuda.program import DeviceMemory
+
+    return DeviceMemory(device)
 
 
 class _RunWriter:
@@ -189,7 +207,9 @@ class _RunWriter:
         names += ["pack"] if plan.packed_inputs else []
         self.lines = [f"def run({', '.join(names)}):"]
         used = self.used_inputs()
-        for i in range(len(plan.inputs)):
+        for i, value in enumerate(plan.inputs):
+            if plan.device >= 0 and i not in plan.packed_inputs and may_lie_on_the_host(value):
+                self.add(f"t{i} = uploaded(t{i})")
             if i in used:
                 self.add(f"p{i} = t{i}._pointer or pointer_of(t{i})")
         sizes = self.output_sizes()
@@ -200,7 +220,11 @@ class _RunWriter:
             self.add(f"arena = allocate({self.size('arena_size', plan.arena_bytes)})")
         if plan.has_pack:
             self.add(f"pack = allocate({self.size('pack_size', plan.pack_bytes)})")
+        if plan.refuses:
+            self.add("word = take_word()")
         self.steps(used, sizes)
+        if plan.refuses:
+            self.add("if refused(word): refuse(1)")
         results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
         results += ["pack"] if plan.has_pack else []
         self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
@@ -237,6 +261,10 @@ class _RunWriter:
         parts += ["0" if n is None else f"b{i}.ptr" for i, n in enumerate(sizes)]
         parts.append("arena.ptr" if self.plan.has_arena else "0")
         parts.append("pack.ptr" if self.plan.has_pack or self.plan.packed_inputs else "0")
+        if self.plan.device >= 0:
+            from .cuda.program import special_slots
+
+            parts += special_slots(self.plan.refuses, self.plan.has_products)
         parts += [
             f"c{slot.index}"
             if slot.kind == "constant"
@@ -275,11 +303,12 @@ class _RunWriter:
     def storage(self, slot: Slot) -> str:
         if slot.kind == "input":
             return f"t{slot.index}.array"
+        part = "" if self.plan.device >= 0 else ".array"
         if slot.kind == "output":
-            return f"b{slot.index}.array"
+            return f"b{slot.index}{part}"
         if slot.kind == "host":
             return f"h{slot.index}"
-        return f"{slot.kind}.array" if slot.kind in ("arena", "pack") else "None"
+        return f"{slot.kind}{part}" if slot.kind in ("arena", "pack") else "None"
 
     def result(self, slot: Slot) -> str:
         return (

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
+from ..cuda.arrays import ordered, placed, shaped
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout
@@ -50,7 +49,7 @@ class BackwardProgram:
         if self.copied:
             values = list(values)
             for i in self.copied:
-                values[i] = Tensor._wrap(np.ascontiguousarray(values[i].array))
+                values[i] = Tensor._wrap(ordered(values[i].array))
         arguments = [values[i] for i in self.reads]
         if self.packed:
             arguments.append(pack)
@@ -73,7 +72,7 @@ def absent_among(seeds: Sequence[Any]) -> frozenset[int]:
 
 
 def run_present(
-    graph: Graph, first: Sequence[Tensor], seeds: Sequence[Tensor | None]
+    graph: Graph, first: Sequence[Tensor], seeds: Sequence[Tensor | None], device: int
 ) -> Sequence[Tensor | None]:
     """Run a gradient graph op by op; ``seeds`` are its last inputs, some of them absent."""
     absent = absent_among(seeds)
@@ -81,7 +80,7 @@ def run_present(
     kinds = [v.type for v in graph.inputs[len(first) :]]
     if absent:
         graph, present, _ = without(graph, len(first), absent)
-    given = [_seed(seed, kind) for seed, kind in zip(seeds, kinds, strict=True)]
+    given = [_seed(seed, kind, device) for seed, kind in zip(seeds, kinds, strict=True)]
     return spread(interpreter.run_tensors(graph, [*first, *given]), present)
 
 
@@ -109,11 +108,11 @@ class InterpretedBackward:
             next(given) if offset is None else self.unpacked(value.type, pack, offset)
             for value, offset in zip(graph.inputs, offsets, strict=False)
         ]
-        return run_present(graph, saved, list(given))
+        return run_present(graph, saved, list(given), self.backward.plan.device)
 
     def unpacked(self, kind: TensorType, pack: Any, offset: int) -> Tensor:
         """A saved value that lies in the block shared by all."""
-        return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, pack.array, offset))
+        return Tensor._wrap(shaped(pack, kind, offset))
 
 
 @dataclass(eq=False)
@@ -130,6 +129,8 @@ class Backward:
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
     decisions: list[Decision]
     plans: dict[Any, BackwardPlan]
+    device: int = -1
+    capture: bool = False
     present: Mapping[int, int] = field(default_factory=dict)  # told sizes for which it was made
 
     def plan(
@@ -153,9 +154,10 @@ class Backward:
         revalue(bound.scope, self.present)
         with bound.scope.deciding() as decisions:
             graph, present = restricted(self.graph, len(self.saved), absent)
-            made, reads = plan_backward(graph, self.saved_strides, offsets, patterns)
+            made, reads = plan_backward(graph, self.saved_strides, offsets, patterns, self.device)
+        program = ProgramPlan(made, bound.scope, self.capture)
         found = self.plans[key] = BackwardPlan(
-            ProgramPlan(made, bound.scope), reads, Decided(bound.scope, decisions), present
+            program, reads, Decided(bound.scope, decisions), present
         )
         return found if found.holds(bound.sizes) else None
 
@@ -170,6 +172,7 @@ def plan_backward(
     saved_strides: Sequence[Shape],
     offsets: Sequence[int | None],
     patterns: Sequence[Pattern],
+    device: int = -1,
 ) -> tuple[Plan, tuple[int, ...]]:
     """The plan of a backward graph, and what it reads.
 
@@ -182,7 +185,7 @@ def plan_backward(
     packed = {v: at for v, at in zip(inputs, offsets, strict=False) if at is not None}
     values = list(graph.values)
     _, plan, kept = compile_graph(
-        graph.name, inputs, values, graph.outputs, strides.__getitem__, packed=packed
+        graph.name, inputs, values, graph.outputs, strides.__getitem__, packed=packed, device=device
     )
     order = {v: i for i, v in enumerate(v for v in inputs if v not in packed)}
     return plan, tuple(order[v] for v in kept)
@@ -267,7 +270,7 @@ class BoundBackward:
                 return plan.program.bind(self.bound.sizes), plan.reads, plan.present
         strides = self.bound.numbers(list(self.plan.saved_strides))
         graph, present = restricted(self.graph, len(self.saved), absent)
-        alone, reads = plan_backward(graph, strides, self.offsets, patterns)
+        alone, reads = plan_backward(graph, strides, self.offsets, patterns, self.plan.device)
         return Program(alone), reads, present
 
     def reads(self, absent: frozenset[int]) -> frozenset[int]:
@@ -320,9 +323,13 @@ def _reread(graph: Graph, gradient: Gradient) -> list[Value]:
     return [mine for mine, theirs in inputs if theirs in used]
 
 
-def _seed(gradient: Tensor | None, kind: TensorType) -> Tensor:
+def _seed(gradient: Tensor | None, kind: TensorType, device: int) -> Tensor:
     """An output that nothing used has a gradient of zeros."""
     if gradient is None:
-        zeros: Tensor = full(shape=kind.shape, value=0, dtype=kind.dtype)
-        return zeros
-    return gradient
+        gradient = full(shape=kind.shape, value=0, dtype=kind.dtype)
+    return gradient if device < 0 else on_device(gradient, device)
+
+
+def on_device(gradient: Tensor, device: int) -> Tensor:
+    """A gradient on a GPU; library code that made it out of nothing made it on the host."""
+    return gradient if gradient.is_cuda else Tensor._wrap(placed(gradient.array, device))

@@ -18,6 +18,7 @@ from .backward import (
     BoundBackward,
     InterpretedBackward,
     absent_among,
+    on_device,
     run_present,
 )
 
@@ -80,12 +81,15 @@ class CompiledBackward(Node):
             raise AutogradError(FREED)
         site = self.site
         seeds = [grads[i] for i in site.seeds]
+        device = site.backward.plan.device
+        if device >= 0:
+            seeds = [None if g is None else on_device(g, device) for g in seeds]
         for i, (version, expected) in enumerate(self.versions):
             if version.value != expected and self.needs(i, seeds):
                 self.refuse(i, version.value, expected)
         if MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
-            return run_present(site.backward.gradient_graph, self.inputs, seeds)
+            return run_present(site.backward.gradient_graph, self.inputs, seeds, device)
         layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
         program = site.programs.get(layouts) or self.compile(layouts)
         gradients: Sequence[Tensor | None] = program.run([*self.saved, *seeds], self.pack)

@@ -120,7 +120,7 @@ def compile_backwards(root: Segment) -> None:
         if not backward:
             continue
         types = [leaf.shown[i].type for i in backward.seeds]
-        layouts = tuple(contiguous_layout(kind) for kind in types)
+        layouts = tuple(contiguous_layout(kind, backward.plan.device) for kind in types)
         if layouts in backward.programs:
             continue
         try:

@@ -10,9 +10,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..autograd.node import FREED, AccumulateGrad, Edge, Node
+from ..cuda.arrays import byte_bounds, is_writeable, write_into
 from ..errors import AutogradError
 from ..modes import MODES
 from ..runtime.program import pointer_of
@@ -103,7 +102,7 @@ class Ending:
         for position, *_ in self.writes:
             target = environment[position]
             array = target._array
-            if array is not None and not array.flags.writeable:
+            if array is not None and not is_writeable(array):
                 raise Refused("a read-only tensor")
             if target._inference and not inference:
                 raise Refused("an inference tensor")
@@ -131,7 +130,7 @@ class Ending:
         for target, new, count in self.writes:
             destination, source = environment[target], environment[new]
             if source is not destination:
-                np.copyto(destination.array, source.array)
+                write_into(destination.array, source.array)
             destination._version.value += count
 
     def outputs(self, environment: Environment) -> list[Tensor]:
@@ -233,5 +232,4 @@ def _bounds(tensor: Tensor) -> tuple[int, int]:
     if layout is not None and layout.is_contiguous:
         start = tensor._pointer or pointer_of(tensor)
         return start, start + layout.type.nbytes
-    low, high = np.lib.array_utils.byte_bounds(tensor.array)
-    return int(low), int(high)
+    return byte_bounds(tensor.array)

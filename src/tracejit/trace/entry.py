@@ -53,7 +53,7 @@ class Entry:
         self.owner = owner
         self.key = key
         self.names = leaf_names(owner.function, args, kwargs)
-        self.signature = Signature(Builder(owner.name))
+        self.signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None
@@ -251,7 +251,7 @@ class Entry:
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
         rolled = self.owner.plans.rolls and roll_tree(
-            self.root, self.signature, self._wants_gradient
+            self.root, self.signature, self.wants_gradient
         )
         try:
             root = self._bound()
@@ -277,13 +277,13 @@ class Entry:
 
     def _bound(self) -> Runner:
         """Programs for the tree as it is."""
-        wants = [self._wants_gradient(s.value) for s in self.signature.sources]
+        wants = [self.wants_gradient(s.value) for s in self.signature.sources]
         found = structure_of(self.root, self.signature, self.strides, wants)
         plan = self.owner.plans.find(found)
         if plan is None:
             if self.symbolic is None or not self.symbolic.whole:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
-            plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
+            plan = self.symbolic.plan(self.root, self.strides, found, self.wants_gradient)
             self.owner.plans.keep(found, plan)
         self._planned = plan, found
         return plan.bind(self.root, found)
@@ -295,10 +295,11 @@ class Entry:
                 raise NotReplayable("another path is being compiled")
             _, found = self._planned
             tree = SymbolicTree(self.owner.name, self.signature, told, number >= EXACT)
-            plan = tree.plan(self.root, self.strides, found, self._wants_gradient)
+            plan = tree.plan(self.root, self.strides, found, self.wants_gradient)
             return SizedWalk(self, plan.bind(self.root, found), plan, found, number)
 
-    def _wants_gradient(self, value: Value) -> bool:
+    def wants_gradient(self, value: Value) -> bool:
+        """Is a gradient wanted with respect to an input?"""
         source = next(s for s in self.signature.sources if s.value is value)
         if source.tensor is not None:
             return bool(source.tensor.requires_grad)

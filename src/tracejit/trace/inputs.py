@@ -46,6 +46,8 @@ class Signature:
     gradient_checks: dict[int, Check] = field(default_factory=dict)
     argument_gradients: dict[int, ArgumentGradient] = field(default_factory=dict)
     leaves: dict[int, Tensor] = field(default_factory=dict)
+    device: int = -1  # the number of the GPU that everything lies on, -1 for the host
+    graphs: bool = False  # are programs on a GPU to be CUDA graphs?
     sizes: Registry = field(default_factory=Registry)
 
     @property

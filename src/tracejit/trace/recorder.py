@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
+from ..cuda.arrays import MODULES, may_overlap
 from ..ir.graph import Guard, Statement, Value
 from ..modes import MODES
 from ..ops import elementwise
@@ -22,6 +21,7 @@ from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
+from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
@@ -212,7 +212,7 @@ class Recorder(GradientsInside, FindsSizes):
                 "an in-place change of a view of a tensor from outside whose elements share memory"
             )
         for other, _ in self.external.values():
-            if other is not tensor and np.may_share_memory(other.array, tensor.array):
+            if other is not tensor and may_overlap(other.array, tensor.array):
                 self.unsupported(
                     "an in-place change of a tensor that shares memory with another input"
                 )
@@ -221,7 +221,7 @@ class Recorder(GradientsInside, FindsSizes):
     def overlaps_written(self, tensor: Tensor) -> bool:
         """Does a newly captured tensor share memory with one already changed?"""
         return any(
-            other is not tensor and np.may_share_memory(other.array, tensor.array)
+            other is not tensor and may_overlap(other.array, tensor.array)
             for other in self.written.values()
         )
 
@@ -307,6 +307,8 @@ class Recorder(GradientsInside, FindsSizes):
         left = [s.tensor._grad for s in slots]
         outputs = [*outputs, *(g for g in left if g is not None)]
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
+        if MODULES:
+            self.signature.device = one_device(self, outputs)
         self.check_histories(outputs, recipes)
         writes = tuple(
             (self.external[key][1], self.roots[key], self.write_counts[key])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.node import AccumulateGrad
+from ..errors import DeviceError
 from ..generated import define
 from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
@@ -123,6 +124,7 @@ class _ReplayWriter:
             "Refused": Refused,
             "Unseen": UnseenSegment,
             "failures": FAILURES,
+            "DeviceError": DeviceError,
         }
         self.by_value: dict[Value, str] = {}
         self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
@@ -198,6 +200,9 @@ class _ReplayWriter:
         target = f"{', '.join(blocks)}{',' if len(blocks) == 1 else ''} = " if blocks else ""
         self.add("try:")
         self.add(f"    {target}{self.bind('run', runner.program.run)}({arguments})")
+        if runner.program.plan.device >= 0:
+            self.add("except DeviceError:")
+            self.add("    raise")
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
         for i, (kind, layout, how) in enumerate(kinds):
@@ -291,8 +296,9 @@ def guarded_block(runner: Runner) -> int | None:
     number = runner.guard_position - (len(runner.positions) - len(kinds))
     if runner.guard_position < 0 or number < 0:
         return None
-    kind, _, how = kinds[number]
-    return number if kind.dtype.name == "bool" and how == "block" else None
+    kind, layout, how = kinds[number]
+    here = how == "block" and layout.device < 0
+    return number if kind.dtype.name == "bool" and here else None
 
 
 def read_later(runner: Runner, value: Value) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..cuda.arrays import write_into
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
 from .backward_node import as_before
@@ -30,7 +31,7 @@ class EffectsWriter(_ReplayWriter):
     def __init__(self, entry: Entry) -> None:
         super().__init__(entry)
         self.names |= {
-            "copyto": np.copyto,
+            "copyto": np.copyto if entry.signature.device < 0 else write_into,
             "as_before": as_before,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,

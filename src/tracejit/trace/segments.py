@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import is_on_device, shaped
 from ..extents import Extents
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, contiguous_layout
@@ -78,7 +79,7 @@ class Results:
             place = (slot.kind, slot.index)
             how = "copy" if place in seen else _HOW.get(slot.kind, "array")
             seen.add(place)
-            self.kinds.append((kind, contiguous_layout(kind), how))
+            self.kinds.append((kind, contiguous_layout(kind, program.plan.device), how))
 
     def wrap(self, results: Sequence[Any]) -> list[Tensor]:
         """A tensor per result, the pack left out."""
@@ -103,9 +104,9 @@ def wrap_result(result: Any, kind: TensorType, how: str) -> Tensor:
         return found
     if how == "array":
         return Tensor._wrap(result)
-    if isinstance(result, np.ndarray):
+    if isinstance(result, np.ndarray) or is_on_device(result):
         return Tensor._wrap(result.copy())
-    return Tensor._wrap(np.ndarray(kind.shape, kind.dtype.np, buffer=result.array).copy())
+    return Tensor._wrap(shaped(result, kind).copy())
 
 
 def compile_graph(
@@ -117,13 +118,14 @@ def compile_graph(
     pack: Set[Value] = frozenset(),
     packed: Mapping[Value, int] | None = None,
     overwrite: Mapping[Value, Value] | None = None,
+    device: int = -1,
 ) -> tuple[Graph, Plan, list[Value]]:
     """Optimise and plan a piece; returns also which of ``inputs`` it still reads (packed ones left out).
 
     ``pack`` are outputs to be packed, ``packed`` inputs with their offsets in a pack; ``overwrite`` maps outputs to
     inputs whose memory they may take.
     """
-    graph = run_passes(with_inputs(name, inputs, statements, outputs))
+    graph = run_passes(with_inputs(name, inputs, statements, outputs), device=device)
     used = _used_inputs(graph)
     kept = [(old, new) for old, new in zip(inputs, graph.inputs, strict=True) if new in used]
     graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)
@@ -135,6 +137,7 @@ def compile_graph(
         {i: given[taken[v]] for i, v in enumerate(outputs) if taken.get(v) in given},
         [i for i, v in enumerate(outputs) if v in pack],
         {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
+        device,
     )
     return graph, plan, [old for old, _ in kept if old not in offsets]
 
@@ -186,11 +189,14 @@ class TreeCompiler:
         leaf_needs: Mapping[Leaf, Sequence[Value]],
         packable: Mapping[Leaf, Set[Value]],
         present: Callable[[Segment], None],
+        device: int = -1,
+        capture: bool = False,
     ) -> None:
         self.present = (
             present  # makes the sizes of a recorded run through a segment the present ones
         )
         self.name = name
+        self.device, self.capture = device, capture
         self.scope = scope
         self.strides = strides
         self.leaf_needs = leaf_needs
@@ -266,10 +272,22 @@ class TreeCompiler:
             self.present(segment)
             with self.scope.deciding() as decisions:
                 made = compile_graph(
-                    name, inputs, segment.statements, outputs, strides, packable, None, overwrite
+                    name,
+                    inputs,
+                    segment.statements,
+                    outputs,
+                    strides,
+                    packable,
+                    None,
+                    overwrite,
+                    self.device,
                 )
             graph, plan, kept = made
-            segment.built = (asked, (graph, ProgramPlan(plan, self.scope), kept), decisions)
+            segment.built = (
+                asked,
+                (graph, ProgramPlan(plan, self.scope, self.capture), kept),
+                decisions,
+            )
         self.decisions.extend(segment.built[2])
         found: tuple[Graph, ProgramPlan, list[Value]] = segment.built[1]
         return found

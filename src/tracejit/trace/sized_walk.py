@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from ..cuda.arrays import device_index, on_device, ordered
+from ..errors import DeviceError
 from ..ir.graph import Value
 from ..runtime.filling import Numbered
 from ..runtime.program import Program
@@ -119,8 +119,9 @@ class Found:
     def run(self, environment: list[Any], told: dict[int, int]) -> None:
         """Add the result to the environment and its sizes to ``told``."""
         operands = [environment[i].array for i in self.positions]
-        result = self.op.evaluate(operands, self.attributes(told))
-        environment.append(Tensor._wrap(np.ascontiguousarray(result)))
+        index = max(map(device_index, operands), default=-1)
+        result = on_device(index, self.op.evaluate, operands, self.attributes(told))
+        environment.append(Tensor._wrap(ordered(result)))
         values = result.tolist() if self.op.tells_values else [result.shape[d] for d in self.axes]
         told.update(zip(self.numbers, values, strict=True))
 
@@ -155,6 +156,8 @@ class SizedWalk(Walk):
         told: dict[int, int] = {}
         try:
             runner, ended, kept = self.walk(environment, told)
+        except DeviceError:
+            raise  # eager code would meet the same device
         except FAILURES as failure:
             raise Refused(str(failure)) from None
         except OtherSizes:

@@ -55,7 +55,7 @@ def structure_of(
     numbers: dict[Value, int] = {}
     told = Told(signature.sizes)
     sizes = Sizes(told, found.sizes)
-    parts: list[Any] = [tuple(wants)]
+    parts: list[Any] = [tuple(wants), signature.device]
     for source in signature.sources:
         numbers[source.value] = len(numbers)
         parts.append(_source_key(source, strides.get(source.value), sizes))

@@ -52,7 +52,7 @@ class TreePlan:
         names = dict(zip(self.values, found.values, strict=True))
         sizes = Example(self, found)
         runner = bind_segments(self.root, root, sizes, lambda v: names.get(v, v))
-        packs = _packs(self.root)
+        packs = packs_of(self.root)
         for leaf, plan in zip(root.leaves(), self.leaves, strict=True):
             known = leaf.backward
             if known and known.plan is plan.backward and known.pack == packs[plan]:
@@ -88,7 +88,7 @@ class Example:
         return {**self.sizes, **{self.told[n]: v for n, v in values.items() if n in self.told}}
 
 
-def _packs(root: SegmentPlan) -> dict[Leaf, dict[Value, int]]:
+def packs_of(root: SegmentPlan) -> dict[Leaf, dict[Value, int]]:
     """The pack that is filled on the way to each leaf."""
     found = {}
     stack = [root]
@@ -181,6 +181,8 @@ class SymbolicTree:
                 {leaf: needs_of_leaf(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
                 self._present,
+                self.signature.device,
+                self.signature.graphs,
             )
             plan = compiler.run(self.root, list(inputs))
             decided = [*self.decisions, *compiler.decisions]
@@ -265,6 +267,9 @@ class SymbolicTree:
             wanted = wanted_gradients(leaf.recording)
             with self.scope.deciding() as decisions:
                 found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
+                if found is not None:
+                    found.device = self.signature.device
+                    found.capture = self.signature.graphs
             if found is not None:
                 found.present = {n: self.scope.symbols[n].value for n in self.scope.told}
                 segment.statements.extend(found.extra)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..errors import DeviceError
 from ..ir.graph import Value
 from ..runtime.program import KernelFailure
 from ..tensor import Tensor
@@ -42,6 +43,8 @@ class Walk:
         environment = self.inputs(tensors)
         try:
             runner, pack, kept = self.descend(environment)
+        except DeviceError:
+            raise  # eager code would meet the same device
         except FAILURES as failure:
             raise Refused(str(failure)) from None
         leaf = runner.segment.leaf

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from ... import dtypes
+from ...cuda.arrays import MODULES, placed
+from ...device import index_of
 from ...dtypes import DType
 from ...errors import ArgumentError
 from ...types import Shape
@@ -47,6 +51,44 @@ def dim_of(dim: int, x: Tensor, *, extra: int = 0) -> int:
 def dims_of(dim: int | Sequence[int] | None, x: Tensor) -> Shape:
     """Sorted dimensions counted from the front; None means all."""
     return shapes.normalize_dims(dim, len(x.type.shape))
+
+
+_HERE = Path(__file__).parent
+_PACKAGE = str(_HERE.parent.parent)
+_FACTORIES = frozenset(
+    str(_HERE / f"{name}.py") for name in ("common", "factories", "sampling", "triangles")
+)
+
+
+def settle(result: Tensor, device: Any) -> Tensor:
+    """Put a fresh tensor on ``device``; without one, what a user made is on the host.
+
+    What library code makes without saying where goes where it is needed.
+    """
+    if not hasattr(result, "_array"):
+        return result
+    if device is None:
+        if MODULES:
+            result._unplaced = _called_by_library()
+        return result
+    index = index_of(device)
+    array = placed(result.array, index)
+    if array is not result._array:
+        result._array, result._block, result._pointer, result._layout = array, None, 0, None
+    result._unplaced = False
+    return result
+
+
+def _called_by_library() -> bool:
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename in _FACTORIES and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def place_of(x: Tensor, device: Any) -> Any:
+    """``device``, or where ``x`` lies."""
+    return getattr(x, "device", None) if device is None and MODULES else device
 
 
 def as_type(x: Tensor, dtype: DType) -> Tensor:

@@ -6,22 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
-from ...device import check_device, device
+from ...device import check_device, device, index_of
 from ...dtypes import DType
+from ...modes import MODES
 from .. import elementwise as e
+from .. import transfer as t
 from ..table import METHODS, function
 from .common import Tensor, as_type, is_tensor
 
 
-def _target(argument: Any) -> DType | None:
-    """The dtype meant by a positional argument of ``to``; checks devices."""
+def _target(argument: Any) -> tuple[DType | None, Any]:
+    """The dtype and the device meant by a positional argument of ``to``."""
     if is_tensor(argument):
-        return argument.type.dtype  # type: ignore[no-any-return]
+        return argument.type.dtype, getattr(argument, "device", None)
     if isinstance(argument, DType) or argument in (int, float, bool):
-        return dtypes.as_dtype(argument)
-    if argument is None or isinstance(argument, (str, device)):
-        check_device(argument)
-        return None
+        return dtypes.as_dtype(argument), None
+    if argument is None or isinstance(argument, (str, int, device)):
+        return None, argument
     raise TypeError(
         f"to() received an invalid combination of arguments - got ({type(argument).__name__}), but "
         "expected a dtype, a device or a tensor"
@@ -39,7 +40,7 @@ def to(
     copy: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """``self`` in another dtype (or like another tensor); itself when nothing changes, unless ``copy``.
+    """``self`` in another dtype, on another device, or like a tensor; itself when nothing changes, unless ``copy``.
 
     Raises ``RuntimeError`` for a device that is not there, ``TypeError`` for other arguments.
 
@@ -49,13 +50,27 @@ def to(
     """
     given = [a for a in args if not isinstance(a, bool)] + ([other] if other is not None else [])
     copy = copy or (sum(isinstance(a, bool) for a in args) == 2 and args[-1] is True)
-    check_device(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     for argument in given:
-        wanted = _target(argument) or wanted
+        kind, where = _target(argument)
+        wanted, device = kind or wanted, device if where is None else where
+    moved = self if device is None else moved_to(self, device)
     if wanted is None or wanted is self.type.dtype:
-        return e.clone(self) if copy else self
-    return e.cast(self, dtype=wanted)
+        return e.clone(moved) if copy and moved is self else moved
+    return e.cast(moved, dtype=wanted)
+
+
+def moved_to(x: Tensor, device: Any) -> Tensor:
+    """``x`` on a device: itself when it is there already. Raises ``RuntimeError`` for one that is not there."""
+    check_device(device)
+    if not hasattr(x, "_array"):
+        return x
+    source, target = x.get_device(), index_of(device)
+    if source == target:
+        return x
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported("a move between devices inside a compiled function")
+    return t.to_device(x, source=source, device=target)
 
 
 @function(namespace=False)

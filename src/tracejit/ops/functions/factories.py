@@ -7,25 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtypes
-from ...device import check_device
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
 from .. import source as s
 from ..table import METHODS, function
-from .common import Number, Tensor, as_type, check_tensor, is_tensor, shape_of
+from .common import Number, Tensor, as_type, check_tensor, is_tensor, place_of, settle, shape_of
 
 
-def made(result: Tensor, requires_grad: bool) -> Tensor:
-    """A fresh factory result."""
+def made(result: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
+    """A fresh factory result, where it belongs."""
+    result = settle(result, device)
     return result.requires_grad_(True) if requires_grad else result
 
 
 def _filled(
     sizes: tuple[Any, ...], value: Number, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
-    if device is not None:
-        check_device(device)
     shape = shapes.size_arguments(sizes) if sizes else ()
     for extent in shape:
         if extent < 0:
@@ -33,7 +31,7 @@ def _filled(
                 f"Trying to create tensor with negative dimension {extent}: {list(shape)}"
             )
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return made(s.full(shape=shape, value=value, dtype=kind), requires_grad)
+    return made(s.full(shape=shape, value=value, dtype=kind), requires_grad, device)
 
 
 @function(method=False)
@@ -94,11 +92,10 @@ def full(
     (tensor([7, 7]), tensor([0.5000, 0.5000]))
     """
     if is_tensor(fill_value):
-        check_device(device)
         kind = fill_value.type.dtype if dtype is None else dtypes.as_dtype(dtype)
         shape = shapes.size_arguments((size,))
         result = e.clone(m.expand(as_type(fill_value, kind), shape=shape))
-        return made(result, requires_grad)
+        return made(result, requires_grad, device)
     kind = dtypes.of_scalar(fill_value) if dtype is None else dtype
     return _filled((size,), fill_value, kind, device, requires_grad)
 
@@ -108,7 +105,7 @@ def _like(
 ) -> Tensor:
     check_tensor(name, x)
     kind = x.type.dtype if dtype is None else dtype
-    return _filled((shape_of(x),), value, kind, device, requires_grad)
+    return _filled((shape_of(x),), value, kind, place_of(x, device), requires_grad)
 
 
 @function(method=False)
@@ -193,7 +190,7 @@ def _new(name: str, value: Number) -> Callable[..., Tensor]:
         requires_grad: bool = False,
     ) -> Tensor:
         kind = self.type.dtype if dtype is None else dtype
-        return _filled(size, value, kind, device, requires_grad)
+        return _filled(size, value, kind, place_of(self, device), requires_grad)
 
     new.__name__ = name
     new.__doc__ = f"{name[4:].title()} of the given size in the dtype of ``self``."
@@ -221,7 +218,7 @@ def new_full(
     tensor([3., 3.])
     """
     kind = self.type.dtype if dtype is None else dtype
-    return _filled((size,), fill_value, kind, device, requires_grad)
+    return _filled((size,), fill_value, kind, place_of(self, device), requires_grad)
 
 
 @function(method=False)
@@ -263,7 +260,6 @@ def arange(
     >>> tj.arange(3), tj.arange(1.0, 2.0, 0.5)
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
-    check_device(device)
     first, last = (0, start) if end is None else (start, end)
     first, last, step = _plain(first), _plain(last), _plain(step)
     kind = dtypes.as_dtype(dtype) if dtype is not None else None
@@ -282,7 +278,7 @@ def arange(
     if not kind.is_floating_point:
         first, step = shapes.whole(first), shapes.whole(step)
     count = shapes.whole(count)
-    return made(s.arange(start=first, step=step, count=count, dtype=kind), requires_grad)
+    return made(s.arange(start=first, step=step, count=count, dtype=kind), requires_grad, device)
 
 
 @function(method=False)
@@ -303,7 +299,6 @@ def linspace(
     >>> tj.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    check_device(device)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
@@ -311,7 +306,7 @@ def linspace(
     if not kind.is_floating_point:
         first, last = int(first), int(last)
     result = s.linspace_of(start=first, end=last, count=shapes.whole(steps), dtype=kind)
-    return made(result, requires_grad)
+    return made(result, requires_grad, device)
 
 
 @function(method=False)
@@ -331,10 +326,9 @@ def logspace(
     >>> tj.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    check_device(device)
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     first, last = _plain(start), _plain(end)
     if not kind.is_floating_point:
         first, last = int(first), int(last)
     powers = linspace(first, last, steps, dtype=dtypes.float64)
-    return made(as_type(e.pow(float(base), powers), kind), requires_grad)
+    return made(as_type(e.pow(float(base), powers), kind), requires_grad, device)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtypes
-from ...device import check_device
 from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
@@ -18,7 +17,7 @@ from .. import shapes
 from .. import transcendental as t
 from ..keys import next_key
 from ..table import function
-from .common import Tensor, as_type, check_tensor, is_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, is_tensor, place_of, shape_of
 from .factories import made
 
 
@@ -44,8 +43,7 @@ def draw_integers(
     return as_type(e.add(inside, low) if low else inside, dtype)
 
 
-def _sized(sizes: tuple[Any, ...], dtype: Any, device: Any) -> tuple[tuple[int, ...], DType]:
-    check_device(device)
+def _sized(sizes: tuple[Any, ...], dtype: Any) -> tuple[tuple[int, ...], DType]:
     shape = shapes.size_arguments(sizes) if sizes else ()
     if any(extent < 0 for extent in shape):
         raise RuntimeError(
@@ -71,8 +69,8 @@ def rand(
     >>> bool(((x >= 0) & (x < 1)).all())
     True
     """
-    shape, kind = _sized(size, dtype, device)
-    return made(draw_uniform(shape, kind, generator), requires_grad)
+    shape, kind = _sized(size, dtype)
+    return made(draw_uniform(shape, kind, generator), requires_grad, device)
 
 
 @function(method=False)
@@ -89,8 +87,8 @@ def randn(
     >>> tj.randn(2, 3).shape
     tracejit.Size([2, 3])
     """
-    shape, kind = _sized(size, dtype, device)
-    return made(draw_normal(shape, kind, generator), requires_grad)
+    shape, kind = _sized(size, dtype)
+    return made(draw_normal(shape, kind, generator), requires_grad, device)
 
 
 @function(method=False)
@@ -119,8 +117,8 @@ def randint(
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    shape, kind = _sized((size,), dtypes.int64 if dtype is None else dtype, device)
-    return made(draw_integers(shape, int(low), int(high), kind, generator), requires_grad)
+    shape, kind = _sized((size,), dtypes.int64 if dtype is None else dtype)
+    return made(draw_integers(shape, int(low), int(high), kind, generator), requires_grad, device)
 
 
 @function(method=False)
@@ -133,10 +131,11 @@ def randperm(
     >>> tj.randperm(5).sort().values
     tensor([0, 1, 2, 3, 4])
     """
-    (size,), kind = _sized((n,), dtype, device)
+    (size,), kind = _sized((n,), dtype)
     key, index = next_key(generator)
     bits = source.random_bits(key, index=index, shape=(size,))
-    return as_type(o.argsort(bits, dim=0, descending=False), kind)
+    order = o.argsort(bits, dim=0, descending=False)
+    return made(as_type(order, kind), False, device)
 
 
 def _like(name: str, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -150,8 +149,9 @@ def _like(name: str, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
         memory_format: Any = None,
     ) -> Tensor:
         check_tensor(name, input)
-        shape, kind = _sized((shape_of(input),), input.dtype if dtype is None else dtype, device)
-        return made(draw(shape, kind, generator), requires_grad)
+        shape, kind = _sized((shape_of(input),), input.dtype if dtype is None else dtype)
+        place = place_of(input, device)
+        return made(draw(shape, kind, generator), requires_grad, place)
 
     like.__name__ = name
     like.__doc__ = (
@@ -177,7 +177,8 @@ def randint_like(
     """
     low, high = (0, low) if high is None else (low, high)
     kind = input.dtype if dtype is None else dtype
-    return randint(low, high, shape_of(input), generator=generator, dtype=kind)
+    place = place_of(input, None)
+    return randint(low, high, shape_of(input), generator=generator, dtype=kind, device=place)
 
 
 @function(method=False)

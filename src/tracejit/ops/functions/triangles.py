@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
-from ...device import check_device
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
@@ -32,12 +31,12 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    check_device(device)
     columns = n if m is None else m
     if n < 0 or columns < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {min(n, columns)}")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return made(as_type(c.eq(positions(n, -1), positions(columns, 0)), kind), requires_grad)
+    result = as_type(c.eq(positions(n, -1), positions(columns, 0)), kind)
+    return made(result, requires_grad, device)
 
 
 def positions(count: int, axis: int) -> Tensor:

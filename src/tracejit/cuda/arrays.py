@@ -1,0 +1,229 @@
+"""Arrays in a GPU's memory: CuPy's, which is loaded when a tensor is first placed on a device.
+
+Everything that treats arrays of the host and of a device alike asks here: which module computes with an array, where it
+lies, and how it moves. Until CuPy is loaded no array can lie on a device, and every question has a quick answer.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError
+from .driver import require
+
+#: The array types that lie on devices, and the modules that compute with them; empty until one is loaded.
+MODULES: dict[type, Any] = {}
+
+
+def namespace() -> Any:
+    """CuPy; `DeviceError` where there is no GPU, or where CuPy is not installed.
+
+    >>> from tracejit.cuda.driver import is_available
+    >>> is_available() or namespace()  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    tracejit.errors.DeviceError: ...
+    """
+    for module in MODULES.values():
+        return module
+    require()  # libraries above the driver may wait for ever where there is none
+    try:
+        module = importlib.import_module("cupy")
+    except ImportError as error:
+        raise DeviceError(
+            f"tensors on a GPU need CuPy, which cannot be imported: {error}",
+            'Install it: pip install "tracejit[cuda13]", or "tracejit[cuda12]" for drivers older than 580.',
+        ) from None
+    from .memory import watch_peaks
+
+    watch_peaks(module)
+    MODULES[module.ndarray] = module
+    return module
+
+
+def current_index() -> int:
+    """The number of the device that "cuda" means."""
+    return int(namespace().cuda.runtime.getDevice())
+
+
+def module_of(*arrays: Any) -> Any:
+    """The module whose functions work on ``arrays``: that of a device where one of them lies on one.
+
+    >>> module_of(np.zeros(2)) is np
+    True
+    """
+    if MODULES:
+        for array in arrays:
+            module = MODULES.get(type(array))
+            if module is not None:
+                return module
+    return np
+
+
+def is_on_device(array: Any) -> bool:
+    """Does an array lie in a GPU's memory?
+
+    >>> is_on_device(np.zeros(2))
+    False
+    """
+    return bool(MODULES) and type(array) in MODULES
+
+
+def device_index(array: Any) -> int:
+    """The number of the device an array lies on, -1 for the host.
+
+    >>> device_index(np.zeros(2))
+    -1
+    """
+    return int(array.device.id) if is_on_device(array) else -1
+
+
+def address_of(array: Any) -> int:
+    """The address of an array's first element, in whichever memory it lies."""
+    if MODULES and type(array) in MODULES:
+        return int(array.data.ptr)
+    return int(array.__array_interface__["data"][0])
+
+
+def is_writeable(array: Any) -> bool:
+    """May an array be written to? On a device nothing forbids it, except elements that share a place."""
+    if not MODULES or type(array) not in MODULES:
+        return bool(array.flags.writeable)
+    return all(step or n < 2 for step, n in zip(array.strides, array.shape, strict=True))
+
+
+def placed(array: Any, index: int) -> Any:
+    """``array`` on the device ``index`` (-1: the host); itself where it lies there already, else a copy.
+
+    >>> numbers = np.zeros(2)
+    >>> placed(numbers, -1) is numbers
+    True
+    """
+    if device_index(array) == index:
+        return array
+    if index < 0:
+        return fetched(array)
+    module = namespace()
+    with module.cuda.Device(index):
+        return module.asarray(array, order="C")
+
+
+def fetched(array: Any) -> Any:
+    """``array`` on the host.
+
+    >>> fetched(np.ones(1))
+    array([1.])
+    """
+    if not is_on_device(array):
+        return array
+    return MODULES[type(array)].asnumpy(array)
+
+
+def on_device(index: int, function: Any, *arguments: Any) -> Any:
+    """What ``function`` returns when the device ``index`` is current (-1: it does not matter which)."""
+    if index < 0 or index == current_index():
+        return function(*arguments)
+    with namespace().cuda.Device(index):
+        return function(*arguments)
+
+
+def ordered(array: Any) -> Any:
+    """``array`` itself where it lies row by row without gaps, else such a copy; scalars become arrays.
+
+    >>> ordered(np.float32(2.0))
+    array(2., dtype=float32)
+    """
+    if MODULES and type(array) in MODULES:
+        return array if array.flags.c_contiguous else array.copy(order="C")
+    return np.asarray(array, order="C")
+
+
+def byte_bounds(array: Any) -> tuple[int, int]:
+    """The first address of an array, and the one after its last byte.
+
+    >>> low, high = byte_bounds(np.zeros(3, np.int8))
+    >>> high - low
+    3
+    """
+    low = high = address_of(array)
+    if array.size:
+        for n, step in zip(array.shape, array.strides, strict=True):
+            low, high = low + min(0, (n - 1) * step), high + max(0, (n - 1) * step)
+        high += array.itemsize
+    return low, high
+
+
+def may_overlap(a: Any, b: Any) -> bool:
+    """May two arrays share memory?
+
+    >>> numbers = np.zeros(4)
+    >>> may_overlap(numbers[:2], numbers[1:]), may_overlap(numbers, np.zeros(4))
+    (True, False)
+    """
+    if not is_on_device(a) and not is_on_device(b):
+        return np.may_share_memory(a, b)
+    (low, high), (start, end) = byte_bounds(a), byte_bounds(b)
+    return device_index(a) == device_index(b) and low < end and start < high
+
+
+def write_into(target: Any, values: Any) -> None:
+    """Overwrite ``target`` with ``values``, converted and broadcast, wherever either lies.
+
+    >>> numbers = np.zeros(2)
+    >>> write_into(numbers, np.ones((), np.int8))
+    >>> numbers
+    array([1., 1.])
+    """
+    if not MODULES or not (is_on_device(target) or is_on_device(values)):
+        np.copyto(target, values, casting="unsafe")
+        return
+    on_device(device_index(target), _write, target, values)
+
+
+def _write(target: Any, values: Any) -> None:
+    moved = placed(values, device_index(target))
+    if is_on_device(target):
+        target[...] = moved.astype(target.dtype, copy=False)
+    else:
+        np.copyto(target, moved, casting="unsafe")
+
+
+class DeviceBlock:
+    """Memory of a device from CuPy's pool: ``array`` (uint8, one-dimensional) at address ``ptr``."""
+
+    __slots__ = ("array", "index", "memory", "ptr")
+
+    def __init__(self, nbytes: int, index: int) -> None:
+        module = namespace()
+        with module.cuda.Device(index):
+            try:
+                self.memory = module.cuda.alloc(max(nbytes, 1))
+            except module.cuda.memory.OutOfMemoryError as error:
+                raise DeviceError(
+                    f"CUDA out of memory: {nbytes:,} bytes for a tensor on cuda:{index} ({error})",
+                    "Free tensors on the GPU, call tj.cuda.empty_cache(), or use smaller batches.",
+                ) from None
+        self.array = module.ndarray((nbytes,), np.uint8, self.memory)
+        self.ptr = int(self.memory.ptr)
+        self.index = index
+
+    def shaped(
+        self, shape: tuple[int, ...], dtype: Any, offset: int = 0, strides: Any = None
+    ) -> Any:
+        """The memory as an array, from a byte on."""
+        module = MODULES[type(self.array)]
+        return module.ndarray(shape, dtype, self.memory + offset, strides)
+
+
+def shaped(block: Any, kind: Any, offset: int = 0) -> Any:
+    """The array of a type in a block of memory, from a byte on."""
+    if MODULES and type(block.array) in MODULES:
+        return block.shaped(kind.shape, kind.dtype.np, offset)
+    return np.ndarray(kind.shape, kind.dtype.np, block.array, offset)
+
+
+def empty_block(nbytes: int, index: int) -> DeviceBlock:
+    """Memory of a device; `DeviceError` when there is not enough."""
+    return DeviceBlock(nbytes, index)

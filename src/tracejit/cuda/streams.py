@@ -1,0 +1,124 @@
+"""Streams and events: order among the things a GPU is given, and times between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .arrays import namespace
+from .devices import Where, number_of
+
+
+class Stream:
+    """A queue of work on a GPU; what different streams hold may run at the same time.
+
+    Raises `DeviceError` without a GPU.
+    """
+
+    def __init__(self, device: Where = None, priority: int = 0, *, raw: Any = None) -> None:
+        if raw is None:
+            module = namespace()
+            with module.cuda.Device(number_of(device)):
+                options = {"priority": priority} if priority else {}
+                raw = module.cuda.Stream(non_blocking=True, **options)
+        self.raw = raw
+
+    @property
+    def cuda_stream(self) -> int:
+        """The stream's handle in the driver's interface."""
+        return int(self.raw.ptr)
+
+    def synchronize(self) -> None:
+        """Wait until everything in the stream is done."""
+        self.raw.synchronize()
+
+    def query(self) -> bool:
+        """Is everything in the stream done?"""
+        return bool(self.raw.done)
+
+    def wait_event(self, event: Event) -> None:
+        """Let what comes after this wait for an event."""
+        self.raw.wait_event(event.raw)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Let what comes after this wait for all that another stream holds now."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Mark this place in the stream."""
+        found = Event() if event is None else event
+        found.record(self)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
+    def __repr__(self) -> str:
+        return f"<tracejit.cuda.Stream cuda_stream={self.cuda_stream:#x}>"
+
+
+class Event:
+    """A mark in a stream; with ``enable_timing`` two of them tell the time between."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
+        self.raw = namespace().cuda.Event(block=blocking, disable_timing=not enable_timing)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Mark the place that a stream (the current one) has reached."""
+        self.raw.record((current_stream() if stream is None else stream).raw)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let a stream (the current one) wait for this mark."""
+        (current_stream() if stream is None else stream).wait_event(self)
+
+    def query(self) -> bool:
+        """Was the mark reached?"""
+        return bool(self.raw.done)
+
+    def synchronize(self) -> None:
+        """Wait until the mark was reached."""
+        self.raw.synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this mark to another."""
+        return float(namespace().cuda.get_elapsed_time(self.raw, end_event.raw))
+
+
+def current_stream(device: Where = None) -> Stream:
+    """The stream that work goes to now.
+
+    >>> import tracejit as tj
+    >>> if tj.cuda.is_available():
+    ...     assert tj.cuda.current_stream() == tj.cuda.default_stream()
+    """
+    module = namespace()
+    with module.cuda.Device(number_of(device)):
+        return Stream(raw=module.cuda.get_current_stream())
+
+
+def default_stream(device: Where = None) -> Stream:
+    """The stream that everything goes to unless said otherwise.
+
+    >>> import tracejit as tj
+    >>> if tj.cuda.is_available():
+    ...     tj.cuda.default_stream().synchronize()
+    """
+    number_of(device)
+    return Stream(raw=namespace().cuda.Stream.null)
+
+
+class stream:  # noqa: N801  (PyTorch's spelling)
+    """A context in which work goes to another stream; None changes nothing."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.raw.__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.stream is not None:
+            self.stream.raw.__exit__(*exception)

@@ -1,0 +1,169 @@
+"""Matrix products on a device as steps of a program: cuBLAS, called by native code on the program's own stream.
+
+cuBLAS thinks in columns: for row-major matrices C = A B it is asked for the transposed product, with the operands
+exchanged. Half precision accumulates in float32; float32 is computed in float32 unless TF32 was asked for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ...cuda.libraries import load_library
+from ...sizes import call
+from ..launcher import SERIAL, Step
+from ..loader import load_object
+
+__all__ = ["DeviceGemm", "cublas", "gemm_step"]
+
+Word = tuple[int, Any]  # as in launcher.Step
+
+#: cuBLAS's numbers for element types, and for how products of them are computed (a word of its own for float32).
+TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
+COMPUTE = {"f64": 70, "f16": 68, "bf16": 68}
+FLOAT32, TF32 = 68, 77
+
+_TEXT = """
+declare i32 @cublasSetStream_v2(ptr, ptr)
+declare i32 @cublasGemmStridedBatchedEx(ptr, i32, i32, i32, i32, i32, ptr, ptr, i32, i32, i64, ptr, i32, i32, i64,
+  ptr, ptr, i32, i32, i64, i32, i32, i32)
+
+define i32 @tj_cuda_gemm(ptr %args, i64 %lo, i64 %hi, i64 %worker) nounwind {
+entry:
+@LOADS@
+  %set = call i32 @cublasSetStream_v2(ptr %w0, ptr %w1)
+  %bad = icmp ne i32 %set, 0
+  br i1 %bad, label %failed, label %product
+failed:
+  ret i32 %set
+product:
+  %alpha = getelementptr i64, ptr %args, i64 19
+  %beta = getelementptr i64, ptr %args, i64 20
+  %code = call i32 @cublasGemmStridedBatchedEx(ptr %w0, i32 %w2, i32 %w3, i32 %w4, i32 %w5, i32 %w6,
+    ptr %alpha, ptr %w7, i32 %w17, i32 %w8, i64 %w9, ptr %w10, i32 %w17, i32 %w11, i64 %w12,
+    ptr %beta, ptr %w13, i32 %w17, i32 %w14, i64 %w15, i32 %w16, i32 %w18, i32 -1)
+  ret i32 %code
+}
+"""
+_POINTERS, _LONGS = {0, 1, 7, 10, 13}, {9, 12, 15}
+
+
+def _module_text() -> str:
+    """The function with the loads of its words."""
+    lines = []
+    for number in range(19):
+        kind = "ptr" if number in _POINTERS else "i64" if number in _LONGS else "i32"
+        lines.append(f"  %a{number} = getelementptr i64, ptr %args, i64 {number}")
+        lines.append(f"  %w{number} = load {kind}, ptr %a{number}")
+    return _TEXT.replace("@LOADS@", "\n".join(lines))
+
+
+@dataclass(frozen=True)
+class Cublas:
+    """The two functions of cuBLAS that products need, by address."""
+
+    set_stream: int
+    gemm: int
+
+
+@lru_cache(maxsize=1)
+def cublas() -> Cublas | None:
+    """cuBLAS in this process, None where it cannot be loaded (products then run op by op).
+
+    >>> cublas() is cublas()
+    True
+    """
+    library = load_library("cublas")
+    if library is None:
+        return None
+    functions = (library.cublasSetStream_v2, library.cublasGemmStridedBatchedEx)
+    return Cublas(*(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions))
+
+
+@lru_cache(maxsize=4)
+def _function(found: Cublas) -> int:
+    from ...codegen.llvm import object_code
+
+    symbol = f"tj_cuda_gemm_{found.gemm:x}"
+    code = object_code(_module_text().replace("@tj_cuda_gemm", f"@{symbol}"))
+    imports = {"cublasSetStream_v2": found.set_stream, "cublasGemmStridedBatchedEx": found.gemm}
+    return load_object(code, symbol, imports)
+
+
+@dataclass(frozen=True)
+class DeviceGemm:
+    """C = op(A) op(B) for a batch of row-major matrices, as `runtime.blas.Gemm` describes it.
+
+    ``handle``, ``stream`` and ``compute`` say where cuBLAS's handle, the stream and float32's way to compute come from.
+    """
+
+    dtype: str
+    a: Word
+    b: Word
+    c: Word
+    m: int
+    n: int
+    k: int
+    lda: int
+    ldb: int
+    trans_a: bool
+    trans_b: bool
+    batch: int
+    stride_a: int
+    stride_b: int
+    handle: Word
+    stream: Word
+    compute: Word
+
+
+def _some(count: int) -> tuple[int]:
+    """One where there is anything to compute, else none."""
+    return (int(count > 0),)
+
+
+def gemm_step(gemm: DeviceGemm) -> Step | None:
+    """The step that computes a product, None without cuBLAS.
+
+    >>> here = (0, 0)
+    >>> sizes = dict(m=2, n=3, k=4, lda=4, ldb=3, trans_a=False, trans_b=False, batch=1, stride_a=0, stride_b=0)
+    >>> gemm = DeviceGemm("f32", here, here, here, **sizes, handle=here, stream=here, compute=here)
+    >>> (gemm_step(gemm) is None) == (cublas() is None)
+    True
+    """
+    found = cublas()
+    if found is None:
+        return None
+    one, zero = (
+        struct.unpack(
+            "<q", struct.pack("<d", x) if gemm.dtype == "f64" else struct.pack("<fI", x, 0)
+        )
+        for x in (1.0, 0.0)
+    )
+    numbers = [gemm.n, gemm.m, gemm.k]
+    right = [gemm.b, (-1, gemm.ldb), (-1, gemm.stride_b)]
+    left = [gemm.a, (-1, gemm.lda), (-1, gemm.stride_a)]
+    result = [gemm.c, (-1, call(_at_least_one, gemm.n)[0]), (-1, gemm.m * gemm.n), (-1, gemm.batch)]
+    compute = gemm.compute if gemm.dtype == "f32" else (-1, COMPUTE[gemm.dtype])
+    words: list[Word] = [
+        gemm.handle,
+        gemm.stream,
+        (-1, int(gemm.trans_b)),
+        (-1, int(gemm.trans_a)),
+        *((-1, x) for x in numbers),
+        *right,
+        *left,
+        *result,
+        (-1, TYPES[gemm.dtype]),
+        compute,
+        (-1, one[0]),
+        (-1, zero[0]),
+    ]
+    (extent,) = call(_some, gemm.m * gemm.n * gemm.batch)
+    return Step(_function(found), words, (-1, extent), SERIAL)
+
+
+def _at_least_one(count: int) -> tuple[int]:
+    return (max(count, 1),)

@@ -1,0 +1,140 @@
+"""What programs on a device need of Python at run time: memory, the stream, status words, numbers from the host."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ...cuda.arrays import (
+    address_of,
+    empty_block,
+    is_on_device,
+    namespace,
+    on_device,
+    ordered,
+    placed,
+)
+from ...cuda.driver import device_count, driver
+from ...cuda.precision import get_float32_matmul_precision
+from ..launcher import failure
+from .capture import CapturedProgram, can_be_captured
+from .gemm import FLOAT32, TF32
+from .plan import SLOTS
+
+__all__ = ["DeviceMemory", "StatusWords", "special_slots"]
+
+
+class StatusWords:
+    """Words in host memory that a device can write to: one for each call that is under way."""
+
+    def __init__(self) -> None:
+        self.free: list[Any] = []
+
+    def take(self) -> Any:
+        """A word that is zero."""
+        try:
+            memory = self.free.pop()
+        except IndexError:
+            memory = namespace().cuda.alloc_pinned_memory(64)
+        ctypes.c_int32.from_address(int(memory.ptr)).value = 0
+        return memory
+
+    def refused(self, memory: Any) -> bool:
+        """Wait for the stream; did a kernel refuse its input? The word may then serve another call."""
+        namespace().cuda.get_current_stream().synchronize()
+        code = ctypes.c_int32.from_address(int(memory.ptr)).value
+        self.free.append(memory)
+        return code != 0
+
+
+WORDS = StatusWords()
+
+
+class Uploaded:
+    """A number of the host in a device's memory, for one call."""
+
+    __slots__ = ("_pointer", "array")
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self._pointer = address_of(array)
+
+
+def _compute() -> int:
+    return FLOAT32 if get_float32_matmul_precision() == "highest" else TF32
+
+
+class DeviceMemory:
+    """The memory of one device, as a program's generated function uses it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def names(self) -> dict[str, Any]:
+        """What the generated function of a program refers to."""
+        module = namespace()
+        stream = module.cuda.get_current_stream
+        return {
+            "fail": self.fail,
+            "allocate": partial(empty_block, index=self.index),
+            "address_of": address_of,
+            "uploaded": self.uploaded,
+            "stream": lambda: int(stream().ptr),
+            "take_word": WORDS.take,
+            "refused": WORDS.refused,
+            "handle": lambda: int(module.cuda.Device(self.index).cublas_handle),
+            "compute": _compute,
+        }
+
+    def capturing(self, program: Any, names: dict[str, Any]) -> Callable[..., Any]:
+        """The run of a program as a CUDA graph, where it can be one."""
+        if not can_be_captured(program.plan):
+            return program.run  # type: ignore[no-any-return]
+        return CapturedProgram(program.plan, program.source, names, program.run, self.index)
+
+    def fail(self, code: int) -> None:
+        """A launch or a product was not accepted: `DeviceError` with the driver's words."""
+        row, status = failure(code)
+        raise driver(self.index).error(f"step {row} of a program could not be queued", status)
+
+    def switching(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """``run``, with this device current where there are others."""
+        if device_count() < 2:
+            return run
+        return lambda *tensors: on_device(self.index, run, *tensors)
+
+    def uploaded(self, tensor: Any) -> Any:
+        """``tensor`` itself on the device, else a copy of its number there."""
+        array = tensor.array
+        return tensor if is_on_device(array) else Uploaded(placed(array, self.index))
+
+    def made(self, array: Any) -> Any:
+        """A constant where kernels can read it."""
+        return ordered(placed(array, self.index))
+
+    def shaped(self, kind: Any, start: int, strides: Any) -> Callable[[Any], Any]:
+        """A function from a block to an array in it."""
+        return lambda block: block.shaped(kind.shape, kind.dtype.np, start, strides)
+
+    def shifted(self, array: Any, shape: Any, dtype: Any, start: int, strides: Any) -> Any:
+        """The memory of ``array`` seen with another offset (from its first element), shape and strides."""
+        if start == 0 and array.shape == shape and array.strides == strides:
+            return array
+        module = namespace()
+        if not array.size:
+            return module.empty(shape, dtype)
+        return module.ndarray(shape, dtype, array.data + start, strides)
+
+
+def special_slots(refuses: bool, products: bool) -> Sequence[str]:
+    """The values of a device's slots, as expressions of the generated function.
+
+    >>> special_slots(refuses=False, products=False)
+    ('stream()', '0', '0', '0')
+    """
+    found = ("stream()", "word.ptr" if refuses else "0", "handle()", "compute()")
+    used: tuple[str, ...] = found if products else (*found[:2], "0", "0")
+    assert len(used) == SLOTS
+    return used

@@ -1,0 +1,193 @@
+"""Is what a GPU computes what the host computes? Every op, whole programs forward and backward, and training.
+
+Each check is a function without arguments that raises `AssertionError`, with a name; tests and the report run the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import tracejit
+
+from .. import dtypes
+from ..cuda.arrays import namespace
+from ..ops.table import Elementwise, Op, all_ops
+from . import samples
+from .workloads import WORKLOADS, Workload
+
+tj: Any = tracejit
+Check = Callable[[], None]
+
+#: Relative to the size of a result as a whole: libraries round elementary functions in their own way.
+CLOSE = {"float64": 1e-9, "float32": 3e-4, "float16": 1e-2, "bfloat16": 4e-2}
+_DTYPES = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
+
+
+def checks() -> Iterator[tuple[str, Check]]:
+    """Every check with its name, cheap ones first.
+
+    >>> "op add" in dict(checks())
+    True
+    """
+    yield "memory", memory
+    yield "interop", interop
+    yield "random numbers", random_numbers
+    yield "refused indices", refused_indices
+    for op in all_ops():
+        yield f"op {op.name}", lambda op=op: one_op(op)  # type: ignore[misc]
+    for workload in WORKLOADS:
+        yield f"program {workload.name}", lambda w=workload: one_program(w)  # type: ignore[misc]
+    yield "sizes", sizes
+    yield "training", training
+
+
+def close(found: Any, expected: Any, what: str) -> None:
+    """`AssertionError` unless two tensors hold the same numbers, up to rounding.
+
+    >>> import tracejit as tj
+    >>> close(tj.ones(2), tj.ones(2), "ones")
+    """
+    assert found.type == expected.type, f"{what}: {found.type}, expected {expected.type}"
+    a, b = (t.detach().cpu().to(dtypes.float64).numpy() for t in (found, expected))
+    limit = CLOSE.get(found.dtype.name, 0.0)
+    finite = b[np.isfinite(b)]
+    size = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
+    with np.errstate(invalid="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (abs(a - b) <= limit * (abs(b) + size))
+    if not same.all():
+        index = tuple(int(i) for i in np.argwhere(~same)[0])
+        raise AssertionError(f"{what} at {list(index)}: {a[index]}, expected {b[index]}")
+
+
+def poison(nbytes: int = 1 << 24) -> None:
+    """Fill memory that programs will be given with numbers that show when they are not overwritten."""
+    for _ in range(2):
+        tj.full((nbytes // 4,), float("nan"), device="cuda")
+
+
+def one_op(op: Op) -> None:
+    """An op eagerly and compiled, on samples of every kind of number."""
+    if op.name == "to_device":
+        return
+    for dtype in _DTYPES:
+        for case in samples.cases(op, dtype):
+            expected = np.asarray(op.evaluate(case.operands, case.attributes))
+            moved = [_moved(x) for x in case.operands]
+            what = f"{op.name} {case.label} {dtype.name}"
+            close(op(*moved, **case.attributes), tj.from_numpy(expected), what)
+            if not op.dynamic and isinstance(op, Elementwise) and case.label.startswith("((37"):
+                attributes = case.attributes
+                function = tj.compile(lambda *xs, a=attributes: op(*xs, **a))
+                for _ in range(2):
+                    found = function(*moved)
+                close(found, tj.from_numpy(expected), f"compiled {what}")
+
+
+def _moved(x: Any) -> Any:
+    return tj.from_numpy(x.copy()).cuda() if isinstance(x, np.ndarray) else x
+
+
+def _results(function: Any, arguments: Sequence[Any]) -> list[Any]:
+    result = function(*arguments)
+    leaves = [x for x in arguments if x.requires_grad]
+    if leaves:
+        result.sum().backward()
+    return [result, *(x.grad for x in leaves)]
+
+
+def one_program(workload: Workload, size: int | None = None) -> None:
+    """A program of the benchmarks, compiled on the device, against eager code on the host."""
+    function, arguments = workload.make(tj, workload.quick if size is None else size)
+    expected = _results(function, arguments)
+    compiled = tj.compile(function)
+    for _ in range(3):
+        poison(1 << 20)
+        there = [x.detach().cuda().requires_grad_(x.requires_grad) for x in arguments]
+        found = _results(compiled, there)
+    assert compiled.stats.compiled_calls == 2, str(compiled.explain())
+    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
+        close(a, b, f"{workload.name} {number}")
+
+
+def sizes() -> None:
+    """Rows of every length around the borders between kernels, aligned and not."""
+    compiled = tj.compile(lambda x: (x.softmax(-1) * x).sum(-1) + x.amax(-1))
+    for columns in (1, 3, 31, 32, 33, 127, 128, 1000, 1024, 1025, 4096, 5001):
+        x = tj.randn(7, columns + 1)[:, 1:]
+        expected = (x.softmax(-1) * x).sum(-1) + x.amax(-1)
+        for given in (x.cuda(), x.contiguous().cuda()):
+            for _ in range(2):
+                close(compiled(given), expected, f"rows of {columns}")
+
+
+def random_numbers() -> None:
+    """Draws on a device are those of the host, bit for bit."""
+    function = tj.compile(lambda x: tj.nn.functional.dropout(x, 0.3) + tj.rand_like(x))
+    found = {}
+    for device in ("cpu", "cuda"):
+        tj.manual_seed(11)
+        x = tj.ones(1000, device=device)
+        found[device] = [function(x).tolist() for _ in range(3)]
+    assert found["cpu"] == found["cuda"], "draws differ"
+
+
+def refused_indices() -> None:
+    """An index out of range is an error, eager and compiled, and nothing is broken afterwards."""
+    function = tj.compile(lambda x, y: tj.nn.functional.cross_entropy(x * 2, y))
+    x = tj.randn(4, 5).cuda()
+    for target in (1, 2, 9, 3):
+        y = tj.full((4,), target).cuda()
+        if target < 5:
+            close(function(x, y), tj.nn.functional.cross_entropy(x.cpu() * 2, y.cpu()), "loss")
+            continue
+        try:
+            function(x, y)
+        except IndexError:
+            continue
+        raise AssertionError("an index out of range was accepted")
+
+
+def memory() -> None:
+    """What is freed is given back, and counted."""
+    tj.cuda.synchronize()
+    before = tj.cuda.memory_allocated()
+    x = tj.zeros(1 << 20, device="cuda")
+    assert tj.cuda.memory_allocated() >= before + (1 << 22)
+    del x
+    assert tj.cuda.memory_allocated() <= before, "memory is not given back"
+    assert tj.cuda.max_memory_allocated() >= before + (1 << 22)
+
+
+def interop() -> None:
+    """CuPy reads and writes the memory of tensors."""
+    x = tj.arange(6.0, device="cuda")
+    array = namespace().asarray(x)
+    array += 1
+    assert x.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert tj.from_dlpack(x).data_ptr() == tj.as_tensor(array).data_ptr() == x.data_ptr()
+
+
+def training() -> None:
+    """A few whole compiled training steps follow those of the host."""
+    losses = {}
+    for device in ("cpu", "cuda"):
+        tj.manual_seed(0)
+        model = tj.nn.Sequential(tj.nn.Linear(64, 32), tj.nn.GELU(), tj.nn.Linear(32, 10)).to(
+            device
+        )
+        optimizer = tj.optim.AdamW(model.parameters(), lr=0.01)
+        x, y = tj.randn(50, 64).to(device), tj.randint(0, 10, (50,)).to(device)
+
+        def step(x: Any, y: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = tj.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        compiled = tj.compile(step)
+        losses[device] = [compiled(x, y).item() for _ in range(8)]
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-3)

@@ -1,0 +1,221 @@
+"""A stand-in for CuPy: NumPy's functions on the arrays of `stand_in_arrays`.
+
+Whatever CuPy lacks raises here too: implicit conversions to NumPy, and methods of universal functions beyond sums and
+extremes at places.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import scipy.special
+from stand_in_arrays import (
+    CURRENT,
+    DEVICES,
+    LOG,
+    POOL,
+    Device,
+    Memory,
+    MemoryPointer,
+    OutOfMemoryError,
+    Pool,
+    ndarray,
+    plain,
+    wrapped,
+)
+
+
+class Function:
+    """One of NumPy's functions on arrays of the device."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = {k: plain(v) for k, v in kwargs.items()}
+        with np.errstate(all="ignore"):
+            result = self.function(*map(plain, args), **given)
+        return wrapped(result, [*args, *kwargs.values()])
+
+    def at(self, target: ndarray, places: Any, values: Any) -> None:
+        if self.function.__name__ not in ("add", "maximum", "minimum"):
+            raise NotImplementedError(f"`{self.function.__name__}.at` is not supported yet")
+        if target.dtype.kind == "i" and target.dtype.itemsize == 8:
+            raise TypeError(
+                "scatter_add only supports int32, uint32, uint64, float16, float32, float64"
+            )
+        self.function.at(target._host, plain(places), plain(values))
+
+
+def _taken_over(
+    value: Any, dtype: Any = None, copy: bool | None = None, order: Any = None
+) -> ndarray:
+    """``array``: the one way in for memory of the host."""
+    if isinstance(value, ndarray):
+        found = np.array(value._host, dtype, copy=copy, order=order or "K")
+        if found is value._host and value.device.id == CURRENT.device:
+            return value
+        return ndarray._of(
+            found.copy(order="K") if found.base is not None else found, None, CURRENT.device
+        )
+    if hasattr(value, "__cuda_array_interface__"):
+        return ndarray._of(_from_interface(value), value, CURRENT.device)
+    if isinstance(value, (list, tuple)) and any(isinstance(x, ndarray) for x in value):
+        value = [plain(x) for x in value]
+    return ndarray._of(np.array(value, dtype, order=order or "K"), None, CURRENT.device)
+
+
+def _from_interface(value: Any) -> np.ndarray:
+    holder = types.SimpleNamespace(__array_interface__=dict(value.__cuda_array_interface__))
+    return np.asarray(holder)
+
+
+class Graph:
+    """What was done while capturing, to be done again."""
+
+    def __init__(self, calls: list[Any]) -> None:
+        self.calls = calls
+
+    def launch(self, stream: Any = None) -> None:
+        LOG.append("graph")
+        for function, arguments in self.calls:
+            function(*arguments)
+
+
+class Stream:
+    null: Any
+
+    def __init__(
+        self, null: bool = False, non_blocking: bool = False, priority: Any = None
+    ) -> None:
+        self.ptr = 0 if null else id(self)
+        self.done = True
+
+    def __enter__(self) -> Stream:
+        self.before = CURRENT.stream
+        CURRENT.stream = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        CURRENT.stream = self.before
+
+    def synchronize(self) -> None:
+        LOG.append("synchronize")
+
+    def begin_capture(self) -> None:
+        assert CURRENT.stream is self
+        CURRENT.capture = []
+
+    def end_capture(self) -> Graph:
+        found, CURRENT.capture = CURRENT.capture, None
+        assert found is not None
+        return Graph(found)
+
+    def wait_event(self, event: Any) -> None:
+        LOG.append("wait")
+
+
+Stream.null = Stream(null=True)
+
+
+class Event:
+    done = True
+
+    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
+        self.disable_timing = disable_timing
+
+    def record(self, stream: Any = None) -> None:
+        LOG.append("record")
+
+    def synchronize(self) -> None:
+        LOG.append("synchronize")
+
+
+class Module(types.ModuleType):
+    """The functions of NumPy that CuPy has, on arrays of the device."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(np, name)
+        return Function(found) if callable(found) and not isinstance(found, type) else found
+
+
+class Special(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Function(getattr(scipy.special, name))
+
+
+def _from_dlpack(source: Any) -> ndarray:
+    host = np.from_dlpack(
+        types.SimpleNamespace(
+            __dlpack__=lambda **options: source.__dlpack__(max_version=options["max_version"]),
+            __dlpack_device__=lambda: (1, 0),
+        )
+    )
+    return ndarray._of(host, source, source.__dlpack_device__()[1])
+
+
+def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
+    """CuPy, and the entries of ``sys.modules`` that stand for it."""
+    module = Module("cupy")
+    module.ndarray = ndarray
+    module.array = lambda value, dtype=None, copy=True, order="K": _taken_over(
+        value, dtype, copy, order
+    )
+    module.asarray = lambda value, dtype=None, order=None: _taken_over(value, dtype, None, order)
+    module.ascontiguousarray = lambda value, dtype=None: _taken_over(value, dtype, None, "C")
+    module.asnumpy = lambda value: value.get()
+    module.from_dlpack = _from_dlpack
+    module.get_default_memory_pool = lambda: POOL
+    module.get_default_pinned_memory_pool = lambda: Pool()
+    tricks = types.SimpleNamespace(as_strided=Function(np.lib.stride_tricks.as_strided))
+    module.lib = types.SimpleNamespace(stride_tricks=tricks)
+    names = ("inv", "solve", "det", "slogdet", "cholesky", "eigh", "qr", "svd")
+    module.linalg = types.SimpleNamespace(**{n: Function(getattr(np.linalg, n)) for n in names})
+    allocators = [POOL.malloc]
+    module.cuda = types.SimpleNamespace(
+        Device=Device,
+        Stream=Stream,
+        Event=Event,
+        alloc=lambda nbytes: allocators[-1](nbytes),
+        get_allocator=lambda: allocators[-1],
+        set_allocator=allocators.append,
+        get_current_stream=lambda: CURRENT.stream or Stream.null,
+        get_elapsed_time=lambda a, b: 0.5,
+        memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+        alloc_pinned_memory=lambda nbytes: MemoryPointer(Memory(Pool(), nbytes, 0), 0),
+        runtime=types.SimpleNamespace(
+            getDevice=lambda: CURRENT.device,
+            getDeviceProperties=lambda index: {"name": f"stand-in {index}".encode()},
+        ),
+    )
+    extra = types.ModuleType("cupyx")
+    science = types.ModuleType("cupyx.scipy")
+    special = Special("cupyx.scipy.special")
+    extra.scipy, science.special = science, special
+    names = {"cupy": module, "cupyx": extra, "cupyx.scipy": science, "cupyx.scipy.special": special}
+    return module, names
+
+
+def install(monkeypatch: Any, driver: Any, arrays: Any, library: Any) -> Module:
+    """Let the package find two devices and this module for the length of a test."""
+    module, names = make_module()
+    for name, found in names.items():
+        monkeypatch.setitem(sys.modules, name, found)
+    monkeypatch.setattr(driver, "probe", lambda: driver.Probe(library, DEVICES, "", os.getpid()))
+    monkeypatch.setattr(driver, "_drivers", {})
+    monkeypatch.setattr(CURRENT, "device", 0, raising=False)
+    monkeypatch.setattr(CURRENT, "stream", None, raising=False)
+    monkeypatch.setattr(POOL, "limit", None)
+    LOG.clear()
+    saved = dict(arrays.MODULES)
+    arrays.MODULES.clear()
+    arrays.MODULES.update(saved)
+    return module

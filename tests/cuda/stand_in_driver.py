@@ -1,0 +1,149 @@
+"""A driver library that executes kernels: the PTX of what is launched runs on the memory of `stand_in_arrays`.
+
+It takes the place of the driver below the real planner, launcher and native code: an image is the kernel's own text,
+``cuLaunchKernel`` and cuBLAS are functions of C type, and streams are in order because everything runs at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+import graph_tools as tools
+import ml_dtypes
+import numpy as np
+import ptx_machine
+import ptx_parser
+import stand_in_arrays
+from ptx_text import parameter_types
+
+from tracejit.codegen.cuda_launch import BLOCK
+from tracejit.runtime.cuda.gemm import Cublas
+
+_LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
+)
+_SET_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_MATRIX = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
+_GEMM = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    *[ctypes.c_int] * 5,
+    ctypes.c_void_p,
+    *_MATRIX,
+    *_MATRIX,
+    ctypes.c_void_p,
+    *_MATRIX,
+    *[ctypes.c_int] * 3,
+)
+_TYPES = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
+
+
+class DriverLibrary:
+    """Two devices of compute capability 9.0."""
+
+    def __init__(self) -> None:
+        self.images: list[str] = []
+        self.launched: list[tuple[str, int]] = []
+        self.products: list[int] = []
+        self.errors: list[Exception] = []
+        self.cuLaunchKernel = _LAUNCH(self._guarded)
+        self.set_stream = _SET_STREAM(lambda handle, stream: 0)
+        self.gemm = _GEMM(self._product)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+        return lambda *_: 0
+
+    def cuDeviceGetAttribute(self, value: Any, number: int, device: Any) -> int:
+        value._obj.value = {75: 9, 76: 0, 16: 132}[number]
+        return 0
+
+    def cuModuleLoadDataEx(self, module: Any, image: bytes, *_: Any) -> int:
+        self.images.append(image.rstrip(b"\0").decode())
+        module._obj.value = len(self.images)
+        return 0
+
+    def cuModuleGetFunction(self, function: Any, module: Any, entry: bytes) -> int:
+        function._obj.value = module.value
+        return 0
+
+    @property
+    def cublas(self) -> Cublas:
+        address = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (self.set_stream, self.gemm)]
+        return Cublas(*address)
+
+    # --- launches ------------------------------------------------------------------------------------------------
+
+    def _guarded(self, *arguments: Any) -> int:
+        try:
+            self._launch(*arguments)
+        except Exception as error:  # noqa: BLE001
+            self.errors.append(error)
+            return 719
+        return 0
+
+    def _launch(self, handle: int, grid: int, *rest: Any) -> None:
+        source = self.images[handle - 1]
+        name = source.split("(")[0].removeprefix("def ")
+        pointers = ctypes.cast(rest[-2], ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))
+        kinds = parameter_types(source)
+        words = [pointers[i][0] for i in range(len(kinds))]
+        self._later(self._run, source, name, grid, kinds, words)
+
+    def _later(self, function: Any, *arguments: Any) -> None:
+        """Do something, or note it where a graph is being captured."""
+        if stand_in_arrays.CURRENT.capture is None:
+            function(*arguments)
+        else:
+            stand_in_arrays.CURRENT.capture.append((function, arguments))
+
+    def _run(self, source: str, name: str, grid: int, kinds: Any, words: Any) -> None:
+        kernel = ptx_parser.parse(tools.ptx_of(source, name, "sm_90"))
+        machine = ptx_machine.Machine(kernel, grid, BLOCK, [0] * len(words))
+        for (parameter, _), word, kind in zip(kernel.parameters, words, kinds, strict=True):
+            narrow = np.uint32 if kind in ("f32", "u32") else np.uint64
+            machine.parameters[parameter] = np.array(word & int(np.iinfo(narrow).max), narrow)
+            if kind.endswith("*"):
+                found = stand_in_arrays.region(word)
+                if found is not None and found.ctypes.data not in machine.starts:
+                    machine.buffers.append(found)
+                    machine.starts.append(found.ctypes.data)
+        machine.run()
+        self.launched.append((name, grid))
+
+    # --- products ------------------------------------------------------------------------------------------------
+
+    def _product(
+        self, handle: Any, trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any
+    ) -> int:
+        wide, size = ("<d", 8) if rest[2] == 1 else ("<f", 4)
+        assert struct.unpack(wide, ctypes.string_at(rest[0], size)) == (1.0,)
+        self._later(self._multiply, trans_a, trans_b, m, n, k, *rest)
+        return 0
+
+    def _multiply(self, trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any) -> None:
+        _alpha, a, kind, lda, stride_a, b, _, ldb, stride_b, _beta, c, _, ldc, stride_c, count = (
+            rest[:15]
+        )
+        dtype = np.dtype(_TYPES[kind])
+        self.products.append(rest[15])
+
+        def matrix(address: int, rows: int, columns: int, ld: int) -> Any:
+            if not rows or not columns:
+                return np.zeros((rows, columns), dtype)
+            nbytes = (ld * (columns - 1) + rows) * dtype.itemsize
+            flat = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), dtype)
+            steps = (dtype.itemsize, ld * dtype.itemsize)
+            return np.lib.stride_tricks.as_strided(flat, (rows, columns), steps)
+
+        wide = np.float64 if kind == 1 else np.float32
+        for i in range(count):
+            at = i * dtype.itemsize
+            left = matrix(a + at * stride_a, *((k, m) if trans_a else (m, k)), lda)
+            right = matrix(b + at * stride_b, *((n, k) if trans_b else (k, n)), ldb)
+            left, right = left.T if trans_a else left, right.T if trans_b else right
+            out = matrix(c + at * stride_c, m, n, ldc)
+            out[...] = (left.astype(wide) @ right.astype(wide)).astype(dtype)

@@ -1,0 +1,125 @@
+"""What kernels of a device do not compute is a call of the op's body: moves, lookups, scatters and convolutions."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from tracejit.ir import parse
+from tracejit.runtime.plan_records import HostCall
+
+pytestmark = pytest.mark.usefixtures("gpu")
+F = tj.nn.functional
+
+
+def joined(x: Any, y: Any, i: Any) -> Any:
+    return tj.cat([x.exp(), y * 2, tj.zeros(2, 3, device=x.device)]).relu()
+
+
+def padded(x: Any, y: Any, i: Any) -> Any:
+    return F.pad(x * 2, (1, 2, 0, 1), value=3.0).tanh() + y.repeat(2, 2)[:5, :6]
+
+
+def looked_up(x: Any, y: Any, i: Any) -> Any:
+    return x[i] * y + y.gather(1, (x > 0).long())
+
+
+def scattered(x: Any, y: Any, i: Any) -> Any:
+    places = (x > 0).long()
+    found = (y * 2).scatter_add(1, places, x.exp())
+    return found.index_add(0, i, x * 3)
+
+
+def written(x: Any, y: Any, i: Any) -> Any:
+    z = x * 2
+    z[1:3] = y[1:3].sin()
+    z = z.index_put((i,), y, accumulate=True)
+    return z * y
+
+
+def convolved(x: Any, y: Any, i: Any) -> Any:
+    found = F.conv1d(x.reshape(2, 2, 3) * 2, y.reshape(3, 2, 2), padding=1)
+    return found.relu() + F.conv1d(x.reshape(1, 4, 3), y[:, :2].reshape(4, 1, 2), groups=4).sum()
+
+
+PROGRAMS = (joined, padded, looked_up, scattered, written, convolved)
+
+
+def results(function: Any, device: str, calls: int) -> list[Any]:
+    for call in range(calls):
+        tj.manual_seed(call)
+        x, y = (tj.randn(4, 3, dtype=tj.float64).to(device).requires_grad_() for _ in range(2))
+        out = function(x, y, tj.tensor([2, 0, 3, 2]).to(device))
+        (out * out).sum().backward()
+    assert all(t.device.type == device for t in (out, x.grad, y.grad))
+    return [t.detach().cpu().numpy() for t in (out, x.grad, y.grad)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_calls_on_a_device_are_eager_on_the_host(program: Callable[..., Any]) -> None:
+    compiled = tj.compile(program, strict=True)
+    expected, found = results(program, "cpu", 3), results(compiled, "cuda", 3)
+    assert compiled.stats.compiled_calls == 2, compiled.explain()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_device_plans_calls_where_the_host_plans_kernels() -> None:
+    from tracejit.runtime.plan import make_plan
+
+    graph = parse(
+        """graph f(x: f32[4, 3], i: i64[2]) {
+            %0: f32[4, 3] = exp(x)
+            %1: f32[2, 3] = take(%0, i, dim=0)
+            %2: f32[6, 3] = cat(%0, %1, dim=0)
+            return %2
+        }"""
+    )
+    tj.zeros(1, device="cuda")
+    strides = [(3, 1), (1,)]
+    host, device = make_plan(graph, strides), make_plan(graph, strides, device=0)
+    assert not any(isinstance(item, HostCall) for item in host.items)
+    calls = [item.op.name for item in device.items if isinstance(item, HostCall)]
+    assert calls == ["take", "cat"]
+
+
+def test_sizes_found_on_a_device() -> None:
+    f = tj.compile(lambda x: (x[x > 0] * 2).exp().sum(), strict=True)
+    for seed in range(6):
+        tj.manual_seed(seed)
+        x = tj.randn(9, dtype=tj.float64)
+        expected = (x[x > 0] * 2).exp().sum().item()
+        assert f(x.cuda()).item() == pytest.approx(expected, rel=1e-12)
+    assert f.stats.compiled_calls
+
+
+def test_kernels_for_a_device_are_compiled_behind_the_program() -> None:
+    f = tj.compile(lambda x: (x * 2).exp().sum(), mode="background")
+    x = tj.randn(7).cuda().requires_grad_()
+    f(x).backward()
+    assert f.wait(60.0)
+    f(x).backward()
+    assert f.stats.compiled_calls == 1, f.explain()
+    assert x.grad.device.type == "cuda"
+
+
+def test_profiles_leave_programs_on_a_device_alone() -> None:
+    f = tj.compile(lambda x: (x * 2).exp(), mode="reduce-overhead")
+    x = tj.randn(7).cuda()
+    f(x)
+    profile = f.profile(x)
+    assert not profile.kernels
+    assert f.stats.compiled_calls
+
+
+def test_options_are_kept_by_copies() -> None:
+    model = tj.compile(tj.nn.Linear(2, 2), mode="reduce-overhead", verify=True)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.compiled.options == model.compiled.options
+    assert again.compiled.capture
+    assert not again.compiled.background
