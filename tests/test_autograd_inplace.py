@@ -45,6 +45,38 @@ def test_changed_saved_result():
         y.sum().backward()
 
 
+def test_changed_result_that_its_own_node_saved():
+    x = leaf(1, 2)
+    y = x.exp()
+    y.mul_(3)
+    with pytest.raises(RuntimeError, match="output 0 of ExpBackward0"):
+        y.sum().backward()
+    y = x.tanh()
+    y[0] = 1.0
+    with pytest.raises(RuntimeError, match="output 0 of TanhBackward0"):
+        y.sum().backward()
+
+
+def test_changed_value_that_another_operand_saved():
+    x = leaf(1, 2)
+    y = x * 2
+    y.mul_(y.sin())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_old_values_that_the_inplace_function_itself_needs():
+    x, w = leaf(1, 2), leaf(3, 4)
+    y = x * 1
+    y.mul_(w).sum().backward()
+    assert w.grad.tolist() == [1, 2]
+    y = x * 1
+    y[:1].pow_(3)
+    x.grad = None
+    y.sum().backward()
+    assert x.grad.tolist() == [3, 1]
+
+
 def test_change_of_a_value_that_was_not_saved():
     x = leaf(1, 2)
     y = x * 2

@@ -324,6 +324,7 @@ def test_moments_are_struck() -> None:
     assert (f.stats.calls, f.stats.recordings, f.entries) == (1, 1, {})
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_signal_during_recording() -> None:
     """``KeyboardInterrupt`` where a signal handler raises it."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import ops
-from .autograd.node import Node, OpNode, Overwritten
+from .autograd.node import Node, OpNode, Overwritten, next_number
 from .cuda.arrays import MODULES, is_writeable, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .modes import MODES
@@ -53,8 +53,15 @@ class InplaceMethods(TensorCore):
                 _COPY_HINT,
             )
 
-    def _assign(self, new: Tensor) -> Tensor:
-        """Overwrite the values in place with ``new`` (broadcast, cast) and take over its history."""
+    def _next_node(self) -> int:
+        """The number of the first node that is made from now on."""
+        return next_number() if MODES.grad else 0
+
+    def _assign(self, new: Tensor, since: int = 0) -> Tensor:
+        """Overwrite the values in place with ``new`` (broadcast, cast) and take over its history.
+
+        ``since`` is the number of the first node that the function which computed ``new`` can have made.
+        """
         self._check_inplace()
         new = self._conform(new)
         target = self.array
@@ -70,7 +77,7 @@ class InplaceMethods(TensorCore):
             ):  # a leaf: this tensor becomes a copy of it, not the leaf itself
                 new = ops.elementwise.clone(new)
             assert new._grad_fn is not None
-            self._keep_saved(new._grad_fn)
+            self._keep_saved(new._grad_fn, since)
         write_into(target, new.array)
         self._version.value += 1
         if MODES.recorder is not None:
@@ -114,12 +121,14 @@ class InplaceMethods(TensorCore):
             new = ops.elementwise.cast(new, dtype=here.dtype)
         return new
 
-    def _keep_saved(self, last: Node) -> None:
+    def _keep_saved(self, last: Node, since: int) -> None:
         """Nodes of ``new`` that saved this tensor get a copy of the values that are about to go.
 
-        ``x.mul_(w)`` differentiates with respect to w by the old x. The nodes of one in-place function are the
-        most recent ones, so only a few have to be looked at.
+        ``x.mul_(w)`` differentiates with respect to w by the old x. Nodes from before the in-place function keep what
+        they saved: their backward pass refuses it, for it has changed.
         """
+        own = self._edge()
+        since = max(since, own[0].sequence + 1 if own is not None else 0)
         recent: list[tuple[int, Node]] = [(-last.sequence, last)]
         seen = {last}
         kept: dict[int, Tensor] = {}
@@ -127,6 +136,8 @@ class InplaceMethods(TensorCore):
             if not recent:
                 return
             node = heapq.heappop(recent)[1]
+            if node.sequence < since:
+                return
             if isinstance(node, OpNode) and node.saved:
                 self._copy_saved(node.saved, kept)
             for edge in node.edges:

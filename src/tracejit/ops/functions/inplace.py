@@ -129,7 +129,8 @@ NAMES = [
 
 def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._assign(function(self, *args, **kwargs))
+        since = self._next_node()
+        return self._assign(function(self, *args, **kwargs), since)
 
     write.__name__ = f"{name}_"
     write.__qualname__ = f"Tensor.{name}_"
