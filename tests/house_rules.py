@@ -16,7 +16,7 @@ MAX_FUNCTION_LINES = 60
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
     **dict.fromkeys(
-        ("backoff", "bound_function", "extents", "generated", "polynomial", "sizes"), 0
+        ("backoff", "bound_function", "extents", "generated", "polynomial", "sizes", "varying"), 0
     ),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),

@@ -24,6 +24,8 @@ from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
 from .modes import MODES
 from .tensor import Tensor
 from .trace.entry import Entry, NotReplayable, Refused, Unseen
+from .trace.number_uses import NumberUses
+from .trace.numbers import UnfitError
 from .trace.retrace import why_new
 from .trace.signature import flatten, tensor_key
 from .trace.state_calls import listening
@@ -50,6 +52,7 @@ class CompiledFunction:
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
+        self.uses = NumberUses()
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
         self._churn = Backoff(CHURN)
@@ -70,16 +73,20 @@ class CompiledFunction:
             self._explain("saved_tensors_hooks are active: compiled code keeps no single tensors")
             return self._eager(args, kwargs)
         tensors: list[Tensor] = []
-        structure = None
+        structure: Any = None
+        numbers: list[Any] = []
         for x in args:
             if not isinstance(x, Tensor):
-                structure = flatten((args, kwargs), tensors)
+                plain = False
                 break
         else:
-            if kwargs:
-                structure = flatten((args, kwargs), tensors)
-            else:
-                tensors = list(args)
+            plain = not kwargs
+        if plain:
+            tensors = list(args)
+        elif self.uses.active:
+            structure = self.uses.structure((args, kwargs), tensors, numbers)
+        else:
+            structure = flatten((args, kwargs), tensors)
         key = (modes.grad, modes.inference, dtypes._default, structure, *map(tensor_key, tensors))
         count = len(tensors)
         if count > 1 and len(set(map(id, tensors))) != count:
@@ -88,23 +95,26 @@ class CompiledFunction:
         if found is not None:
             for entry in found:
                 if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
-                    return self._replay(entry, tensors, args, kwargs)
+                    return self._replay(entry, tensors, args, kwargs, numbers)
         return self._record(key, tensors, args, kwargs)
 
-    def _replay(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+    def _replay(
+        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, numbers: list[Any]
+    ) -> Any:
         """Serve a call from an entry, or say why not."""
         unseen = reason = None
         try:
             if self.verify:
                 from .verification import replay_beside_eager
 
-                result = replay_beside_eager(self, entry, tensors, args, kwargs)
+                result = replay_beside_eager(self, entry, tensors, args, kwargs, numbers)
             else:
-                result = entry.replay(tensors)
+                result = entry.replay(tensors, numbers)
         except Refused as failure:
             log.debug("%s: compiled code refused its input (%s)", self.name, failure)
         except Unseen as branch:
             unseen = entry.unseen(branch)
+            constant = self.uses.missed(entry, branch)
         except NotReplayable as found:
             reason = str(found)
         else:
@@ -113,6 +123,8 @@ class CompiledFunction:
         if (
             unseen is not None
         ):  # out here: errors of the eager run must not look like caused by a branch
+            if constant:
+                return self._record(entry.key, tensors, args, kwargs)
             if entry.open:
                 return self._extend(entry, tensors, args, kwargs, unseen)
             reason = entry.closed or f"more than {config.max_paths} recorded paths ({unseen})"
@@ -137,6 +149,10 @@ class CompiledFunction:
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state."""
+        if key[3] is not None:
+            structure, _ = self.uses.learn((args, kwargs))
+            if structure != key[3]:
+                key = (*key[:3], structure, *key[4:])
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
@@ -165,7 +181,11 @@ class CompiledFunction:
             self.stats.eager_calls += 1
             log.info("%s is recorded: %s", self.name, why)
             with listening() as listener:
-                result = entry.record(tensors, args, kwargs, why)
+                try:
+                    result = entry.record(tensors, args, kwargs, why)
+                except UnfitError as unfit:
+                    self.uses.give_up(str(unfit))
+                    return self._record(entry.key, tensors, args, kwargs)
             self._judge(entry, listener.verdict(entry.guard, tensors, result))
             self._keep(entry)
         finally:

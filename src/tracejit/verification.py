@@ -45,7 +45,12 @@ class _State:
 
 
 def replay_beside_eager(
-    function: CompiledFunction, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
+    function: CompiledFunction,
+    entry: Entry,
+    tensors: list[Tensor],
+    args: Any,
+    kwargs: Any,
+    numbers: Sequence[Any] = (),
 ) -> Any:
     """The result of the compiled call; :class:`VerificationError` names the first difference from an eager run."""
     from .random import default_generator
@@ -59,7 +64,7 @@ def replay_beside_eager(
     restores = [call.saved() for found in effects for call in found.calls]
     generators = list({id(g): g for g in _generators(sources, default_generator)}.values())
     before = _State(outside, generators)
-    result = entry.replay(tensors)
+    result = entry.replay(tensors, numbers)
     after = _State(outside, generators)
     ours, theirs = list[Any](), list[Any]()
     structure = flatten(result, ours)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import config, dtypes
@@ -19,12 +19,16 @@ from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward import Site
 from .inputs import Signature
+from .number_arguments import standing_in, with_values
+from .number_fitness import check_names, is_misfit, take_back
+from .number_uses import Varying
+from .numbers import UnfitError
 from .outside import known_objects, pinned_arguments, unrepeatable
 from .recorder import Recorder, recording
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
-from .signature import flatten, leaf_names, statics_of
+from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .state import StateGuard, watch
 from .state_gradients import ArgumentGradient
 from .structure import structure_of
@@ -47,6 +51,10 @@ class Entry:
         self.owner = owner
         self.key = key
         self.names = leaf_names(owner.function, args, kwargs)
+        self.varying = key[3].varying if isinstance(key[3], Varying) else ()
+        self.number_names = (
+            leaf_names(owner.function, args, kwargs, is_number) if self.varying else []
+        )
         self.signature = Signature(Builder(owner.name))
         self.root = Segment()
         self.guard: StateGuard | None = None
@@ -65,7 +73,7 @@ class Entry:
         self.source = ""
         self.symbolic: SymbolicTree | None = None
         self._lock = threading.Lock()
-        self._serve: Callable[[list[Tensor]], Any] | None = None
+        self._serve: Callable[..., Any] | None = None
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 
@@ -116,17 +124,19 @@ class Entry:
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = watch(function, statics)
+        if self.varying:
+            check_names(guard.names)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
-        try:
-            with recording(recorder):
-                result = function(*args, **kwargs)
-        except BaseException:
-            self.signature.rollback(count)
-            raise
         leaves: list[Any] = []
-        structure = flatten(result, leaves)
+        try:
+            result, structure = self._run(recorder, args, kwargs, leaves)
+        except BaseException as error:
+            self.signature.rollback(count)
+            if isinstance(error, TypeError) and is_misfit(error) and not recorder.has_effects:
+                raise UnfitError(f"numbers are constants here ({error})") from None
+            raise
         self.history.append(why)
         guard = recorder.widened(guard)
         pinned = pinned_arguments(guard, tensors)
@@ -145,8 +155,10 @@ class Entry:
             recorder.unsupported(reason)
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
+        result = with_values(result) if len(leaves) > sum(map(is_tensor, leaves)) else result
         if recorder.failure is not None:
             self.signature.rollback(count)
+            take_back(x for x in [r() for r in recorder.handed_out] if x is not None)
             if self.root.leaves() and not self.diverged:
                 self.closed, self.unstable = recorder.failure, None
                 return result
@@ -158,8 +170,29 @@ class Entry:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
+    def _run(self, recorder: Recorder, args: Any, kwargs: Any, leaves: list[Any]) -> Any:
+        """Run the function, with numbers that vary in their places; its result, and the structure of it."""
+        function = self.owner.function
+        positions = iter(range(len(self.number_names)))
+
+        def replace(value: Any) -> Any:
+            position = next(positions)
+            if position not in self.varying:
+                return value
+            label = self.number_names[position]
+            number = self.signature.numbers.source("argument", position, type(value), label)
+            return recorder.varying(number, value)
+
+        with recording(recorder):
+            if not self.varying:
+                result = function(*args, **kwargs)
+                return result, flatten(result, leaves)
+            with standing_in(args, kwargs, replace) as (new_args, new_kwargs):
+                result = function(*new_args, **new_kwargs)
+                return result, flatten(result, leaves)
+
     def _take(
-        self, recorder: Recorder, leaves: list[Tensor], structure: Any, tensors: list[Tensor]
+        self, recorder: Recorder, leaves: list[Any], structure: Any, tensors: list[Tensor]
     ) -> None:
         """Add the recorded path, unless something could not be recorded."""
         if recorder.failure is None:
@@ -233,12 +266,12 @@ class Entry:
 
     # --- replaying -----------------------------------------------------------------------------------------------
 
-    def replay(self, tensors: list[Tensor]) -> Any:
+    def replay(self, tensors: list[Tensor], numbers: Sequence[Any] = ()) -> Any:
         """Run the compiled programs for these arguments; :class:`NotReplayable`, :class:`Refused` say why not."""
         if not self.compiled or self.failure is not None:
             self._compile_or_fail()
         assert self._serve is not None
-        return self._serve(tensors)
+        return self._serve(tensors, numbers)
 
     def _compile_or_fail(self) -> None:
         with self._lock:

@@ -7,7 +7,6 @@ outside become inputs. ``bool(t)`` and ``t.item()`` become guards.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_frame
-from ..ir.graph import Guard, Statement, Value
+from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.inverse import write
@@ -26,6 +24,8 @@ from ..tensor import Tensor
 from ..types import Scalar
 from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
+from .numbers import Number
+from .numbers_inside import NumbersInside, user_line
 
 MAX_STATEMENTS = 200_000
 Step = tuple[Op, dict[str, Any]]
@@ -50,21 +50,23 @@ class OutputRecipe:
 class Recording:
     """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
 
-    path: tuple[Statement, ...]
+    path: tuple[Any, ...]
     outputs: tuple[OutputRecipe, ...]
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
+    numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
 
 
-class Recorder(GradientsInside):
+class Recorder(GradientsInside, NumbersInside):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
-        super().__init__()
+        GradientsInside.__init__(self)
+        NumbersInside.__init__(self)
         self.signature = signature
         self.builder = signature.builder
-        self.path: dict[Statement, None] = {}
+        self.path: dict[Any, None] = {}
         self.guards: dict[tuple[Value, Any], None] = {}
         self.roots: dict[int, Value] = {}
         self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
@@ -125,7 +127,7 @@ class Recorder(GradientsInside):
             key = (op.name, operands[0] if operands else None, repr(operands[1:]), repr(attributes))
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
-        value: Value = self.builder.emit(op, operands, attributes, _user_line(), occurrence)
+        value: Value = self.builder.emit(op, operands, attributes, user_line(), occurrence)
         self.path.setdefault(value)
         return value
 
@@ -149,6 +151,7 @@ class Recorder(GradientsInside):
             self.unsupported(f"{op.name}: the size of its result depends on values")
             return
         self.alive.append(out)
+        attributes = self.constants(attributes)
         if isinstance(op, Movement) and op.is_view and out._base is not None:
             steps: tuple[Step, ...] = ((op, dict(attributes)),)
             if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
@@ -156,7 +159,10 @@ class Recorder(GradientsInside):
             self.parents[id(out)] = (operands[0], steps)
             self.value_of(out)
             return
-        values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
+        values = [
+            self.value_of(x) if isinstance(x, Tensor) else self.operand(op, operands, i, attributes)
+            for i, x in enumerate(operands)
+        ]
         value = self.emit(op, values, attributes, out._requires_grad)
         tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
         if (
@@ -259,7 +265,7 @@ class Recorder(GradientsInside):
         )
         if key not in self.guards:
             self.guards[key] = None
-            self.path[Guard(condition, value, _user_line())] = None
+            self.path[Guard(condition, value, user_line())] = None
 
     def escape(self, tensor: Tensor, how: str) -> None:
         """The values left for Python code that cannot be followed (``how``: by which call)."""
@@ -288,7 +294,7 @@ class Recorder(GradientsInside):
     def unsupported(self, reason: str) -> None:
         """Give up recording (the run itself goes on); the first reason counts."""
         if self.failure is None:
-            line = _user_line()
+            line = user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
 
     @contextmanager
@@ -301,9 +307,11 @@ class Recorder(GradientsInside):
 
     # --- the result ----------------------------------------------------------------------------------------------
 
-    def finish(self, outputs: Sequence[Tensor]) -> Recording:
-        """The recording of a run that returned ``outputs``."""
+    def finish(self, results: Sequence[Any]) -> Recording:
+        """The recording of a run that returned ``results``, tensors and varying numbers."""
         shown: dict[Value, Tensor] = {}
+        numbers = self.returned(results)
+        outputs = [x for x in results if isinstance(x, Tensor)]
         slots = self.final_slots(len(outputs))
         left = [s.tensor._grad for s in slots]
         outputs = [*outputs, *(g for g in left if g is not None)]
@@ -315,7 +323,9 @@ class Recorder(GradientsInside):
             if self.roots[key] is not self.external[key][1]
         )
         effects = self.effects(slots, recipes)
-        return Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects)
+        return Recording(
+            tuple(self.path), recipes, writes, dict(self.random_calls), effects, numbers
+        )
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.
@@ -345,11 +355,6 @@ class Recorder(GradientsInside):
         )
         inference = tensor._inference
         return OutputRecipe("computed", value, steps, requires_grad, number, inference, spent)
-
-
-def _user_line() -> tuple[str, int] | None:
-    frame = user_frame()
-    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
 
 
 def recording(recorder: Recorder) -> Any:

@@ -16,6 +16,8 @@ from ..layout import layout_of
 from ..tensor import Tensor
 from .backward import CompiledBackward
 from .ending import show
+from .numbers import ANY, NumberGuard
+from .replay_numbers import NumberLines, conditions_on_item
 from .segments import Runner, wrap_result
 from .signature import unflatten
 from .tree import Leaf, outcome_of
@@ -68,13 +70,13 @@ def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], An
     return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
 
 
-class _ReplayWriter:
-    """Writes ``replay(tensors)``."""
+class _ReplayWriter(NumberLines):
+    """Writes ``replay(tensors, numbers)``."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
         self.indent = 1
-        self.lines: list[str] = ["def replay(tensors):"]
+        self.lines: list[str] = ["def replay(tensors, numbers=()):"]
         self.names: dict[str, Any] = {
             "make": Tensor._of_block,
             "entry": entry,
@@ -89,6 +91,7 @@ class _ReplayWriter:
         }
         self.by_value: dict[Value, str] = {}
         self.number = 0  # of the segment being written; names made for it end with it
+        super().__init__(entry.signature.sources)
 
     def add(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
@@ -101,6 +104,7 @@ class _ReplayWriter:
 
     def write(self, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
         self.sources()
+        self.empty_cells(root.segment.numbers)
         self.segment(root)
         return generate(self.entry.owner.name, self.lines, self.names, "replay")
 
@@ -109,7 +113,7 @@ class _ReplayWriter:
         for i, source in enumerate(self.entry.signature.sources):
             if source.kind == "argument":
                 self.add(f"t{i} = tensors[{source.position}]")
-            else:
+            elif source.kind == "captured":
                 self.names[f"t{i}"] = source.tensor
             self.by_value[source.value] = f"t{i}"
 
@@ -131,9 +135,16 @@ class _ReplayWriter:
         guard = runner.segment.guard
         assert guard is not None
         here = self.bind("runner", runner)
-        self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
-        for i, (outcome, child) in enumerate(runner.children.items()):
-            self.add(f"{'elif' if i else 'if'} outcome == {outcome!r}:")
+        outcomes = sorted(runner.children, key=lambda outcome: outcome == ANY)
+        if isinstance(guard, NumberGuard):
+            conditions = self.outcomes(guard, outcomes)
+        else:
+            conditions = conditions_on_item(outcomes)
+            if outcomes != [ANY]:
+                self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        for i, (outcome, condition) in enumerate(zip(outcomes, conditions, strict=True)):
+            child = runner.children[outcome]
+            self.add(f"{'elif' if i else 'if'} {condition}:")
             self.indent += 1
             self.add(f"{here}.segment.calls += 1")
             before, self.number = self.number, len(self.names)
@@ -144,7 +155,10 @@ class _ReplayWriter:
 
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
+        self.number_lines(runner)
         kinds = runner.results.kinds
+        if not kinds and not runner.segment.statements:
+            return
         found = {position: value for value, position in runner.positions.items()}
         names = {position: self.by_value[found[position]] for position in runner.reads}
         first = len(runner.positions) - len(kinds)
@@ -220,7 +234,7 @@ class _ReplayWriter:
 
     def returned(self, leaf: Leaf, outputs: Sequence[str]) -> None:
         """The return statement."""
-        structure = leaf.structure
+        structure, outputs = leaf.structure, self.merged(leaf, outputs)
         if structure is None:
             self.add(f"return {outputs[0]}")
             return

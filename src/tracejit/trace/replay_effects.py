@@ -45,6 +45,8 @@ class EffectsWriter(_ReplayWriter):
                 self.add(f"t{i} = tensors[{source.position}]")
             elif source.tensor is not None:
                 self.names[f"t{i}"] = source.tensor
+            elif source.kind == "cell":
+                pass  # made when its number is known
             elif source.generator is not None:
                 self.names[f"generator{i}"] = source.generator
                 self.add(f"t{i} = generator{i}.rebase()")

@@ -20,6 +20,7 @@ from ..runtime.program import Program, ProgramPlan
 from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .dump import dump_program
+from .numbers import NumberGuard
 from .tree import Leaf, Segment, needed_after
 
 Environment = list[Any]
@@ -223,7 +224,7 @@ class TreeCompiler:
             graph,
             program,
             tuple(positions[v] for v in kept),
-            -1 if segment.guard is None else after[segment.guard.value],
+            _position(segment, after),
             after,
             pack,
             segment,
@@ -261,6 +262,12 @@ class TreeCompiler:
         self.decisions.extend(segment.built[2])
         found: tuple[Graph, ProgramPlan, list[Value]] = segment.built[1]
         return found
+
+
+def _position(segment: Segment, positions: dict[Value, int]) -> int:
+    """Where the tensor lies that the guard of a segment reads; -1 where it reads none."""
+    guard = segment.guard
+    return -1 if guard is None or isinstance(guard, NumberGuard) else positions[guard.value]
 
 
 def overwritable(leaf: Leaf) -> dict[Value, Value]:

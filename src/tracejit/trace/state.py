@@ -21,6 +21,7 @@ from ..generated import define
 from .state_calls import current
 from .state_checks import Check
 from .state_reach import Walk
+from .state_reads import Names
 
 __all__ = ["StateGuard", "watch"]
 
@@ -32,9 +33,10 @@ class StateGuard:
     ``limits`` names what is not guarded because a bound was reached.
     """
 
-    __slots__ = ("__weakref__", "checks", "holds", "limits")
+    __slots__ = ("__weakref__", "checks", "holds", "limits", "names")
 
     holds: Callable[[], bool]
+    names: Names
 
     def __init__(self, checks: Sequence[Check], limits: Sequence[str] = ()) -> None:
         self.checks = tuple(checks)
@@ -88,6 +90,7 @@ def watch(function: Callable[..., Any], statics: Sequence[object] = ()) -> State
         walk.reach(value, f"argument {position}")
     checks = walk.finish()
     guard = StateGuard(checks, tuple(walk.limits))
+    guard.names = walk.names
     listener = current()
     if listener is not None:
         listener.begin(walk)

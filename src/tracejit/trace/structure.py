@@ -18,6 +18,7 @@ from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, is_loop, loop_value
 from ..types import Shape, TensorType
 from .inputs import Signature, Source
+from .numbers import NumberGuard
 from .tree import Leaf, Segment
 
 #: Attributes of ops that are sizes: they may change from call to call like the extents of inputs.
@@ -112,6 +113,8 @@ def _sizes_key(x: Any, sizes: list[int]) -> Any:
 
 def _end_key(segment: Segment, numbers: Mapping[Value, int]) -> Any:
     """A segment's guard with its outcomes, or what its leaf returns and writes."""
+    if isinstance(segment.guard, NumberGuard):
+        return "number", tuple(segment.children)
     if segment.guard is not None:
         return "guard", numbers[segment.guard.value], tuple(segment.children)
     leaf = segment.leaf

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from ..ir.graph import Graph, Guard, Value
-from ..types import Scalar
 from .inputs import Signature
+from .numbers import ANY, ItemRead, Number, NumberGuard
 from .recorder import Recording
 
 
@@ -47,10 +47,14 @@ class Leaf:
 
 @dataclass(eq=False)
 class Segment:
-    """A straight piece: its statements, then a guard with a child per outcome, or a leaf."""
+    """A straight piece: its statements, then a guard with a child per outcome, or a leaf.
+
+    ``numbers`` are known before the statements run.
+    """
 
     statements: list[Value] = field(default_factory=list)
-    guard: Guard | None = None
+    numbers: list[Number] = field(default_factory=list)
+    guard: Guard | NumberGuard | ItemRead | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
     leaf: Leaf | None = None
     calls: int = 0
@@ -76,7 +80,7 @@ class Segment:
         return found
 
 
-def outcome_key(value: Scalar) -> Any:
+def outcome_key(value: Any) -> Any:
     """A guard's outcome as a dictionary key; floats by bits."""
     return (
         (type(value).__name__, value.hex())
@@ -96,21 +100,30 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
     segment = root
     fresh = not root.statements and root.guard is None and root.leaf is None
     pending: list[Value] = []
+    numbers: list[Number] = []
     for statement in recording.path:
         if isinstance(statement, Value):
             pending.append(statement)
             continue
+        if isinstance(statement, Number):
+            numbers.append(statement)
+            continue
+        number_only = isinstance(statement, NumberGuard)  # statements can wait until it is known
         if fresh:
-            segment.statements, segment.guard = pending, statement
+            segment.numbers, segment.guard = numbers, statement
+            segment.statements = [] if number_only else pending
         elif segment.guard is None or segment.guard.value is not statement.value:
             raise Divergence("a different condition was tested than in an earlier run")
-        child = segment.children.get(outcome_key(statement.expected))
+        outcome = ANY if isinstance(statement, ItemRead) else outcome_key(statement.expected)
+        if outcome is ANY and ANY not in segment.children:
+            segment.guard, segment.children = statement, {}
+        child = segment.children.get(outcome)
         fresh = child is None
         if child is None:
-            child = segment.children[outcome_key(statement.expected)] = Segment()
-        segment, pending = child, []
+            child = segment.children[outcome] = Segment()
+        segment, pending, numbers = child, pending if number_only else [], []
     if fresh:
-        segment.statements = pending
+        segment.statements, segment.numbers = pending, numbers
         segment.leaf = Leaf(recording, path_graph(recording, signature), structure)
     elif segment.leaf is None or not _same_end(segment.leaf, recording, structure):
         raise Divergence("a run took a known path to its end and did something else")
@@ -129,13 +142,14 @@ def _summary(recording: Recording) -> Any:
     writes = [(id(target), id(new), count) for target, new, count in recording.writes]
     draws = [(id(value), n) for value, n in recording.random_calls.items()]
     effects = recording.effects
-    return outputs, writes, draws, None if effects is None else effects.summary
+    numbers = [(i, x if isinstance(x, Number) else outcome_key(x)) for i, x in recording.numbers]
+    return outputs, writes, draws, None if effects is None else effects.summary, numbers
 
 
 def path_graph(recording: Recording, signature: Signature) -> Graph:
     """The whole path as one graph: computed outputs first, then the new values of what it wrote."""
     outputs = [*computed_outputs(recording), *(new for _, new, _ in recording.writes)]
-    body = tuple(recording.path)
+    body = tuple(x for x in recording.path if isinstance(x, (Value, Guard)))
     return Graph(signature.builder.name, tuple(signature.builder.inputs), body, tuple(outputs))
 
 
@@ -153,7 +167,7 @@ def wanted_gradients(recording: Recording) -> list[bool]:
 def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:
     """Values of this segment or earlier that the segments below, their guards or leaves read."""
     needs: dict[Value, None] = {}
-    if segment.guard is not None:
+    if isinstance(segment.guard, (Guard, ItemRead)):
         needs[segment.guard.value] = None
     if segment.leaf is not None:
         needs.update(dict.fromkeys(leaf_needs[segment.leaf]))

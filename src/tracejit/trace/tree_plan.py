@@ -16,6 +16,7 @@ from .backward import BoundBackward, make_backward
 from .bound import Bound
 from .dump import dump_leaf
 from .inputs import Signature
+from .numbers import ItemRead
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
 from .structure import Structure, Symbols
 from .tree import Leaf, Segment, path_graph, wanted_gradients
@@ -164,10 +165,11 @@ class SymbolicTree:
             if new.guard is None and new.leaf is None:
                 new.statements = [self.symbols.statement(v) for v in old.statements]
                 if old.guard is not None:
-                    guard = old.guard
-                    new.guard = Guard(mapping[guard.value], guard.expected, guard.line)
+                    new.guard = _mapped_guard(old.guard, mapping)
                 elif old.leaf is not None:
                     new.leaf = self._leaf(old.leaf)
+            if new.children.keys() - old.children.keys():  # given up for one that takes any value
+                new.guard, new.children = _mapped_guard(old.guard, mapping), {}
             for outcome, child in old.children.items():
                 stack.append((child, new.children.setdefault(outcome, Segment())))
 
@@ -176,8 +178,7 @@ class SymbolicTree:
         mapping = self.symbols.mapping
         found = leaf.recording
         path = tuple(
-            mapping[s] if isinstance(s, Value) else Guard(mapping[s.value], s.expected, s.line)
-            for s in found.path
+            mapping[s] if isinstance(s, Value) else _mapped_guard(s, mapping) for s in found.path
         )
         recording = dataclasses.replace(
             found,
@@ -201,6 +202,15 @@ class SymbolicTree:
                 segment.statements.extend(found.extra)
                 leaf.backward = found
         dump_leaf(self.name, leaf)
+
+
+def _mapped_guard(found: Any, mapping: Mapping[Value, Value]) -> Any:
+    """A guard on the symbolic value; steps and guards of numbers are the same for all sizes."""
+    if isinstance(found, Guard):
+        return Guard(mapping[found.value], found.expected, found.line)
+    if isinstance(found, ItemRead):
+        return ItemRead(mapping[found.value], found.number, found.line)
+    return found
 
 
 def _leaf_needs(leaf: Leaf) -> list[Value]:

@@ -1,0 +1,142 @@
+"""Which numbers among the arguments of a function are constants, and which vary from call to call.
+
+A number is a constant until a call brings another one in its place. From then on it varies: recordings take any value,
+and one signature serves all of them. Where the recorded function turns out to decide by it again and again (a size, a
+count of rounds), it becomes a constant once more, for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .numbers import NumberGuard
+from .signature import flatten
+from .state_values import token
+
+if TYPE_CHECKING:
+    from .entry import Entry
+
+#: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
+PATIENCE = 3
+CALLS_PER_DECISION = 8
+MAX_FORMS = 256
+
+
+class NumberUse:
+    """The numbers in one structure of arguments."""
+
+    def __init__(self, structure: Any, numbers: Sequence[Any]) -> None:
+        self.structure = structure
+        self.last = tuple(numbers)
+        self.varying: tuple[int, ...] = ()
+        self.fixed: tuple[int, ...] = tuple(range(len(numbers)))
+        self.constant: dict[int, str] = {}  # what was found to decide, and how
+        self.misses = 0
+
+    def learn(self, numbers: Sequence[Any]) -> None:
+        """A call with these numbers is new."""
+        moved = [
+            i
+            for i in self.fixed
+            if i not in self.constant and token(numbers[i]) != token(self.last[i])
+        ]
+        self.last = tuple(numbers)
+        if moved:
+            self._split({*self.varying, *moved})
+
+    def settle(self, positions: Sequence[int], why: str) -> None:
+        """These decide too much to vary."""
+        self.constant.update(dict.fromkeys(positions, why))
+        self._split(set(self.varying).difference(positions))
+
+    def _split(self, varying: set[int]) -> None:
+        self.varying = tuple(sorted(varying))
+        self.fixed = tuple(i for i in range(len(self.last)) if i not in varying)
+
+    def key(self, numbers: Sequence[Any]) -> Any:
+        """What replaces the exact structure in the key of a signature."""
+        return Varying((self.structure, self.varying, *[token(numbers[i]) for i in self.fixed]))
+
+
+class Varying(tuple[Any, ...]):
+    """The structure of arguments in which some numbers vary, which those are, and the values of the others."""
+
+    __slots__ = ()
+
+    @property
+    def structure(self) -> Any:
+        """The structure with a mark for every number."""
+        return self[0]
+
+    @property
+    def varying(self) -> tuple[int, ...]:
+        """Positions among the numbers."""
+        positions: tuple[int, ...] = self[1]
+        return positions
+
+
+class NumberUses:
+    """What is known about the numbers of one function, by structure of the arguments."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, NumberUse] = {}
+        self.active = False  # does any number vary?
+        self.unfit: str | None = None  # why none may
+
+    def structure(self, arguments: Any, tensors: list[Any], numbers: list[Any]) -> Any:
+        """The structure of the arguments for the key of a signature; fills ``tensors`` and ``numbers``."""
+        loose = flatten(arguments, tensors, numbers)
+        use = self.known.get(loose)
+        if use is not None and use.varying:
+            return use.key(numbers)
+        tensors.clear()
+        numbers.clear()
+        return flatten(arguments, tensors)
+
+    def learn(self, arguments: Any) -> tuple[Any, list[Any]]:
+        """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
+        tensors: list[Any] = []
+        numbers: list[Any] = []
+        loose = flatten(arguments, tensors, numbers)
+        if numbers:
+            use = self.known.get(loose)
+            if use is None:
+                if len(self.known) >= MAX_FORMS:
+                    self.known.pop(next(iter(self.known)))
+                use = self.known[loose] = NumberUse(loose, numbers)
+            if self.unfit is None:
+                use.learn(numbers)
+            if use.varying:
+                self.active = True
+                return use.key(numbers), numbers
+        return flatten(arguments, []), []
+
+    def give_up(self, why: str) -> None:
+        """No number of this function may vary."""
+        self.unfit, self.active = why, False
+        self.known.clear()
+
+    def constants(self) -> list[str]:
+        """Which numbers vary, but are constants of what is recorded, and why."""
+        reasons = [] if self.unfit is None else [self.unfit]
+        reasons += [why for use in self.known.values() for why in use.constant.values()]
+        return list(dict.fromkeys(reasons))
+
+    def missed(self, entry: Entry, branch: Any) -> bool:
+        """A call left ``entry`` at a decision; True when the numbers it was taken from do not vary from now on."""
+        guard = branch.runner.segment.guard if hasattr(branch, "runner") else None
+        structure = entry.key[3]
+        if not isinstance(guard, NumberGuard) or not isinstance(structure, Varying):
+            return False
+        use = self.known.get(structure.structure)
+        positions = [s.at for s in guard.value.sources() if s.name == "argument"]
+        if use is None or not positions:
+            return False
+        use.misses += 1
+        if use.misses <= PATIENCE + entry.replays // CALLS_PER_DECISION:
+            return False
+        names = ", ".join(entry.number_names[i] for i in positions)
+        use.settle(positions, f"{names} decides what is computed at almost every call")
+        use.misses = 0
+        return True

@@ -1,0 +1,152 @@
+"""What a recorded run does with numbers that may differ from call to call.
+
+Each stands in for a number of the user's while the run is recorded. Arithmetic makes more of them; a comparison becomes
+a guard on its outcome, a value that Python has to see becomes a guard on that value, which is a constant from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ..errors import user_frame
+from ..ir.graph import Value
+from ..ops.kinds import operand_info
+from ..ops.table import Elementwise, Op
+from ..tensor import Tensor
+from ..types import Scalar
+from ..varying import VaryingFloat, VaryingInt, is_varying, plain
+from .numbers import ItemRead, Number, NumberGuard
+
+if TYPE_CHECKING:
+    from .inputs import Signature
+
+
+class NumbersInside:
+    """The part of a recorder that follows numbers."""
+
+    signature: Signature
+    failure: str | None
+    path: dict[Any, None]
+    unsupported: Callable[[str], None]
+    value_of: Callable[[Tensor], Value]
+
+    def __init__(self) -> None:
+        self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
+        self.handed_out: list[ref[Any]] = []
+        self.item_lines: set[Any] = set()  # where elements are read that vary
+        self.items_read: dict[Number, Any] = {}
+
+    # --- making them -----------------------------------------------------------------------------------------------
+
+    def varying(self, number: Number, value: Any) -> Any:
+        """What the user's code gets for ``number``."""
+        made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
+        self.handed_out.append(ref(made))
+        return made
+
+    def item(self, tensor: Tensor, value: Scalar) -> Any:
+        """Python reads the only element of a tensor: a varying number where it is known to vary, else None."""
+        line = user_line()
+        if self.failure is not None or isinstance(value, bool) or line not in self.item_lines:
+            return None
+        condition = self.value_of(tensor)
+        number = self.signature.numbers.source("item", condition, type(value), "item")
+        if number not in self.items_read:
+            self.items_read[number] = None
+            self.path[ItemRead(condition, number, line)] = None
+            self.path[number] = None
+        return self.varying(number, value)
+
+    def number_derived(self, name: str, operands: Sequence[Any], value: Any) -> Any:
+        """The result of an operation; a constant where all operands are."""
+        known = self._operands(operands)
+        if not any(isinstance(x, Number) for x in known):
+            return value
+        number = self.signature.numbers.operation(name, known, type(value))
+        if number in self.pinned:
+            return value
+        self._step(number)
+        return self.varying(number, value)
+
+    # --- what Python sees ---------------------------------------------------------------------------------------------
+
+    def number_seen(self, name: str, operands: Sequence[Any], value: Any) -> None:
+        """Python sees the result of an operation."""
+        known = self._operands(operands)
+        if any(isinstance(x, Number) for x in known):
+            self.number_forced(self.signature.numbers.operation(name, known, type(value)), value)
+
+    def number_forced(self, number: Number, value: Any) -> None:
+        """Python sees a number: from here on it is a constant."""
+        if number not in self.pinned:
+            self._step(number)
+            self.pinned[number] = value
+            self.path[NumberGuard(number, value, user_line())] = None
+
+    def _operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Numbers for the operands that vary, values for all others."""
+        return tuple(
+            x._number
+            if is_varying(x) and x._owner is self and x._number not in self.pinned
+            else plain(x)
+            for x in operands
+        )
+
+    def _step(self, number: Number) -> None:
+        """A call has to know this number; what it is computed from comes first."""
+        for x in number.operands:
+            if isinstance(x, Number) and x.is_source:
+                self.path.setdefault(x)
+        self.path.setdefault(number)
+
+    # --- into the graph -----------------------------------------------------------------------------------------------
+
+    def operand(self, op: Op, operands: Sequence[Any], position: int, attributes: Any) -> Any:
+        """What stands in the graph for a number among operands: a cell of the type its literal would get."""
+        x = operands[position]
+        if not is_varying(x):
+            return x
+        (number,) = self._operands([x])
+        if not isinstance(number, Number):
+            return number
+        if not isinstance(op, Elementwise):
+            return x._forced()
+        infos = tuple(operand_info(y.type if isinstance(y, Tensor) else plain(y)) for y in operands)
+        promoted = op.types(infos, attributes)
+        dtype = promoted[0][position]
+        if (
+            op.types((*infos[:position], (dtype, 1), *infos[position + 1 :]), attributes)
+            != promoted
+        ):
+            return x._forced()
+        self._step(number)
+        return self.signature.cell(number, dtype)
+
+    def returned(self, results: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
+        """The numbers among the results, by position."""
+        found = [(i, x) for i, x in enumerate(results) if is_varying(x)]
+        numbers = self._operands([x for _, x in found])
+        for number in numbers:
+            if isinstance(number, Number):
+                self._step(number)
+        return tuple((i, number) for (i, _), number in zip(found, numbers, strict=True))
+
+    def constants(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes with the values of numbers."""
+        return {name: _constant(x) for name, x in attributes.items()}
+
+
+def _constant(x: Any) -> Any:
+    if is_varying(x):
+        return x._forced()
+    return tuple(map(_constant, x)) if type(x) is tuple else x
+
+
+def user_line() -> tuple[str, int] | None:
+    """File and line of the user's code that runs."""
+    import sys
+
+    frame = user_frame()
+    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
