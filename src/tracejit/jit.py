@@ -185,7 +185,9 @@ class CompiledFunction:
                     result = entry.record(tensors, args, kwargs, why)
                 except UnfitError as unfit:
                     self.uses.give_up(str(unfit))
-                    return self._record(entry.key, tensors, args, kwargs)
+                    if entry.varying:
+                        return self._record(entry.key, tensors, args, kwargs)
+                    return self._extend(entry, tensors, args, kwargs, why)
             self._judge(entry, listener.verdict(entry.guard, tensors, result))
             self._keep(entry)
         finally:

@@ -63,6 +63,9 @@ class VaryingNumber:
         return type(self._value)
 
     def __getattr__(self, name: str) -> Any:
+        if not hasattr(type(self._value), name):
+            kind = type(self._value).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
         return getattr(self._forced(), name)
 
     def __repr__(self) -> str:

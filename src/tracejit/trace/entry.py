@@ -124,7 +124,7 @@ class Entry:
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = watch(function, statics)
-        if self.varying:
+        if self.varying or self.owner.uses.item_lines:
             check_names(guard.names)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
@@ -183,6 +183,7 @@ class Entry:
             number = self.signature.numbers.source("argument", position, type(value), label)
             return recorder.varying(number, value)
 
+        recorder.item_lines = self.owner.uses.item_lines
         with recording(recorder):
             if not self.varying:
                 result = function(*args, **kwargs)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ir.graph import Guard
 from .numbers import NumberGuard
-from .signature import flatten
+from .signature import flatten, is_number
 from .state_values import token
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class NumberUses:
         self.known: dict[Any, NumberUse] = {}
         self.active = False  # does any number vary?
         self.unfit: str | None = None  # why none may
+        self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
 
     def structure(self, arguments: Any, tensors: list[Any], numbers: list[Any]) -> Any:
         """The structure of the arguments for the key of a signature; fills ``tensors`` and ``numbers``."""
@@ -116,6 +118,7 @@ class NumberUses:
         """No number of this function may vary."""
         self.unfit, self.active = why, False
         self.known.clear()
+        self.item_lines.clear()
 
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
@@ -126,6 +129,12 @@ class NumberUses:
     def missed(self, entry: Entry, branch: Any) -> bool:
         """A call left ``entry`` at a decision; True when the numbers it was taken from do not vary from now on."""
         guard = branch.runner.segment.guard if hasattr(branch, "runner") else None
+        if isinstance(guard, Guard) and is_number(guard.expected):
+            if self.unfit is None:  # the other numbers read on these paths will change as well
+                guards = [segment.guard for segment in entry.root.segments()]
+                numbers = [g for g in guards if isinstance(g, Guard) and is_number(g.expected)]
+                self.item_lines.update(g.line for g in numbers if g.line is not None)
+            return False
         structure = entry.key[3]
         if not isinstance(guard, NumberGuard) or not isinstance(structure, Varying):
             return False

@@ -6,7 +6,7 @@ a guard on its outcome, a value that Python has to see becomes a guard on that v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -35,8 +35,8 @@ class NumbersInside:
     def __init__(self) -> None:
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
-        self.item_lines: set[Any] = set()  # where elements are read that vary
-        self.items_read: dict[Number, Any] = {}
+        self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
+        self.items_read: set[Number] = set()
 
     # --- making them -----------------------------------------------------------------------------------------------
 
@@ -46,16 +46,12 @@ class NumbersInside:
         self.handed_out.append(ref(made))
         return made
 
-    def item(self, tensor: Tensor, value: Scalar) -> Any:
-        """Python reads the only element of a tensor: a varying number where it is known to vary, else None."""
-        line = user_line()
-        if self.failure is not None or isinstance(value, bool) or line not in self.item_lines:
-            return None
-        condition = self.value_of(tensor)
-        number = self.signature.numbers.source("item", condition, type(value), "item")
+    def item(self, source: Value, value: Scalar) -> Any:
+        """Python reads the number that ``source`` holds."""
+        number = self.signature.numbers.source("item", source, type(value), "item")
         if number not in self.items_read:
-            self.items_read[number] = None
-            self.path[ItemRead(condition, number, line)] = None
+            self.items_read.add(number)
+            self.path[ItemRead(source, number, user_line())] = None
             self.path[number] = None
         return self.varying(number, value)
 

@@ -249,8 +249,16 @@ class Recorder(GradientsInside, NumbersInside):
             self.alive.append(result)
             self.parents[id(result)] = (source, ((elementwise.detach_copy, {}),))
 
+    def number_read(self, tensor: Tensor, value: Scalar) -> Any:
+        """What Python gets that asked for the number in a one-element tensor."""
+        if self.failure is None and not isinstance(value, bool) and user_line() in self.item_lines:
+            with self.careful("a number read from a tensor"):
+                return self.item(self.value_of(tensor), value)
+        self.guard(tensor, value)
+        return value
+
     def guard(self, tensor: Tensor, value: Scalar) -> None:
-        """Python asked for the value of a one-element tensor."""
+        """Python asked for the truth or value of a one-element tensor."""
         if self.failure is None:
             with self.careful("a branch"):
                 self._guard(tensor, value)

@@ -157,7 +157,7 @@ class _ReplayWriter(NumberLines):
         """Run the program of a segment and wrap its results."""
         self.number_lines(runner)
         kinds = runner.results.kinds
-        if not kinds and not runner.segment.statements:
+        if runner.idle:
             return
         found = {position: value for value, position in runner.positions.items()}
         names = {position: self.by_value[found[position]] for position in runner.reads}

@@ -57,6 +57,11 @@ class Runner:
     segment: Segment
     children: dict[Any, Runner]
 
+    @property
+    def idle(self) -> bool:
+        """Is there nothing to run?"""
+        return not (self.segment.statements or self.results.kinds or self.pack)
+
     def run(self, environment: Environment) -> Any:
         """Compute the segment's values, add them to the environment, and return the pack."""
         results = self.program.run(*[environment[i] for i in self.reads])

@@ -107,7 +107,7 @@ class Walk:
                 self.ending(leaf, runner).check(environment)
             if runner.segment.numbers:
                 self.read(runner, environment, numbers, known)
-            pack = runner.run(environment) if runner.segment.statements else None
+            pack = None if runner.idle else runner.run(environment)
             if leaf is not None:
                 return runner, pack
             guard = runner.segment.guard
