@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -214,3 +216,33 @@ def test_versions_count_every_write() -> None:
         g(b)
         assert a.tolist() == b.tolist()
         assert a._version.value == b._version.value
+
+
+@pytest.mark.parametrize("straight", [True, False])
+def test_differentiating_twice_reads_an_overwritten_input_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, straight: bool
+) -> None:
+    """Eager saved what it computed from the old value; the compiled call recomputes that, so it keeps a copy."""
+    if not straight:  # walk the tree instead of generated lines
+        monkeypatch.setattr(importlib.import_module("tracejit.trace.replay"), "MAX_SEGMENTS", 0)
+
+    def f(x, w):
+        before = x * 3.0
+        x.mul_(2.0)
+        centred = x - x.mean() + before.tanh()
+        return (centred * w).sum() ** 2
+
+    def run(function):
+        found = []
+        for k in range(4):
+            w = tj.tensor([0.5, 0.25, 2.0], requires_grad=True)
+            x = tj.tensor([1.0, 2.0, 3.0 + k])
+            (first,) = tj.autograd.grad(function(x, w), w, create_graph=True)
+            (second,) = tj.autograd.grad((first * first).sum(), w)
+            found += [first, second, x]
+        return [t.tolist() for t in found]
+
+    g = tj.compile(f)
+    for expected, got in zip(run(f), run(g), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+    assert g.stats.compiled_calls == 3, g.explain()

@@ -8,8 +8,8 @@ graph is a chain, no queue either.
 from __future__ import annotations
 
 import heapq
-import sys
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +41,10 @@ def run(
     walk = _Walk(capture, retain_graph, create_graph, accumulate)
     grad_mode, MODES.grad = MODES.grad, create_graph
     try:
-        walk.start(roots)
+        if capture is None and len(roots) == 1 and roots[0][0][0].n_outputs == 1:
+            walk.follow(roots[0][0][0], [roots[0][1]])
+        else:
+            walk.start(roots)
         walk.finish()
     finally:
         MODES.grad = grad_mode
@@ -67,6 +70,7 @@ class _Walk:
         self.ready: list[tuple[int, Node]] = []
         self.useful: set[Node] | None = None
         self.recorder = MODES.recorder
+        self.plain = capture is None and not create_graph and self.recorder is None
 
     def start(self, roots: Sequence[tuple[Edge, Tensor]]) -> None:
         """Queue the roots; with ``capture``, find out which nodes lead to a captured one."""
@@ -90,21 +94,54 @@ class _Walk:
         ready, buffers = self.ready, self.buffers
         while ready:
             node = heapq.heappop(ready)[1]
-            grads = buffers.pop(node)
-            while True:  # along a chain, as long as nothing else waits
-                results = self.visit(node, grads)
-                if ready or len(node.edges) != 1 or results[0] is None:
-                    break
-                edge = node.edges[0]
-                assert edge is not None
-                if edge[0].n_outputs != 1 or (
-                    self.useful is not None and edge[0] not in self.useful
-                ):
-                    break
-                node, grads, results = edge[0], [results[0]], ()
-            del grads
+            self.follow(node, buffers.pop(node))
+
+    def follow(self, node: Node, grads: Gradients) -> None:
+        """Run a node, and the chain of nodes after it as long as nothing else waits."""
+        ready = self.ready
+        while True:
+            results = self.visit(node, grads)
+            if ready or len(node.edges) != 1 or results[0] is None:
+                break
+            edge = node.edges[0]
+            assert edge is not None
+            if edge[0].n_outputs != 1 or (self.useful is not None and edge[0] not in self.useful):
+                break
+            node, grads, results = edge[0], [results[0]], ()
+        del grads
+        if ready or not self.plain or not self.deliver(node, results):
             self.pass_on(node, results)
-            del results
+
+    def deliver(self, node: Node, results: Sequence[Tensor | None]) -> bool:
+        """Put the last gradients straight into ``.grad``, where all edges lead to leaves and nobody watches."""
+        edges = node.edges
+        if type(results) is not list or len(set(edges)) < len(edges):
+            return False
+        leaves = []
+        for edge in edges:
+            if edge is None or type(edge[0]) is not AccumulateGrad or edge[0].hooked:
+                return False
+            leaf = edge[0].variable
+            if leaf._hooks or leaf._post_accumulate_hooks:
+                return False
+            leaves.append(leaf)
+        for i, leaf in enumerate(leaves):
+            gradient, results[i] = results[i], None  # sole holders may hand a gradient on
+            if gradient is None:
+                continue
+            if (
+                leaf._grad is None
+                and gradient._array is None
+                and gradient._type is leaf._type
+                and not gradient._requires_grad
+                and getrefcount(gradient) <= 2
+                and getrefcount(gradient._block) <= 2
+                and not gradient._inference
+            ):
+                leaf._grad = gradient
+            else:
+                self.accumulate(leaf, gradient)
+        return True
 
     def pass_on(self, node: Node, results: Sequence[Tensor | None]) -> None:
         """Hand the gradients of a node's inputs to the nodes that made them."""
@@ -225,12 +262,12 @@ def _is_sole(gradient: Tensor) -> bool:
     The references expected are the walk's two variables, this one's and the call's argument; for memory, the
     tensor's own, this function's and the call's argument.
     """
-    if gradient._base is not None or gradient._inference or sys.getrefcount(gradient) > 4:
+    if gradient._base is not None or gradient._inference or getrefcount(gradient) > 4:
         return False
     array = gradient._array
     if array is None:
-        return sys.getrefcount(gradient._block) <= 2
-    if sys.getrefcount(array) > 3:
+        return getrefcount(gradient._block) <= 2
+    if getrefcount(array) > 3:
         return False
     flags = array.flags
     owned = flags.owndata or gradient._block is not None

@@ -14,6 +14,7 @@ from . import engine
 from .node import AccumulateGrad, Edge
 
 if TYPE_CHECKING:
+    from ..dtypes import DType
     from ..tensor import Tensor
 
 
@@ -34,11 +35,17 @@ def backward(
     >>> x.grad
     tensor([5., 2.])
     """
-    roots = _roots(_as_tuple(tensors, "tensors"), _gradients(grad_tensors), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
+        root = None if create_graph or grad_tensors is not None else _plain_root(tensors)
+        roots = (
+            [root]
+            if root is not None
+            else _roots(_as_tuple(tensors, "tensors"), _gradients(grad_tensors), create_graph)
+        )
         engine.run(roots, retain_graph=keep, create_graph=create_graph)
         return
+    roots = _roots(_as_tuple(tensors, "tensors"), _gradients(grad_tensors), create_graph)
     wanted = _as_tuple(inputs, "inputs")
     if not wanted:
         raise AutogradError("'inputs' argument to backward() cannot be empty.")
@@ -138,6 +145,26 @@ def _roots(
             )
         roots.append((edge, _seed(output, gradient, position)))
     return roots
+
+
+#: Ones to start from, one tensor per dtype: for nodes that only read them.
+_shared_ones: dict[DType, Tensor] = {}
+
+
+def _plain_root(tensor: Any) -> tuple[Edge, Tensor] | None:
+    """Where the walk starts from a 0-d output of a node that only reads its gradient; None for anything else."""
+    node = getattr(tensor, "_grad_fn", None)
+    if node is None or not node.only_reads or node.hooked or MODES.recorder is not None:
+        return None
+    kind = tensor.type
+    if kind.shape or tensor._base is not None:
+        return None
+    ones = _shared_ones.get(kind.dtype)
+    if ones is None:
+        array = np.ones((), kind.dtype.np)
+        array.flags.writeable = False  # whoever wants to keep it has to copy it
+        ones = _shared_ones[kind.dtype] = tensor._wrap(array)
+    return (node, tensor._output_nr), ones
 
 
 def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:

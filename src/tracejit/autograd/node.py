@@ -59,6 +59,9 @@ class Node:
 
     # Rarely set attributes are class defaults: a recorded op pays for none of them.
     n_outputs = 1
+    only_reads = (
+        False  # gradients that arrive are neither changed nor passed on: they may be shared
+    )
     hooked = False  # True once any kind of hook was registered
     hooks: dict[int, Hook] | None = None
     prehooks: dict[int, Hook] | None = None

@@ -290,6 +290,8 @@ class CompiledBackward(Node):
     execution checks, then those of inputs that are read again only to differentiate once more.
     """
 
+    only_reads = True
+
     def __init__(
         self,
         site: Site,
@@ -364,6 +366,16 @@ class CompiledBackward(Node):
             f"{expected} instead (saved by {self.name()}).",
             "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
         )
+
+
+def as_before(tensor: Tensor) -> Tensor:
+    """A copy of a tensor that the call is about to write to: the same values, the same place in the autograd graph."""
+    copy = Tensor._wrap(tensor.array.copy(order="K"))
+    edge = tensor._edge()
+    if edge is not None:
+        copy._requires_grad = True
+        copy._grad_fn, copy._output_nr = edge
+    return copy
 
 
 def _seed(gradient: Tensor | None, kind: TensorType) -> Tensor:

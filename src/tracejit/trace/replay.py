@@ -20,7 +20,7 @@ from .numbers import ANY, NumberGuard
 from .replay_numbers import NumberLines, conditions_on_item
 from .segments import Runner, wrap_result
 from .signature import unflatten
-from .tree import Leaf, outcome_of
+from .tree import Leaf, needs_of_leaf, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class _ReplayWriter(NumberLines):
             "failures": FAILURES,
         }
         self.by_value: dict[Value, str] = {}
+        self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
         self.number = 0  # of the segment being written; names made for it end with it
         super().__init__(entry.signature.sources)
 
@@ -136,12 +137,16 @@ class _ReplayWriter(NumberLines):
         assert guard is not None
         here = self.bind("runner", runner)
         outcomes = sorted(runner.children, key=lambda outcome: outcome == ANY)
+        block = guarded_block(runner)
         if isinstance(guard, NumberGuard):
             conditions = self.outcomes(guard, outcomes)
-        else:
+        elif block is None:
             conditions = conditions_on_item(outcomes)
             if outcomes != [ANY]:
                 self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        else:
+            conditions = [f"outcome == {int(value)}" for _, value in outcomes]
+            self.add(f"outcome = b{block}.array.item(0)")
         for i, (outcome, condition) in enumerate(zip(outcomes, conditions, strict=True)):
             child = runner.children[outcome]
             self.add(f"{'elif' if i else 'if'} {condition}:")
@@ -170,6 +175,8 @@ class _ReplayWriter(NumberLines):
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
         for i, (kind, layout, how) in enumerate(kinds):
+            if i == guarded_block(runner) and not read_later(runner, found[first + i]):
+                continue
             k, o = self.bind(f"k{i}", kind), f"o{first + i}"
             if how == "itself":
                 self.add(f"{o} = b{i}")
@@ -183,11 +190,10 @@ class _ReplayWriter(NumberLines):
         """Make the backward node."""
         backward = leaf.backward
         site = self.bind("site", self.entry.site(leaf))
-        inputs = [self.by_value[v] for v in leaf.graph.inputs]
+        inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
-        watched = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
-        checked = [self.by_value[v] for v in watched]
+        checked = [self.by_value[v] for v in leaf.watched]
         versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
@@ -245,6 +251,28 @@ class _ReplayWriter(NumberLines):
         else:
             bound = self.bind("structure", structure)
             self.add(f"return unflatten({bound}, iter({_tuple(outputs)}))")
+
+
+def guarded_block(runner: Runner) -> int | None:
+    """The number of the result that decides a branch by one byte: its block is looked at, no tensor is made for it."""
+    kinds = runner.results.kinds
+    number = runner.guard_position - (len(runner.positions) - len(kinds))
+    if runner.guard_position < 0 or number < 0:
+        return None
+    kind, _, how = kinds[number]
+    return number if kind.dtype.name == "bool" and how == "block" else None
+
+
+def read_later(runner: Runner, value: Value) -> bool:
+    """Does a segment below ``runner``, or the end of a path there, read this value?"""
+    position = runner.positions[value]
+    below = list(runner.children.values())
+    for child in below:
+        leaf = child.segment.leaf
+        if position in child.reads or (leaf is not None and value in set(needs_of_leaf(leaf))):
+            return True
+        below.extend(child.children.values())
+    return False
 
 
 def _tuple(parts: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
+from .backward import as_before
 from .ending import Ending, NotReplayable
 from .inputs import Source
 from .replay import _ReplayWriter
@@ -30,6 +31,7 @@ class EffectsWriter(_ReplayWriter):
         super().__init__(entry)
         self.names |= {
             "copyto": np.copyto,
+            "as_before": as_before,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,
         }
@@ -67,6 +69,7 @@ class EffectsWriter(_ReplayWriter):
             return
         ending = Ending(self.entry.owner.name, leaf, self.origins, runner.positions)
         self.check(ending)
+        self.keep(leaf)
         self.run(runner)
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
@@ -93,6 +96,13 @@ class EffectsWriter(_ReplayWriter):
         for i in ending.overlaps.varying:
             self.add(f"if {look}.meets(t{i}):")
             self.add(f"    raise NotReplayable({look}.ALIASED)")
+
+    def keep(self, leaf: Leaf) -> None:
+        """Copy inputs whose values from before the call the history needs."""
+        self.kept = {}
+        for i, value in enumerate(leaf.overwritten):
+            self.kept[value] = f"before{i}"
+            self.add(f"before{i} = as_before({self.by_value[value]})")
 
     # --- after it -----------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,19 @@ class Leaf:
         """Numbers of the computed outputs that take part in autograd."""
         return [i for i, w in enumerate(wanted_gradients(self.recording)) if w]
 
+    @cached_property
+    def overwritten(self) -> tuple[Value, ...]:
+        """Inputs the run writes to that differentiating twice reads again, as they were before."""
+        written = {old for old, *_ in self.recording.writes}
+        return tuple(v for v in self.backward.reread if v in written) if self.backward else ()
+
+    @cached_property
+    def watched(self) -> tuple[Value, ...]:
+        """The values whose versions must not move before the backward pass."""
+        backward, copied = self.backward, set(self.overwritten)
+        reread = (v for v in backward.reread if v not in copied)
+        return (*backward.checked_inputs, *backward.checked_outputs, *reread)
+
 
 @dataclass(eq=False)
 class Segment:
@@ -162,6 +175,15 @@ def wanted_gradients(recording: Recording) -> list[bool]:
     """For every computed output whether it takes part in autograd."""
     wanted = {r.value for r in recording.outputs if r.kind == "computed" and r.requires_grad}
     return [v in wanted for v in computed_outputs(recording)]
+
+
+def needs_of_leaf(leaf: Leaf) -> list[Value]:
+    """The values that the end of a path reads."""
+    needs = [*leaf.graph.outputs]
+    if leaf.backward:
+        needs += leaf.backward.saved
+        needs += leaf.backward.checked_outputs
+    return list(dict.fromkeys(needs))
 
 
 def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:

@@ -19,7 +19,7 @@ from .inputs import Signature
 from .numbers import ItemRead
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
 from .structure import Structure, Symbols
-from .tree import Leaf, Segment, path_graph, wanted_gradients
+from .tree import Leaf, Segment, needs_of_leaf, path_graph, wanted_gradients
 
 #: Plans of one structure that differ in what was decided about sizes.
 MAX_VARIANTS = 16
@@ -139,7 +139,7 @@ class SymbolicTree:
                 self.name,
                 self.scope,
                 self.symbols.strides,
-                {leaf: _leaf_needs(leaf) for leaf in leaves},
+                {leaf: needs_of_leaf(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
             )
             plan = compiler.run(self.root, list(inputs))
@@ -211,14 +211,6 @@ def _mapped_guard(found: Any, mapping: Mapping[Value, Value]) -> Any:
     if isinstance(found, ItemRead):
         return ItemRead(mapping[found.value], found.number, found.line)
     return found
-
-
-def _leaf_needs(leaf: Leaf) -> list[Value]:
-    needs = [*leaf.graph.outputs]
-    if leaf.backward:
-        needs += leaf.backward.saved
-        needs += leaf.backward.checked_outputs
-    return list(dict.fromkeys(needs))
 
 
 def _packable(leaf: Leaf) -> set[Value]:

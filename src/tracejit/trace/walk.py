@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ir.graph import Value
 from ..runtime.program import KernelFailure
 from ..tensor import Tensor
-from .backward import CompiledBackward
+from .backward import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
 from .numbers import ANY, Number, NumberGuard, cell_maker, item_of
 from .segments import Runner
@@ -49,12 +50,12 @@ class Walk:
         environment = self.inputs(tensors)
         known: dict[Number, Any] = {}
         try:
-            runner, pack = self.descend(environment, numbers, known)
+            runner, pack, kept = self.descend(environment, numbers, known)
         except FAILURES as failure:
             raise Refused(str(failure)) from None
         leaf = runner.segment.leaf
         assert leaf is not None
-        return self.finish(leaf, runner, tensors, environment, pack, known)
+        return self.finish(leaf, runner, tensors, environment, (pack, kept), known)
 
     def inputs(self, tensors: list[Tensor]) -> list[Any]:
         """The values of all graph inputs."""
@@ -98,18 +99,23 @@ class Walk:
 
     def descend(
         self, environment: list[Any], numbers: Sequence[Any], known: dict[Number, Any]
-    ) -> tuple[Runner, Any]:
-        """Run segments down to a leaf; ``known`` receives the numbers on the way."""
+    ) -> tuple[Runner, Any, dict[Value, Tensor]]:
+        """Run segments down to a leaf; also copies of inputs from before the call wrote to them.
+
+        ``known`` receives the numbers on the way.
+        """
         runner = self.root
+        kept: dict[Value, Tensor] = {}
         while True:
             leaf = runner.segment.leaf
             if leaf is not None:  # it may write over its inputs
                 self.ending(leaf, runner).check(environment)
+                kept = {v: as_before(environment[runner.positions[v]]) for v in leaf.overwritten}
             if runner.segment.numbers:
                 self.read(runner, environment, numbers, known)
             pack = None if runner.idle else runner.run(environment)
             if leaf is not None:
-                return runner, pack
+                return runner, pack, kept
             guard = runner.segment.guard
             if isinstance(guard, NumberGuard):
                 below = runner.children.get(outcome_key(known[guard.value]))
@@ -127,7 +133,7 @@ class Walk:
         runner: Runner,
         tensors: list[Tensor],
         environment: list[Any],
-        pack: Any,
+        kept: tuple[Any, dict[Value, Tensor]],
         known: dict[Number, Any],
     ) -> Any:
         """What happens at the end of a path: randomness counted, history attached, writes done, gradients left."""
@@ -135,7 +141,7 @@ class Walk:
         self.entry.replays += 1
         leaf.calls += 1
         if leaf.backward:
-            self.attach(leaf, runner, environment, pack)
+            self.attach(leaf, runner, environment, *kept)
         ending.write(environment)
         outputs = ending.outputs(environment)
         ending.conclude(tensors, outputs)
@@ -152,7 +158,14 @@ class Walk:
             self.endings[leaf] = found
         return found
 
-    def attach(self, leaf: Leaf, runner: Runner, environment: list[Any], pack: Any) -> None:
+    def attach(
+        self,
+        leaf: Leaf,
+        runner: Runner,
+        environment: list[Any],
+        pack: Any,
+        kept: dict[Value, Tensor],
+    ) -> None:
         """Make the call one node of the autograd graph."""
         backward, positions = leaf.backward, runner.positions
         count = len(self.sources)
@@ -161,11 +174,11 @@ class Walk:
             for v in backward.saved
             if v not in runner.pack
         ]
-        checked = (*backward.checked_inputs, *backward.checked_outputs, *backward.reread)
         versions = [
-            (t._version, t._version.value) for t in (environment[positions[v]] for v in checked)
+            (t._version, t._version.value)
+            for t in (environment[positions[v]] for v in leaf.watched)
         ]
-        inputs = [environment[positions[v]] for v in leaf.graph.inputs]
+        inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
         edges = [inputs[i]._edge() for i in backward.wrt]
         node = CompiledBackward(self.entry.site(leaf), edges, inputs, saved, pack, versions)
         for number in leaf.wanted:
