@@ -24,6 +24,17 @@ class Stats:
         )
 
 
+def name_of(function: Any) -> str:
+    """What a callable without a name of its own is called.
+
+    >>> import functools
+    >>> name_of(functools.partial(print, "text"))
+    'print'
+    """
+    inner = getattr(function, "func", None)
+    return getattr(inner, "__name__", None) or type(function).__name__
+
+
 class BoundFunction:
     """A compiled function as a method of an instance; everything else is the function's."""
 

@@ -42,6 +42,14 @@ def user_line() -> str:
     return describe_line(frame.f_code.co_filename, frame.f_lineno)
 
 
+def user_depth() -> int:
+    """How far up from the caller the user's frame is."""
+    user, frame, depth = user_frame(), sys._getframe(1), 0
+    while frame.f_back is not None and frame is not user:
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
 def describe_line(filename: str, lineno: int) -> str:
     """``file.py:31   source text`` for one line of a file."""
     text = linecache.getline(filename, lineno).strip()

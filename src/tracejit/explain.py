@@ -90,7 +90,10 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "captured": [f"{s.value.name}: {s.value.type}" for s in sources],
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
-        "varying": [entry.number_names[i] for i in entry.varying],
+        "varying": [
+            *(entry.number_names[i] for i in entry.varying),
+            *(place.name for place in (entry.guard.places if entry.guard is not None else ())),
+        ],
         "eager": entry.failure,
         "closed": entry.closed,
         "limits": list(entry.guard.limits) if entry.guard is not None else [],

@@ -19,15 +19,16 @@ from typing import Any
 
 from . import config, dtypes
 from .backoff import Backoff
-from .bound_function import BoundFunction, Stats
-from .errors import ArgumentError, CaptureError, CompileWarning, user_frame
+from .bound_function import BoundFunction, Stats, name_of
+from .errors import ArgumentError, CaptureError, CompileWarning, user_depth
 from .modes import MODES
 from .tensor import Tensor
 from .trace.entry import Entry, NotReplayable, Refused, Unseen
 from .trace.number_uses import NumberUses
 from .trace.numbers import UnfitError
+from .trace.places import TURNS
 from .trace.retrace import why_new
-from .trace.signature import flatten, tensor_key
+from .trace.signature import first_position, flatten, tensor_key
 from .trace.state_calls import listening
 from .trace.tree_plan import PlanStore
 
@@ -48,7 +49,7 @@ class CompiledFunction:
         self.function = function
         self.strict = strict
         self.verify = verify
-        self.name = getattr(function, "__name__", None) or _name_of(function)
+        self.name = getattr(function, "__name__", None) or name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
@@ -90,7 +91,7 @@ class CompiledFunction:
         key = (modes.grad, modes.inference, dtypes._default, structure, *map(tensor_key, tensors))
         count = len(tensors)
         if count > 1 and len(set(map(id, tensors))) != count:
-            key = (*key, tuple([_first(tensors, t) for t in tensors]))
+            key = (*key, tuple([first_position(tensors, t) for t in tensors]))
         found = self.entries.get(key)
         if found is not None:
             for entry in found:
@@ -124,6 +125,7 @@ class CompiledFunction:
             unseen is not None
         ):  # out here: errors of the eager run must not look like caused by a branch
             if constant:
+                self._forget(entry)
                 return self._record(entry.key, tensors, args, kwargs)
             if entry.open:
                 return self._extend(entry, tensors, args, kwargs, unseen)
@@ -153,6 +155,10 @@ class CompiledFunction:
             structure, _ = self.uses.learn((args, kwargs))
             if structure != key[3]:
                 key = (*key[:3], structure, *key[4:])
+        replaced = self.uses.learn_state(key, self.entries.get(key, ()))
+        why = None if replaced is None else replaced.difference(tensors)
+        if replaced is not None:
+            self._forget(replaced)
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
@@ -160,7 +166,7 @@ class CompiledFunction:
         if self._changes_always():
             self._explain(self._churn.reason)
             return self._eager(args, kwargs)
-        why = why_new(self.entries, key, tensors)
+        why = why or why_new(self.entries, key, tensors)
         self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
         entry = Entry(self, key, tensors, args, kwargs)
         return self._extend(entry, tensors, args, kwargs, why)
@@ -177,24 +183,33 @@ class CompiledFunction:
         if not self._lock.acquire(blocking=False):
             return self._eager(args, kwargs)
         try:
-            self.stats.recordings += 1
-            self.stats.eager_calls += 1
-            log.info("%s is recorded: %s", self.name, why)
-            with listening() as listener:
-                try:
-                    result = entry.record(tensors, args, kwargs, why)
-                except UnfitError as unfit:
-                    self.uses.give_up(str(unfit))
-                    if entry.varying:
-                        return self._record(entry.key, tensors, args, kwargs)
-                    return self._extend(entry, tensors, args, kwargs, why)
-            self._judge(entry, listener.verdict(entry.guard, tensors, result))
-            self._keep(entry)
+            with TURNS.taken(self.uses.in_use) as mine:
+                if not mine:
+                    return self._eager(args, kwargs)
+                result = self._recorded(entry, tensors, args, kwargs, why)
         finally:
             self._lock.release()
         reason = entry.failure or entry.closed
         if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
             self._explain(reason)
+        return result
+
+    def _recorded(
+        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str
+    ) -> Any:
+        self.stats.recordings += 1
+        self.stats.eager_calls += 1
+        log.info("%s is recorded: %s", self.name, why)
+        with listening() as listener:
+            try:
+                result = entry.record(tensors, args, kwargs, why)
+            except UnfitError as unfit:
+                self.uses.give_up(str(unfit))
+                if entry.varying:
+                    return self._record(entry.key, tensors, args, kwargs)
+                return self._recorded(entry, tensors, args, kwargs, why)
+        self._judge(entry, listener.verdict(entry.guard, tensors, result))
+        self._keep(entry)
         return result
 
     def _judge(self, entry: Entry, doubt: str | None) -> None:
@@ -207,6 +222,7 @@ class CompiledFunction:
     def _keep(self, entry: Entry) -> None:
         """Remember an entry; forget the oldest where there are too many."""
         if not entry.usable:
+            self.uses.unkept[entry.key] = entry
             self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
             return
         variants = self.entries.setdefault(entry.key, [])
@@ -222,6 +238,11 @@ class CompiledFunction:
             self.entries.pop(oldest)
             self._backoffs.pop(oldest, None)
 
+    def _forget(self, entry: Entry) -> None:
+        """Another recording takes the place of an entry."""
+        variants = self.entries.get(entry.key, [])
+        self.entries[entry.key] = [known for known in variants if known is not entry]
+
     def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
         if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:
             self._backoffs.pop(next(iter(self._backoffs)))
@@ -234,7 +255,7 @@ class CompiledFunction:
         if reason not in self._warned:
             self._warned.add(reason)
             warnings.warn(
-                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=_user_depth()
+                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=user_depth() + 1
             )
         self._explain(reason)
 
@@ -299,24 +320,6 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {self.stats}>"
-
-
-def _first(tensors: list[Tensor], tensor: Tensor) -> int:
-    """Position of the first leaf that is the same tensor."""
-    return next(i for i, t in enumerate(tensors) if t is tensor)
-
-
-def _name_of(function: Any) -> str:
-    inner = getattr(function, "func", None)
-    return getattr(inner, "__name__", None) or type(function).__name__
-
-
-def _user_depth() -> int:
-    """How far up the user's frame is, as ``warnings`` counts from the caller."""
-    user, frame, depth = user_frame(), sys._getframe(1), 1
-    while frame.f_back is not None and frame is not user:
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def compile(

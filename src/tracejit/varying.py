@@ -15,7 +15,17 @@ from typing import Any
 
 from .modes import MODES
 
-__all__ = ["OPERATIONS", "VaryingFloat", "VaryingInt", "VaryingNumber", "is_varying", "plain"]
+__all__ = [
+    "MATH",
+    "MATH_FUNCTIONS",
+    "OPERATIONS",
+    "VaryingFloat",
+    "VaryingInt",
+    "VaryingNumber",
+    "derived",
+    "is_varying",
+    "plain",
+]
 
 _EXACT = frozenset({bool, int, float})
 
@@ -52,7 +62,8 @@ class VaryingNumber:
     def _forced(self) -> Any:
         """The value, for Python to see."""
         if self._live():
-            self._owner.number_forced(self._number, self._value)
+            with self._owner.careful("a number"):
+                self._owner.number_forced(self._number, self._value)
         return self._value
 
     # --- what it looks like --------------------------------------------------------------------------------------
@@ -138,29 +149,29 @@ class VaryingNumber:
     # --- arithmetic ------------------------------------------------------------------------------------------------
 
     def __neg__(self) -> Any:
-        return _derived("neg", self)
+        return derived("neg", self)
 
     def __pos__(self) -> Any:
-        return _derived("pos", self)
+        return derived("pos", self)
 
     def __abs__(self) -> Any:
-        return _derived("abs", self)
+        return derived("abs", self)
 
     def __round__(self, ndigits: Any = None) -> Any:
         if ndigits is None:
-            return _derived("round", self)
+            return derived("round", self)
         if type(ndigits) in _EXACT or is_varying(ndigits):
-            return _derived("round", self, ndigits)
+            return derived("round", self, ndigits)
         return round(self._forced(), ndigits)
 
     def __floor__(self) -> Any:
-        return _derived("floor", self)
+        return derived("floor", self)
 
     def __ceil__(self) -> Any:
-        return _derived("ceil", self)
+        return derived("ceil", self)
 
     def __trunc__(self) -> Any:
-        return _derived("trunc", self)
+        return derived("trunc", self)
 
     def __divmod__(self, other: Any) -> Any:
         return _divided(self, other)
@@ -194,7 +205,7 @@ class VaryingInt(VaryingNumber):
         return int(self._forced())
 
     def __invert__(self) -> Any:
-        return _derived("invert", self)
+        return derived("invert", self)
 
 
 def is_varying(value: Any) -> bool:
@@ -230,8 +241,12 @@ def _owner_of(operands: tuple[Any, ...]) -> Any:
     return None
 
 
-def _derived(name: str, *operands: Any) -> Any:
-    """The result of an operation as one more varying number."""
+def derived(name: str, *operands: Any) -> Any:
+    """The result of an operation as one more varying number.
+
+    >>> derived("add", VaryingInt(1, None, None), 2)
+    3
+    """
     owner, values = _owner_of(operands), [*map(plain, operands)]
     if owner is None:
         return OPERATIONS[name](*values)
@@ -246,7 +261,11 @@ def _derived(name: str, *operands: Any) -> Any:
         for x in operands:
             _concrete(x)
         return result
-    return owner.number_derived(name, operands, result)
+    try:
+        return owner.number_derived(name, operands, result)
+    except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
+        owner.unsupported(f"a number could not be recorded ({type(error).__name__}: {error})")
+        return result
 
 
 def _seen(name: str, *operands: Any) -> Any:
@@ -260,14 +279,15 @@ def _seen(name: str, *operands: Any) -> Any:
         for x in operands:
             _concrete(x)
         raise
-    owner.number_seen(name, operands, result)
+    with owner.careful("a number"):
+        owner.number_seen(name, operands, result)
     return result
 
 
 def _binary(name: str, a: Any, b: Any, other: Any) -> Any:
     """An operator between a varying number and ``other``, in this order."""
     if type(other) in _EXACT or is_varying(other):
-        return _derived(name, a, b)
+        return derived(name, a, b)
     if hasattr(type(other), "takes_varying_numbers"):
         return NotImplemented
     return OPERATIONS[name](_concrete(a), _concrete(b))
@@ -287,7 +307,7 @@ def _divided(a: Any, b: Any) -> Any:
     for x in (a, b):
         if type(x) not in _EXACT and not is_varying(x):
             return divmod(_concrete(a), _concrete(b))
-    return _derived("floordiv", a, b), _derived("mod", a, b)
+    return derived("floordiv", a, b), derived("mod", a, b)
 
 
 def _install() -> None:
@@ -311,3 +331,45 @@ def _install() -> None:
 
 
 _install()
+
+
+# --- the module math ----------------------------------------------------------------------------------------------
+
+_REAL = (
+    "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees erf erfc exp exp2 expm1 fabs fmod gamma "
+    "hypot lgamma log log10 log1p log2 pow radians remainder sin sinh sqrt tan tanh"
+)
+_PREDICATES = "isfinite isinf isnan"
+
+
+def _math_function(name: str, result: Callable[..., Any]) -> Callable[..., Any]:
+    """``math.name`` for numbers that vary; on all others it is the original."""
+    original = OPERATIONS[f"math.{name}"] = getattr(math, name)
+
+    def function(*operands: Any) -> Any:
+        taken = [x.item() if hasattr(type(x), "takes_varying_numbers") else x for x in operands]
+        if any(map(is_varying, taken)) and all(type(x) in _EXACT or is_varying(x) for x in taken):
+            return result(f"math.{name}", *taken)
+        return original(*map(_concrete, taken))
+
+    function.__name__ = name
+    return function
+
+
+_BY_NAME = {name: _math_function(name, derived) for name in _REAL.split()}
+_BY_NAME |= {name: _math_function(name, _seen) for name in _PREDICATES.split()}
+#: What stands for functions of ``math`` while numbers that vary are followed.
+MATH_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    getattr(math, name): function for name, function in _BY_NAME.items()
+}
+
+
+class _Math:
+    """Stands for the module ``math``."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(math, name)
+
+
+MATH = _Math()
+vars(MATH).update(_BY_NAME)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from .. import config, dtypes
@@ -21,9 +22,11 @@ from .backward import Site
 from .inputs import Signature
 from .number_arguments import standing_in, with_values
 from .number_fitness import check_names, is_misfit, take_back
+from .number_functions import following
 from .number_uses import Varying
 from .numbers import UnfitError
 from .outside import known_objects, pinned_arguments, unrepeatable
+from .places import patched
 from .recorder import Recorder, recording
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
@@ -61,6 +64,7 @@ class Entry:
         self.failure: str | None = None
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
+        self.misses = 0  # calls that left at an unseen decision on a number
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
@@ -123,15 +127,16 @@ class Entry:
         function = self.owner.function
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
-        guard = watch(function, statics)
-        if self.varying or self.owner.uses.item_lines:
+        uses = self.owner.uses
+        guard = watch(function, statics, uses.places)
+        if self.varying or uses.item_lines or guard.places:
             check_names(guard.names)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
         leaves: list[Any] = []
         try:
-            result, structure = self._run(recorder, args, kwargs, leaves)
+            result, structure = self._run(recorder, args, kwargs, leaves, guard)
         except BaseException as error:
             self.signature.rollback(count)
             if isinstance(error, TypeError) and is_misfit(error) and not recorder.has_effects:
@@ -142,6 +147,7 @@ class Entry:
         pinned = pinned_arguments(guard, tensors)
         self.unstable = guard.difference()
         if self.unstable is not None:
+            uses.learn_places(guard.moved())
             recorder.unsupported(f"it changes Python state: {self.unstable}")
         if modes != _modes():
             recorder.unsupported("it changes the gradient mode or the default dtype")
@@ -170,8 +176,17 @@ class Entry:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
-    def _run(self, recorder: Recorder, args: Any, kwargs: Any, leaves: list[Any]) -> Any:
+    def _run(
+        self,
+        recorder: Recorder,
+        args: Any,
+        kwargs: Any,
+        leaves: list[Any],
+        guard: StateGuard,
+    ) -> Any:
         """Run the function, with numbers that vary in their places; its result, and the structure of it."""
+        source = self.signature.numbers.source
+        standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
         function = self.owner.function
         positions = iter(range(len(self.number_names)))
 
@@ -180,11 +195,16 @@ class Entry:
             if position not in self.varying:
                 return value
             label = self.number_names[position]
-            number = self.signature.numbers.source("argument", position, type(value), label)
+            number = source("argument", position, type(value), label)
             return recorder.varying(number, value)
 
         recorder.item_lines = self.owner.uses.item_lines
-        with recording(recorder):
+        numbers = self.varying or standing or recorder.item_lines
+        with (
+            following(guard) if numbers else nullcontext(),
+            recording(recorder),
+            patched(standing, recorder.varying, recorder.stores),
+        ):
             if not self.varying:
                 result = function(*args, **kwargs)
                 return result, flatten(result, leaves)

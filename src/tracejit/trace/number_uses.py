@@ -7,11 +7,12 @@ count of rounds), it becomes a constant once more, for good.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.graph import Guard
-from .numbers import NumberGuard
+from .numbers import Number, NumberGuard
+from .places import MAX_PLACES, Place, PlaceKey
 from .signature import flatten, is_number
 from .state_values import token
 
@@ -33,7 +34,6 @@ class NumberUse:
         self.varying: tuple[int, ...] = ()
         self.fixed: tuple[int, ...] = tuple(range(len(numbers)))
         self.constant: dict[int, str] = {}  # what was found to decide, and how
-        self.misses = 0
 
     def learn(self, numbers: Sequence[Any]) -> None:
         """A call with these numbers is new."""
@@ -84,7 +84,15 @@ class NumberUses:
         self.known: dict[Any, NumberUse] = {}
         self.active = False  # does any number vary?
         self.unfit: str | None = None  # why none may
+        self.places: dict[PlaceKey, Place] = {}  # where Python state has numbers that vary
+        self.settled: dict[PlaceKey, str] = {}  # places that decide too much to vary, and why
+        self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
+
+    @property
+    def in_use(self) -> bool:
+        """Does the function have numbers of any kind that vary?"""
+        return bool(self.active or self.places or self.item_lines)
 
     def structure(self, arguments: Any, tensors: list[Any], numbers: list[Any]) -> Any:
         """The structure of the arguments for the key of a signature; fills ``tensors`` and ``numbers``."""
@@ -114,15 +122,34 @@ class NumberUses:
                 return use.key(numbers), numbers
         return flatten(arguments, []), []
 
+    def learn_places(self, moved: Iterable[Place]) -> bool:
+        """These places had another number than recorded; True when any of them varies from now on."""
+        count = len(self.places)
+        for place in moved if self.unfit is None else ():
+            if place.key not in self.settled and count < MAX_PLACES:
+                self.places.setdefault(place.key, place)
+        return len(self.places) > count
+
+    def learn_state(self, key: Any, variants: Sequence[Entry]) -> Entry | None:
+        """A call met Python state of its own: the recording that one for any numbers will replace, if any."""
+        unkept = self.unkept.pop(key, None)
+        known = [*reversed(variants), *([] if unkept is None else [unkept])]
+        for entry in known:
+            if entry.guard is not None and self.learn_places(entry.guard.moved()):
+                return entry
+        return None
+
     def give_up(self, why: str) -> None:
         """No number of this function may vary."""
         self.unfit, self.active = why, False
         self.known.clear()
         self.item_lines.clear()
+        self.places.clear()
 
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
         reasons = [] if self.unfit is None else [self.unfit]
+        reasons += self.settled.values()
         reasons += [why for use in self.known.values() for why in use.constant.values()]
         return list(dict.fromkeys(reasons))
 
@@ -135,17 +162,24 @@ class NumberUses:
                 numbers = [g for g in guards if isinstance(g, Guard) and is_number(g.expected)]
                 self.item_lines.update(g.line for g in numbers if g.line is not None)
             return False
+        if not isinstance(guard, NumberGuard):
+            return False
+        entry.misses += 1
+        if entry.misses <= PATIENCE + entry.replays // CALLS_PER_DECISION:
+            return False
+        return self._settle(entry, [*guard.value.sources()])
+
+    def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
+        """These numbers decide too much to vary; False when there are none that could be constants."""
+        why = "decides what is computed at almost every call"
         structure = entry.key[3]
-        if not isinstance(guard, NumberGuard) or not isinstance(structure, Varying):
-            return False
-        use = self.known.get(structure.structure)
-        positions = [s.at for s in guard.value.sources() if s.name == "argument"]
-        if use is None or not positions:
-            return False
-        use.misses += 1
-        if use.misses <= PATIENCE + entry.replays // CALLS_PER_DECISION:
-            return False
-        names = ", ".join(entry.number_names[i] for i in positions)
-        use.settle(positions, f"{names} decides what is computed at almost every call")
-        use.misses = 0
-        return True
+        use = self.known.get(structure.structure) if isinstance(structure, Varying) else None
+        positions = [s.at for s in sources if s.name == "argument"]
+        if use is not None and positions:
+            names = ", ".join(entry.number_names[i] for i in positions)
+            use.settle(positions, f"{names} {why}")
+        places = [s.at for s in sources if s.name == "place"]
+        for place in places:
+            self.places.pop(place.key, None)
+            self.settled[place.key] = f"{place.name} {why}"
+        return bool(positions or places)

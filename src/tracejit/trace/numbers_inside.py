@@ -21,6 +21,7 @@ from .numbers import ItemRead, Number, NumberGuard
 
 if TYPE_CHECKING:
     from .inputs import Signature
+    from .places import Place
 
 
 class NumbersInside:
@@ -36,6 +37,7 @@ class NumbersInside:
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
         self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
+        self.stores: dict[Place, Any] = {}  # what the run put in places that vary
         self.items_read: set[Number] = set()
 
     # --- making them -----------------------------------------------------------------------------------------------
@@ -128,6 +130,18 @@ class NumbersInside:
             if isinstance(number, Number):
                 self._step(number)
         return tuple((i, number) for (i, _), number in zip(found, numbers, strict=True))
+
+    def stored(self) -> tuple[tuple[Place, Any], ...]:
+        """The numbers that the run left in places of the Python state."""
+        found = []
+        for place, x in self.stores.items():
+            if type(plain(x)) is not place.kind:
+                self.unsupported(f"it changes Python state: the type of {place.name}")
+            (number,) = self._operands([x])
+            if isinstance(number, Number):
+                self._step(number)
+            found.append((place, number))
+        return tuple(found)
 
     def constants(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Attributes with the values of numbers."""

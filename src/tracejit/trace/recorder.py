@@ -26,6 +26,7 @@ from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
 from .numbers import Number
 from .numbers_inside import NumbersInside, user_line
+from .places import Place
 
 MAX_STATEMENTS = 200_000
 Step = tuple[Op, dict[str, Any]]
@@ -56,6 +57,7 @@ class Recording:
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
     numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
+    stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # what it left in Python state
 
 
 class Recorder(GradientsInside, NumbersInside):
@@ -318,7 +320,7 @@ class Recorder(GradientsInside, NumbersInside):
     def finish(self, results: Sequence[Any]) -> Recording:
         """The recording of a run that returned ``results``, tensors and varying numbers."""
         shown: dict[Value, Tensor] = {}
-        numbers = self.returned(results)
+        numbers, stores = self.returned(results), self.stored()
         outputs = [x for x in results if isinstance(x, Tensor)]
         slots = self.final_slots(len(outputs))
         left = [s.tensor._grad for s in slots]
@@ -332,7 +334,7 @@ class Recorder(GradientsInside, NumbersInside):
         )
         effects = self.effects(slots, recipes)
         return Recording(
-            tuple(self.path), recipes, writes, dict(self.random_calls), effects, numbers
+            tuple(self.path), recipes, writes, dict(self.random_calls), effects, numbers, stores
         )
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:

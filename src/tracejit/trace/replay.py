@@ -241,6 +241,7 @@ class _ReplayWriter(NumberLines):
     def returned(self, leaf: Leaf, outputs: Sequence[str]) -> None:
         """The return statement."""
         structure, outputs = leaf.structure, self.merged(leaf, outputs)
+        self.store_lines(leaf)
         if structure is None:
             self.add(f"return {outputs[0]}")
             return

@@ -87,7 +87,8 @@ class EffectsWriter(_ReplayWriter):
         fixed = ending.fixed
         look = self.bind("look", Looked(ending, fixed, self))
         marks = [f"t{i}._array is {self.bind(f'm{i}', None)}" for i in fixed]
-        environment = f"[{', '.join(f't{i}' for i in range(len(self.origins)))}]"
+        known = ["None" if s.kind == "cell" else f"t{i}" for i, s in enumerate(self.origins)]
+        environment = f"[{', '.join(known)}]"
         if ending.always:
             self.add(f"{look}.check({environment})")
             return

@@ -65,7 +65,7 @@ class NumberLines:
             self.names["item_of"] = item_of
             return f"item_of({self.by_value[number.at]}.array)"
         if number.name == "place":
-            text: str = number.at.source(self.bind_object)
+            text: str = number.at.check.source(self.bind_object)
             return text
         return number.text(self.bind_object)
 
@@ -87,6 +87,11 @@ class NumberLines:
         self.names["outcome_key"] = outcome_key
         self.add(f"outcome = outcome_key({name})")
         return [f"outcome == {outcome!r}" for outcome in children]
+
+    def store_lines(self, leaf: Leaf) -> None:
+        """Leave numbers in places of the Python state."""
+        for place, x in leaf.recording.stores:
+            self.add(f"{self.bind_object(place.store)}({self.bind_object(x)})")
 
     def merged(self, leaf: Leaf, outputs: Sequence[str]) -> list[str]:
         """The results in order: tensors, and the numbers among them."""

@@ -133,6 +133,11 @@ def statics_of(structure: Any) -> list[Any]:
     return found if kind in (tuple, list, *MAPPINGS) else [kind, *found]
 
 
+def first_position(tensors: Sequence[Tensor], tensor: Tensor) -> int:
+    """Position of the first leaf that is the same tensor."""
+    return next(i for i, t in enumerate(tensors) if t is tensor)
+
+
 def tensor_key(tensor: Tensor) -> tuple[Any, bool, bool]:
     """Layout, whether gradients are wanted, and whether it is an inference tensor."""
     return (tensor._layout or layout_of(tensor)), tensor.requires_grad, tensor._inference

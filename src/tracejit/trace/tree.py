@@ -156,7 +156,8 @@ def _summary(recording: Recording) -> Any:
     draws = [(id(value), n) for value, n in recording.random_calls.items()]
     effects = recording.effects
     numbers = [(i, x if isinstance(x, Number) else outcome_key(x)) for i, x in recording.numbers]
-    return outputs, writes, draws, None if effects is None else effects.summary, numbers
+    stores = [(p.key, x if isinstance(x, Number) else outcome_key(x)) for p, x in recording.stores]
+    return outputs, writes, draws, None if effects is None else effects.summary, numbers, stores
 
 
 def path_graph(recording: Recording, signature: Signature) -> Graph:

@@ -88,7 +88,7 @@ class Walk:
             if number.name == "argument":
                 found = numbers[number.at]
             elif number.name == "place":
-                found = number.at.current()
+                found = number.at.read()
             elif number.name == "item":
                 found = item_of(environment[runner.positions[number.at]].array)
             else:
@@ -145,6 +145,8 @@ class Walk:
         ending.write(environment)
         outputs = ending.outputs(environment)
         ending.conclude(tensors, outputs)
+        for place, x in leaf.recording.stores:
+            place.store(known[x] if isinstance(x, Number) else x)
         results: list[Any] = list(outputs)
         for i, x in leaf.recording.numbers:
             results.insert(i, known[x] if isinstance(x, Number) else x)
