@@ -75,19 +75,19 @@ class CompiledFunction:
             return self._eager(args, kwargs)
         tensors: list[Tensor] = []
         structure: Any = None
-        numbers: list[Any] = []
+        numbers: Any = ()
         for x in args:
             if not isinstance(x, Tensor):
-                plain = False
                 break
         else:
-            plain = not kwargs
-        if plain:
-            tensors = list(args)
-        elif self.uses.active:
-            structure = self.uses.structure((args, kwargs), tensors, numbers)
-        else:
-            structure = flatten((args, kwargs), tensors)
+            if not kwargs:
+                tensors = list(args)
+        if not tensors and (args or kwargs):
+            if self.uses.active:
+                numbers = []
+                structure = self.uses.structure((args, kwargs), tensors, numbers)
+            else:
+                structure = flatten((args, kwargs), tensors)
         key = (modes.grad, modes.inference, dtypes._default, structure, *map(tensor_key, tensors))
         count = len(tensors)
         if count > 1 and len(set(map(id, tensors))) != count:
@@ -100,7 +100,7 @@ class CompiledFunction:
         return self._record(key, tensors, args, kwargs)
 
     def _replay(
-        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, numbers: list[Any]
+        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any
     ) -> Any:
         """Serve a call from an entry, or say why not."""
         unseen = reason = None

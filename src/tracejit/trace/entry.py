@@ -26,7 +26,7 @@ from .number_functions import following
 from .number_uses import Varying
 from .numbers import UnfitError
 from .outside import known_objects, pinned_arguments, unrepeatable
-from .places import patched
+from .places import Place, PlaceKey, patched
 from .recorder import Recorder, recording
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
@@ -64,6 +64,7 @@ class Entry:
         self.failure: str | None = None
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
+        self.places: dict[PlaceKey, Place] = {}
         self.misses = 0  # calls that left at an unseen decision on a number
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
@@ -128,7 +129,9 @@ class Entry:
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         uses = self.owner.uses
-        guard = watch(function, statics, uses.places)
+        if self.guard is None:
+            self.places = dict(uses.places)  # all its paths are recorded with the same ones
+        guard = watch(function, statics, self.places)
         if self.varying or uses.item_lines or guard.places:
             check_names(guard.names)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))

@@ -148,6 +148,15 @@ class NumberTable:
         return found
 
 
+def outcome_key(value: Any) -> Any:
+    """A guard's outcome as a dictionary key; floats by bits."""
+    return (
+        (type(value).__name__, value.hex())
+        if isinstance(value, float)
+        else (type(value).__name__, value)
+    )
+
+
 def item_of(array: Any) -> Any:
     """The only element of an array as a Python number."""
     value = array.item()
@@ -164,6 +173,8 @@ def cell_maker(dtype: DType) -> Callable[[Any], Tensor]:
     is_float = dtype.is_floating_point
 
     def cell(value: Any) -> Tensor:
+        if is_float and type(value) is int and -(2**53) < value < 2**53:
+            return wrap(array(value, kind))
         if (
             largest is not None
             and (type(value) is float) is is_float

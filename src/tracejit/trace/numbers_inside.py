@@ -17,7 +17,7 @@ from ..ops.table import Elementwise, Op
 from ..tensor import Tensor
 from ..types import Scalar
 from ..varying import VaryingFloat, VaryingInt, is_varying, plain
-from .numbers import ItemRead, Number, NumberGuard
+from .numbers import ItemRead, Number, NumberGuard, outcome_key
 
 if TYPE_CHECKING:
     from .inputs import Signature
@@ -29,6 +29,7 @@ class NumbersInside:
 
     signature: Signature
     failure: str | None
+    guards: dict[tuple[Value, Any], None]
     path: dict[Any, None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
@@ -47,6 +48,13 @@ class NumbersInside:
         made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made
+
+    def varies(self, source: Value, value: Scalar) -> bool:
+        """Is a number read from ``source`` one that varies? The first time it is read decides."""
+        number = self.signature.numbers.known.get(("item", source))
+        if number in self.items_read or (source, outcome_key(value)) in self.guards:
+            return number in self.items_read
+        return user_line() in self.item_lines
 
     def item(self, source: Value, value: Scalar) -> Any:
         """Python reads the number that ``source`` holds."""

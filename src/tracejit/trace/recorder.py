@@ -24,7 +24,7 @@ from ..tensor import Tensor
 from ..types import Scalar
 from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
-from .numbers import Number
+from .numbers import Number, outcome_key
 from .numbers_inside import NumbersInside, user_line
 from .places import Place
 
@@ -253,9 +253,11 @@ class Recorder(GradientsInside, NumbersInside):
 
     def number_read(self, tensor: Tensor, value: Scalar) -> Any:
         """What Python gets that asked for the number in a one-element tensor."""
-        if self.failure is None and not isinstance(value, bool) and user_line() in self.item_lines:
+        if self.failure is None and not isinstance(value, bool) and self.item_lines:
             with self.careful("a number read from a tensor"):
-                return self.item(self.value_of(tensor), value)
+                source = self.value_of(tensor)
+                if self.varies(source, value):
+                    return self.item(source, value)
         self.guard(tensor, value)
         return value
 
@@ -269,10 +271,7 @@ class Recorder(GradientsInside, NumbersInside):
         condition = self.value_of(tensor)
         if isinstance(value, bool) and condition.type.dtype.category != "bool":
             condition = self.emit(elementwise.ne, (condition, 0), {})
-        key = (
-            condition,
-            (type(value).__name__, value.hex() if isinstance(value, float) else value),
-        )
+        key = (condition, outcome_key(value))
         if key not in self.guards:
             self.guards[key] = None
             self.path[Guard(condition, value, user_line())] = None

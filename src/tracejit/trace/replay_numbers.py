@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .inputs import Source
-from .numbers import ANY, Number, NumberGuard, TypeChangedError, cell_maker, item_of
-from .tree import Leaf, outcome_key
+from .numbers import ANY, Number, NumberGuard, TypeChangedError, cell_maker, item_of, outcome_key
+from .tree import Leaf
 
 if TYPE_CHECKING:
     from .segments import Runner

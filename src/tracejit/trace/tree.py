@@ -14,7 +14,7 @@ from typing import Any
 
 from ..ir.graph import Graph, Guard, Value
 from .inputs import Signature
-from .numbers import ANY, ItemRead, Number, NumberGuard
+from .numbers import ANY, ItemRead, Number, NumberGuard, outcome_key
 from .recorder import Recording
 
 
@@ -93,15 +93,6 @@ class Segment:
         return found
 
 
-def outcome_key(value: Any) -> Any:
-    """A guard's outcome as a dictionary key; floats by bits."""
-    return (
-        (type(value).__name__, value.hex())
-        if isinstance(value, float)
-        else (type(value).__name__, value)
-    )
-
-
 def outcome_of(array: Any) -> Any:
     """The key of the branch that a one-element array takes."""
     value = array.item()
@@ -127,6 +118,8 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
             segment.statements = [] if number_only else pending
         elif segment.guard is None or segment.guard.value is not statement.value:
             raise Divergence("a different condition was tested than in an earlier run")
+        elif not number_only and [*map(id, segment.statements)] != [*map(id, pending)]:
+            raise Divergence("other operations ran than in an earlier run")
         outcome = ANY if isinstance(statement, ItemRead) else outcome_key(statement.expected)
         if outcome is ANY and ANY not in segment.children:
             segment.guard, segment.children = statement, {}

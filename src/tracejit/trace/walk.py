@@ -14,10 +14,10 @@ from ..runtime.program import KernelFailure
 from ..tensor import Tensor
 from .backward import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
-from .numbers import ANY, Number, NumberGuard, cell_maker, item_of
+from .numbers import ANY, Number, NumberGuard, cell_maker, item_of, outcome_key
 from .segments import Runner
 from .signature import unflatten
-from .tree import Leaf, outcome_key, outcome_of
+from .tree import Leaf, outcome_of
 
 if TYPE_CHECKING:
     from .entry import Entry
