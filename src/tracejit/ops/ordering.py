@@ -105,6 +105,74 @@ def cumprod(x: Array, *, dim: int) -> Array:
     return _running(xp(x).cumprod, x, dim)
 
 
+def _sums_type(a: TensorType, x: TensorType, top: TensorType, *, dim: int) -> TensorType:
+    return x
+
+
+_SUMS = (Sample(((3, 4), (3, 4), (3, 4)), {"dim": 1}), Sample(((5,), (5,), (5,)), {"dim": 0}))
+
+
+def _decay(later: Array, earlier: Array) -> Array:
+    """``exp(earlier - later)``; nothing is left of what has no weight."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(earlier), 0, np.exp(earlier - later))
+
+
+@contraction(
+    _sums_type,
+    grad={
+        "a": lambda g, x, top, dim: sums_before(g, x, top, dim=dim),
+        "x": lambda g, a, x, top, dim: g * sums_after(a, x, top, dim=dim),
+        "top": lambda g, a, x, top, dim: -(a * sums_before(g, x, top, dim=dim)),
+    },
+    samples=_SUMS,
+)
+def sums_after(a: Array, x: Array, top: Array, *, dim: int) -> Array:
+    """``sum over j >= i of a[j] * exp(x[i] - top[j])`` along ``dim``, for a ``top`` that does not fall."""
+    if not x.ndim or not x.size:
+        return a * _decay(top, x)
+    a, x, top = (np.moveaxis(v, dim, 0) for v in (a, x, top))
+    sums = np.empty_like(x)
+    total = np.zeros_like(x[0])
+    for i in reversed(range(len(x))):
+        total = a[i] + (total * _decay(top[i + 1], top[i]) if i + 1 < len(x) else 0)
+        sums[i] = total * _decay(top[i], x[i])
+    return np.moveaxis(sums, 0, dim)
+
+
+@contraction(
+    _sums_type,
+    grad={
+        "a": lambda g, x, top, dim: sums_after(g, x, top, dim=dim),
+        "x": lambda g, a, x, top, dim: a * sums_after(g, x, top, dim=dim),
+        "top": lambda g, a, x, top, dim: -(g * sums_before(a, x, top, dim=dim)),
+    },
+    samples=_SUMS,
+)
+def sums_before(a: Array, x: Array, top: Array, *, dim: int) -> Array:
+    """``sum over i <= j of a[i] * exp(x[i] - top[j])`` along ``dim``, for a ``top`` that does not fall."""
+    if not x.ndim or not x.size:
+        return a * _decay(top, x)
+    a, x, top = (np.moveaxis(v, dim, 0) for v in (a, x, top))
+    sums = np.empty_like(x)
+    for j in range(len(x)):
+        before = sums[j - 1] * _decay(top[j], top[j - 1]) if j else 0
+        sums[j] = before + a[j] * _decay(top[j], x[j])
+    return np.moveaxis(sums, 0, dim)
+
+
+@contraction(
+    _running_type,
+    grad=lambda g, x, out, dim: sums_after(g, x, out, dim=dim),
+    samples=(Sample(((3, 4),), {"dim": 1}), Sample(((5,),), {"dim": 0})),
+)
+def log_cumsum_exp(x: Array, *, dim: int) -> Array:
+    """The logarithm of the sum of the exponentials of everything up to each position along ``dim``."""
+    if not x.ndim or not x.size:
+        return x.copy()
+    return np.logaddexp.accumulate(wide(x), axis=dim).astype(x.dtype, copy=False)
+
+
 @indexing(
     _index_type,
     samples=tuple(
@@ -141,6 +209,8 @@ def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Arra
     side = "right" if right else "left"
     if sorted_sequence.ndim == 1:
         return n.searchsorted(sorted_sequence, values, side)
+    if not values.size or not sorted_sequence.size:
+        return n.zeros(values.shape, np.int64)
     rows = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
     wanted = values.reshape(rows.shape[0], -1)
     found = [n.searchsorted(row, v, side) for row, v in zip(rows, wanted, strict=True)]
@@ -158,7 +228,12 @@ def _dynamic(*operands: Any, **attributes: Any) -> Any:
 @indexing(_dynamic, dynamic=True, samples=(Sample((Ints((3, 4), 0, 2),)), Sample(((0,),))))
 def nonzero(x: Array) -> Array:
     """The positions of the elements that are not zero, one row each."""
-    return xp(x).argwhere(x).astype(np.int64, copy=False).reshape(-1, x.ndim)
+    return (
+        xp(x)
+        .argwhere(x)
+        .astype(np.int64, copy=False)
+        .reshape(-1 if x.ndim else int(x != 0), x.ndim)
+    )
 
 
 @indexing(_dynamic, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))

@@ -93,6 +93,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 f"{count} and channel size = {channels}."
             )
         weight = weight.reshape((1, count) + (1,) * (input.ndim - 2))
+    elif not input.ndim:
+        weight = weight.reshape(())
     return e.where(c.gt(input, 0), input, weight * input)
 
 
@@ -183,6 +185,8 @@ def hardtanh(
     >>> tj.hardtanh(tj.tensor([-2.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
+    if input.dtype.category == "int":
+        min_val, max_val = int(min_val), int(max_val)
     inside = c.logical_and(c.gt(input, min_val), c.lt(input, max_val))
     limited = e.detach_copy(e.clamp_between(input, min_val, max_val))
     return _finish(input, e.where(inside, input, limited), inplace)

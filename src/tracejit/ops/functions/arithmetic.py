@@ -230,6 +230,8 @@ def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     >>> tj.clamp_min(tj.tensor([-2, 3]), 0)
     tensor([0, 3])
     """
+    if promoted(input, min) is bool_:
+        return c.logical_or(input, min)
     return e.clamp_min(input, min)
 
 
@@ -241,6 +243,8 @@ def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     >>> tj.clamp_max(tj.tensor([-2, 3]), 0)
     tensor([-2,  0])
     """
+    if promoted(input, max) is bool_:
+        return c.logical_and(input, max)
     return e.clamp_max(input, max)
 
 

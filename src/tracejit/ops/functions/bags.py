@@ -15,6 +15,7 @@ from .. import reduction as r
 from .. import source as s
 from ..table import function
 from .common import Tensor, as_type, check_tensor, constant, shape_of
+from .normalization import shorten_rows
 from .slicing import narrow
 
 
@@ -74,11 +75,10 @@ def embedding_bag(
             [5., 6.]])
     """
     _check(input, weight, offsets, mode, per_sample_weights)
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise RuntimeError(
-            "embedding_bag: max_norm, scale_grad_by_freq and sparse are not supported; "
-            "renormalise the weight outside"
-        )
+    if scale_grad_by_freq or sparse:
+        raise RuntimeError("embedding_bag: scale_grad_by_freq and sparse are not supported")
+    if max_norm is not None:
+        shorten_rows(weight, input, max_norm, norm_type)
     flat = m.reshape(input, shape=(input.type.numel,))
     bag, count = _bags(input, offsets, include_last_offset)
     rows = ix.take(weight, flat, dim=0)

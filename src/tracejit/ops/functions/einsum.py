@@ -12,21 +12,25 @@ from ..contraction import matmul
 from ..table import function
 from .common import Tensor, shape_of
 
-_SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # labels for the dimensions of an ellipsis
+_SPARE = "".join(chr(0xE000 + i) for i in range(64))  # labels for the dimensions of an ellipsis
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @function(method=False)
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum over all labels that are not in the output of the product of the operands.
 
-    Labels are lower-case letters; ``...`` stands for broadcast dimensions. Raises ``RuntimeError`` for equations
-    that do not fit the operands.
+    Labels are letters; ``...`` stands for broadcast dimensions. Instead of an equation, each operand may be followed by
+    the list of its labels (numbers below 52, ``...``), and the list for the output come last. Raises ``RuntimeError``
+    for equations that do not fit the operands.
 
     >>> import tracejit as tj
     >>> tj.einsum("ij,jk->ik", tj.eye(2), tj.ones(2, 1))
     tensor([[1.],
             [1.]])
     """
+    if not isinstance(equation, str):
+        equation, operands = _from_lists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     inputs, output = _parse(equation, operands)
@@ -39,11 +43,24 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return _finish(x, labels, output)
 
 
+def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation for operands that are each followed by a list of labels."""
+
+    def term(labels: Any) -> str:
+        return "".join("..." if label is ... else _LETTERS[label] for label in labels)
+
+    pairs, rest = len(arguments) // 2, arguments[len(arguments) // 2 * 2 :]
+    inputs = ",".join(term(arguments[2 * i + 1]) for i in range(pairs))
+    return "->".join([inputs, *map(term, rest)]), tuple(arguments[2 * i] for i in range(pairs))
+
+
 def _expanded(term: str, ndim: int) -> str:
     """The ellipsis as upper-case labels, counted from the last dimension."""
     named = term.replace("...", "")
-    if not all(ch.islower() for ch in named):
-        raise RuntimeError(f"einsum(): invalid subscript given: {term!r} (use letters a to z)")
+    if not all(ch in _LETTERS for ch in named):
+        raise RuntimeError(
+            f"einsum(): invalid subscript given: {term!r}, subscripts must be in [a-zA-Z]"
+        )
     hidden = ndim - len(named)
     if hidden < 0 or ("..." not in term and hidden):
         raise RuntimeError(
@@ -62,11 +79,11 @@ def _parse(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]
             f"operands, {len(terms)} terms)"
         )
     inputs = [_expanded(t, x.ndim) for t, x in zip(terms, operands, strict=True)]
-    hidden = max((sum(ch.isupper() for ch in t) for t in inputs), default=0)
+    hidden = max((sum(ch in _SPARE for ch in t) for t in inputs), default=0)
     ellipsis = _SPARE[len(_SPARE) - hidden :]
     everything = "".join(inputs)
     if not arrow:
-        once = sorted(ch for ch in set(everything) if ch.islower() and everything.count(ch) == 1)
+        once = sorted(ch for ch in set(everything) if ch in _LETTERS and everything.count(ch) == 1)
         return inputs, ellipsis + "".join(once)
     output = right.replace("...", ellipsis)
     for label in output:

@@ -225,14 +225,16 @@ def new_full(
 
 
 @function(method=False)
-def scalar_tensor(value: Number, *, dtype: Any = None, device: Any = None) -> Tensor:
+def scalar_tensor(
+    value: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A number as a 0-d tensor of the default dtype.
 
     >>> import tracejit as tj
     >>> tj.scalar_tensor(2)
     tensor(2.)
     """
-    return _filled((), value, dtype, device, False)
+    return _filled((), value, dtype, device, requires_grad)
 
 
 # --- ranges -------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ def _plain(value: Any) -> Number:
 
 @function(method=False)
 def arange(
-    start: Number,
+    start: Number = 0,
     end: Number | None = None,
     step: Number = 1,
     *,
@@ -264,17 +266,21 @@ def arange(
     check_device(device)
     first, last = (0, start) if end is None else (start, end)
     first, last, step = _plain(first), _plain(last), _plain(step)
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
+    kind = dtypes.as_dtype(dtype) if dtype is not None else None
     if not math.isfinite(first) or not math.isfinite(last):
         raise RuntimeError(f"unsupported range: {first} -> {last}")
+    if kind is dtypes.int64:  # the bounds are converted first
+        first, last, step = int(first), int(last), int(step)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
     if (last - first) * (1 if step > 0 else -1) < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, int) for v in (first, last, step))
-    kind = dtypes.as_dtype(dtype) if dtype is not None else None
     if kind is None:
         kind = dtypes.int64 if whole else dtypes.get_default_dtype()
     count = -((first - last) // step) if whole else math.ceil((last - first) / step)
+    if not kind.is_floating_point:
+        first, step = int(first), int(step)
     return made(s.arange(start=first, step=step, count=int(count), dtype=kind), requires_grad)
 
 
@@ -300,7 +306,10 @@ def linspace(
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    result = s.linspace_of(start=_plain(start), end=_plain(end), count=int(steps), dtype=kind)
+    first, last = _plain(start), _plain(end)
+    if not kind.is_floating_point:
+        first, last = int(first), int(last)
+    result = s.linspace_of(start=first, end=last, count=int(steps), dtype=kind)
     return made(result, requires_grad)
 
 
@@ -323,5 +332,8 @@ def logspace(
     """
     check_device(device)
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    powers = linspace(start, end, steps, dtype=dtypes.float64)
+    first, last = _plain(start), _plain(end)
+    if not kind.is_floating_point:
+        first, last = int(first), int(last)
+    powers = linspace(first, last, steps, dtype=dtypes.float64)
     return made(as_type(e.pow(float(base), powers), kind), requires_grad)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
+from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -27,7 +28,12 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     tensor([[1],
             [4]])
     """
-    return ix.gather(input, index, dim=dim_of(dim, input))
+    d = dim_of(dim, input)
+    if not input.ndim and index.ndim == 1:
+        input = _vector(input)
+    if not index.type.numel and index.ndim != input.ndim:
+        return constant(0, input.dtype, shape_of(index))
+    return ix.gather(input, index, dim=d)
 
 
 def _source(input: Tensor, index: Tensor, src: Any) -> Tensor:
@@ -87,6 +93,10 @@ def scatter_reduce(
     tensor([5., 0.])
     """
     d = dim_of(dim, input)
+    if not input.ndim:
+        row, places, values = (m.reshape(x, shape=(x.type.numel,)) for x in (input, index, src))
+        found = scatter_reduce(row, 0, places, values, reduce, include_self=include_self)
+        return m.reshape(found, shape=())
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
@@ -153,6 +163,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         flat = m.reshape(input, shape=(input.type.numel,))
         return ix.gather(flat, m.reshape(indices, shape=(indices.type.numel,)), dim=0)
     d = dim_of(dim, input)
+    extent = shape_of(input)[d] if input.ndim else 1
+    indices = e.where(c.lt(indices, 0), e.add(indices, extent), indices)
     others = [
         tuple(1 if i == d else n for i, n in enumerate(shape_of(x))) for x in (input, indices)
     ]
@@ -204,8 +216,23 @@ def index_add(
     >>> tj.index_add(tj.zeros(3), 0, tj.tensor([0, 0]), tj.ones(2))
     tensor([2., 0., 0.])
     """
-    scaled = source if alpha == 1 else e.mul(source, alpha)
-    return ix.put(input, _vector(index), scaled, dim=dim_of(dim, input), accumulate=True)
+    scaled = source if alpha == 1 else as_type(e.mul(source, alpha), source.dtype)
+    return _put_slices(input, dim, index, scaled, accumulate=True)
+
+
+def _put_slices(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, accumulate: bool
+) -> Tensor:
+    """Write or add slices along ``dim``; a 0-d tensor is a vector of one element."""
+    d = dim_of(dim, input)
+    if not input.ndim:
+        row, values = _vector(input), _vector(source)
+        return m.reshape(
+            ix.put(row, _vector(index), values, dim=0, accumulate=accumulate), shape=()
+        )
+    if input.ndim == 1:
+        source = _vector(source)
+    return ix.put(input, _vector(index), source, dim=d, accumulate=accumulate)
 
 
 @function()
@@ -216,7 +243,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     >>> tj.index_copy(tj.zeros(3), 0, tj.tensor([2]), tj.ones(1))
     tensor([0., 0., 1.])
     """
-    return ix.put(input, _vector(index), source, dim=dim_of(dim, input), accumulate=False)
+    return _put_slices(input, dim, index, source, accumulate=False)
 
 
 @function()
@@ -228,6 +255,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     tensor([0., 0., 7.])
     """
     d = dim_of(dim, input)
+    if not input.ndim:
+        return m.reshape(index_fill(_vector(input), 0, index, value), shape=())
     vector = _vector(index)
     shape = (*shape_of(input)[:d], shape_of(vector)[0], *shape_of(input)[d + 1 :])
     one = as_type(value, input.dtype) if is_tensor(value) else constant(value, input.dtype)
@@ -266,7 +295,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     >>> tj.masked_scatter(tj.zeros(3), tj.tensor([True, False, True]), tj.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
     """
-    spread = m.expand(mask, shape=shape_of(input))
+    common = shapes.broadcast("masked_scatter", [shape_of(input), shape_of(mask)])
+    input, spread = (m.expand(x, shape=common) for x in (input, mask))
     flat = m.reshape(spread, shape=(input.type.numel,))
     where = m.squeeze(o.nonzero(flat), dims=(1,))
     wanted, there = shape_of(where)[0], source.type.numel

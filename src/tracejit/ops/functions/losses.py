@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...errors import ArgumentValueError
+from ...dtypes import get_default_dtype
+from ...errors import ArgumentValueError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
+from .. import movement as m
 from .. import reduction as r
+from .. import shapes
 from .. import transcendental as t
 from ..table import function
 from .activations import logsigmoid
-from .common import Number, Tensor, dim_of, is_tensor, shape_of
+from .common import Number, Tensor, as_type, dim_of, is_tensor, promoted, shape_of
 from .mathematics import xlogy
 from .norms import vector_norm
 from .reductions import mean as mean_of
@@ -268,10 +271,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> tj.cosine_similarity(tj.tensor([[1.0, 0.0]]), tj.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
-    d = dim_of(dim, x1 if x1.ndim >= x2.ndim else x2)
-    products = x1 * x2
-    lengths = [e.clamp_min(vector_norm(x, 2, d, True), eps) for x in (x1, x2)]
-    return r.sum(products / (lengths[0] * lengths[1]), dims=(d,), keepdim=False)
+    common = shapes.broadcast("cosine_similarity", [shape_of(x1), shape_of(x2)])
+    kind = promoted(x1, x2)
+    if not kind.is_floating_point:
+        raise DtypeError(
+            f"expected common dtype to be floating point, yet common dtype is {kind.title}"
+        )
+    x1, x2 = (m.expand(as_type(x, kind), shape=common) for x in (x1, x2))
+    dims = (dim_of(dim, x1),) if common else ()
+    lengths = [e.clamp_min(vector_norm(x, 2, dims, True), eps) for x in (x1, x2)]
+    return r.sum(x1 * x2 / (lengths[0] * lengths[1]), dims=dims, keepdim=False)
 
 
 @function(method=False)
@@ -303,7 +312,10 @@ def cosine_embedding_loss(
     >>> tj.cosine_embedding_loss(tj.ones(1, 2), tj.ones(1, 2), tj.tensor([-1]))
     tensor(1.0000)
     """
-    cosine = cosine_similarity(input1, input2, -1)
+    kind = promoted(input1, input2)
+    if not kind.is_floating_point:
+        kind = get_default_dtype()
+    cosine = cosine_similarity(as_type(input1, kind), as_type(input2, kind), -1)
     apart = e.where(c.eq(target, -1), e.clamp_min(cosine - margin, 0.0), 0.0)
     loss = e.where(c.eq(target, 1), 1.0 - cosine, apart)
     return reduced(loss, old_reduction(size_average, reduce, reduction))

@@ -40,6 +40,8 @@ def soft_margin_loss(
 
 def _rows(name: str, input: Tensor, target: Tensor, per_class: bool) -> tuple[Tensor, Tensor, bool]:
     """Scores (N, C) and targets (N,) or (N, C), and whether the batch was added."""
+    if not input.ndim:
+        input, target = m.unsqueeze(input, dims=(0,)), target.reshape((1,) if per_class else ())
     alone = input.ndim == 1
     expected = shape_of(input) if per_class else shape_of(input)[:-1]
     if input.ndim not in (1, 2) or not input.type.numel:

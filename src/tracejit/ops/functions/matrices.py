@@ -11,7 +11,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import shapes
 from ..table import alias, function
-from .common import Number, Tensor, check_tensor, dim_of, shape_of
+from .common import Number, Tensor, as_type, check_tensor, dim_of, promoted, shape_of
 
 
 @function()
@@ -151,7 +151,17 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def _blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    """``beta * input + alpha * product``; with ``beta`` 0, what is in ``input`` does not matter."""
+    """``beta * input + alpha * product``; with ``beta`` 0, what is in ``input`` does not matter.
+
+    Integers and bool are scaled by whole numbers.
+    """
+    kind = promoted(input, product)
+    if not kind.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
+    return as_type(_sum_of_scaled(input, product, beta, alpha), kind)
+
+
+def _sum_of_scaled(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     scaled = product if alpha == 1 else e.mul(product, alpha)
     if beta == 0:
         return scaled
@@ -225,6 +235,13 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     else:
         left = [dim_of(d, a) for d in dims[0]]
         right = [dim_of(d, b) for d in dims[1]]
+    for i, j in zip(
+        left, right, strict=False
+    ):  # extents of one are stretched: summed on the other side
+        if shape_of(a)[i] == 1 != shape_of(b)[j]:
+            b = as_type(r.sum(b, dims=(j,), keepdim=True), b.dtype)
+        elif shape_of(b)[j] == 1 != shape_of(a)[i]:
+            a = as_type(r.sum(a, dims=(i,), keepdim=True), a.dtype)
     if [shape_of(a)[d] for d in left] != [shape_of(b)[d] for d in right]:
         raise ShapeError(
             f"contracted dimensions need to match, but first has sizes "

@@ -59,6 +59,8 @@ def embedding(
 ) -> Tensor:
     """Rows of ``weight`` at the positions ``input``; the row ``padding_idx`` receives no gradient.
 
+    With ``max_norm``, rows that are used and whose ``norm_type`` norm is greater are shortened in place first.
+
     Raises ``IndexError`` for positions out of range, ``RuntimeError`` for options that are not supported.
 
     >>> import tracejit as tj
@@ -66,16 +68,15 @@ def embedding(
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise RuntimeError(
-            "embedding: max_norm, scale_grad_by_freq and sparse are not supported; "
-            "renormalise the weight outside"
-        )
+    if scale_grad_by_freq or sparse:
+        raise RuntimeError("embedding: scale_grad_by_freq and sparse are not supported")
     if input.dtype.category != "int":
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
             f"Long, Int; but got {input.dtype.tensor_name} instead"
         )
+    if max_norm is not None:
+        shorten_rows(weight, input, max_norm, norm_type)
     rows = ix.take(weight, input, dim=0)
     if padding_idx is None:
         return rows
@@ -84,6 +85,18 @@ def embedding(
         raise AssertionError("Padding_idx must be within num_embeddings")
     padding = m.unsqueeze(c.eq(input, padding_idx % size), dims=(input.ndim,))
     return e.where(padding, e.detach_copy(rows), rows)
+
+
+def shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of ``weight`` at ``index``, in place, to a norm of at most ``max_norm``."""
+    from .norms import vector_norm
+
+    own = weight.detach()
+    flat = m.reshape(index, shape=(index.type.numel,))
+    rows = ix.take(own, flat, dim=0)
+    size = vector_norm(rows, norm_type, 1, True)
+    factor = e.where(c.gt(size, max_norm), e.div(max_norm, e.add(size, 1e-7)), 1.0)
+    own._assign(ix.put(own, flat, e.mul(rows, factor), dim=0, accumulate=False))
 
 
 def _standardized(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
@@ -223,7 +236,7 @@ def batch_norm(
             _update(running_mean, mean, momentum)
             _update(running_var, variance * (n / (n - 1)), momentum)
     else:
-        shape = (1, -1) + (1,) * (x.ndim - 2)
+        shape = (1, -1) + (1,) * (x.ndim - 2) if x.ndim > 1 else (-1,)
         deviation = t.rsqrt(running_var.reshape(shape) + eps)
         x = (x - running_mean.reshape(shape)) * deviation
     return as_type(_per_channel(x, weight, bias), input.dtype)

@@ -51,7 +51,8 @@ def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tens
     if p == 2:
         return root(r.sum(e.square(x), dims=dims, keepdim=keepdim))
     if p == 0:
-        return as_type(r.sum(c.ne(x, 0), dims=dims, keepdim=keepdim), x.dtype)
+        present = e.where(c.ne(x, 0), 1.0, e.mul(x, 0.0))  # no gradient, but one that exists
+        return r.sum(present, dims=dims, keepdim=keepdim)
     size = e.abs(x)
     if p == 1:
         return r.sum(size, dims=dims, keepdim=keepdim)

@@ -55,6 +55,10 @@ def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Number) -> Tensor:
 
 def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     """Repeat positions of the input itself."""
+    if mode == "circular" and min(before, after) < 0:  # what is cut off does not come round again
+        start = max(-before, 0)
+        x = slice_along(x, d, start, shape_of(x)[d] - start - max(-after, 0))
+        before, after = max(before, 0), max(after, 0)
     n = shape_of(x)[d]
     limit = n - 1 if mode == "reflect" else n
     if mode != "replicate" and max(before, after) > limit:

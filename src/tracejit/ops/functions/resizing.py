@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ... import dtypes
 from ...errors import ArgumentValueError, ShapeError
+from .. import elementwise as e
 from .. import movement as m
 from ..resampling import mix_along
 from ..shapes import numel
@@ -107,8 +109,12 @@ def interpolate(
         result: Tensor = FUNCTIONS[f"adaptive_avg_pool{len(own)}d"](input, wanted)
         return result
     x = input if mode.startswith("nearest") else upcast(input)
+    if not mode.startswith("nearest") and not input.dtype.is_floating_point:
+        x = as_type(input, dtypes.float32)
     for axis, (n, want, scale) in enumerate(zip(own, wanted, scales, strict=True)):
         x = _along(x, axis + 2, n, want, scale, mode, bool(align_corners))
+        if input.dtype is dtypes.uint8 and x.dtype is not dtypes.uint8:  # rounded after each pass
+            x = e.clamp_between(e.round_half_even(x), 0, 255)
     return as_type(x, input.dtype)
 
 

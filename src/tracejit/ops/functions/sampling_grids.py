@@ -25,10 +25,13 @@ _PADDINGS = ("zeros", "border", "reflection")
 def _check_grid(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     check_tensor("grid_sample", x)
     check_tensor("grid_sample", grid, "grid", 2)
-    if mode not in ("bilinear", "nearest"):
+    if mode not in ("bilinear", "nearest", "bicubic"):
         raise ArgumentValueError(
-            f"nn.functional.grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: '{mode}'"
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but "
+            f"got: '{mode}'"
         )
+    if mode == "bicubic" and x.ndim != 4:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if padding_mode not in _PADDINGS:
         raise ArgumentValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
@@ -66,6 +69,11 @@ def _placed(grid: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
         if align
         else e.div(e.sub(e.mul(e.add(grid, 1.0), n), 1.0), 2.0)
     )
+    return _bounded(p, n, padding_mode, align)
+
+
+def _bounded(p: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
+    """Positions brought among ``n`` elements, except where zeros lie outside."""
     if padding_mode == "zeros":
         return p
     if padding_mode == "reflection":
@@ -83,7 +91,8 @@ def grid_sample(
 ) -> Tensor:
     """``input`` (N, C, *size) at the positions ``grid`` (N, *out, 2 or 3), x first, -1 and 1 being the borders.
 
-    ``mode`` is "bilinear" or "nearest"; ``padding_mode`` "zeros", "border" or "reflection" tells what lies outside.
+    ``mode`` is "bilinear", "nearest" or, for images, "bicubic" (Keys, 1981, a = -0.75); ``padding_mode`` "zeros",
+    "border" or "reflection" tells what lies outside.
     Raises ``ValueError`` for other modes, ``RuntimeError`` for shapes that do not fit.
 
     >>> import tracejit as tj
@@ -99,23 +108,56 @@ def grid_sample(
         along = ix.take(
             grid, s.literal(values=(rank - 1 - axis,), shape=(), dtype=dtypes.int64), dim=rank + 1
         )
-        places.append(_placed(along, n, padding_mode, bool(align_corners)))
+        bounds = (
+            "zeros" if mode == "bicubic" else padding_mode
+        )  # there, each of the taps is bounded
+        places.append(_placed(along, n, bounds, bool(align_corners)))
     flat = m.reshape(input, shape=(*shape_of(input)[:2], numel(size)))
     if mode == "nearest":
         rounded = [as_type(e.round_half_even(p), dtypes.int64) for p in places]
         return _corner(flat, rounded, size, out, None)
+    if mode == "bicubic":
+        taps = [
+            _cubic_taps(p, n, padding_mode, bool(align_corners))
+            for p, n in zip(places, size, strict=True)
+        ]
+    else:
+        taps = [_linear_taps(p) for p in places]
     total: Any = None
-    floors = [e.floor(e.detach_copy(p)) for p in places]
-    for corner in itertools.product((0, 1), repeat=rank):
-        weight: Any = 1.0
-        index = []
-        for p, low, step in zip(places, floors, corner, strict=True):
-            share = e.sub(p, low)
-            weight = e.mul(share if step else e.sub(1.0, share), weight)
-            index.append(as_type(e.add(low, step), dtypes.int64))
-        term = _corner(flat, index, size, out, weight)
+    for corner in itertools.product(*taps):
+        weight: Any = corner[0][1]
+        for _, share in corner[1:]:
+            weight = e.mul(weight, share)
+        term = _corner(flat, [as_type(at, dtypes.int64) for at, _ in corner], size, out, weight)
         total = term if total is None else e.add(total, term)
     return total
+
+
+def _linear_taps(p: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The two neighbours of each position, with their weights."""
+    low = e.floor(e.detach_copy(p))
+    share = e.sub(p, low)
+    return [(low, e.sub(1.0, share)), (e.add(low, 1), share)]
+
+
+def _cubic_taps(p: Tensor, n: int, padding_mode: str, align: bool) -> list[tuple[Tensor, Tensor]]:
+    """The four neighbours of each position, with their weights."""
+    low = e.floor(e.detach_copy(p))
+    share = e.sub(p, low)
+    found = []
+    for offset in (-1, 0, 1, 2):
+        distance = e.abs(e.sub(share, offset))
+        place = _bounded(e.add(low, offset), n, padding_mode, align)
+        found.append((place, _keys(distance, offset in (0, 1))))
+    return found
+
+
+def _keys(d: Tensor, near: bool) -> Tensor:
+    """Keys' kernel with a = -0.75 at distances up to 1 (``near``) or from 1 to 2."""
+    a = -0.75
+    if near:
+        return (d * (a + 2) - (a + 3)) * d * d + 1.0
+    return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
 
 
 def _corner(

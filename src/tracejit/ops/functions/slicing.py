@@ -100,14 +100,14 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @function()
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """``input`` reversed along ``dims`` (a copy).
 
     >>> import tracejit as tj
     >>> tj.flip(tj.tensor([1, 2, 3]), (0,))
     tensor([3, 2, 1])
     """
-    wanted = shapes.size_arguments(dims)
+    wanted = shapes.size_arguments(args if dims is None else (dims,))
     return e.clone(flipped(input, shapes.normalize_dims(wanted, input.ndim) if wanted else ()))
 
 

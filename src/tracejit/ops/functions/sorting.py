@@ -123,14 +123,19 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
     """Where each element of ``input`` would go in sorted vectors (before equal ones unless ``right``).
+
+    ``sorter`` is the order that sorts vectors that are not sorted themselves.
 
     >>> import tracejit as tj
     >>> tj.searchsorted(tj.tensor([1, 3, 5]), tj.tensor([3, 4]))
     tensor([1, 2])
     """
     right = right or side == "right"
+    if sorter is not None:
+        sorted_sequence = ix.gather(sorted_sequence, sorter, dim=sorted_sequence.ndim - 1)
     values = input if is_tensor(input) else constant(input, sorted_sequence.dtype)
     found = o.search_sorted(sorted_sequence, values, right=right)
     return as_type(found, dtypes.int32) if out_int32 else found

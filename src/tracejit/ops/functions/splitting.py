@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import ShapeError
 from ..table import function
-from .common import Tensor, dim_of, shape_of
+from .common import Tensor, dim_of, is_tensor, shape_of
 from .slicing import slice_along
 
 
@@ -74,6 +74,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     """
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
+    if is_tensor(indices_or_sections):
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         n = indices_or_sections
         if n <= 0:

@@ -12,9 +12,9 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
 from .. import reduction as r
-from .. import transcendental as t
 from ..table import function
-from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
+from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of, upcast
+from .joining import cat
 from .reductions import ValuesAndIndices
 from .slicing import slice_along
 from .sorting import at_positions, sort
@@ -77,7 +77,7 @@ def cummin(input: Tensor, dim: int) -> ValuesAndIndices:
 
 @function()
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """``log(cumsum(exp(input)))`` along ``dim``, shifted by the maximum.
+    """``log(cumsum(exp(input)))`` along ``dim``, without overflow or underflow.
 
     >>> import tracejit as tj
     >>> tj.logcumsumexp(tj.tensor([0.0, 0.0]), 0)
@@ -86,21 +86,36 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     d = dim_of(dim, input)
     if not input.ndim or not input.type.numel:
         return e.clone(input)
-    top = e.detach_copy(r.amax(input, dims=(d,), keepdim=True))
-    top = e.where(c.isinf(top), 0.0, top)
-    return e.add(t.log(o.cumsum(t.exp(e.sub(input, top)), dim=d)), top)
+    return o.log_cumsum_exp(input, dim=d)
 
 
 @function()
-def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
-    """Differences of neighbours along ``dim``, ``n`` times over.
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:
+    """Differences of neighbours along ``dim``, ``n`` times over, of ``input`` between ``prepend`` and ``append``.
+
+    Raises ``RuntimeError`` for a 0-d input and a negative ``n``.
 
     >>> import tracejit as tj
     >>> tj.diff(tj.tensor([1, 4, 9]))
     tensor([3, 5])
     """
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
     d = dim_of(dim, input)
-    for _ in range(n):
+    if not n:
+        return e.clone(input)
+    parts = [x for x in (prepend, input, append) if x is not None]
+    if len(parts) > 1:
+        input = cat(parts, d)
+    for _ in range(min(n, shape_of(input)[d])):
         count = max(shape_of(input)[d] - 1, 0)
         after, before = (
             slice_along(input, d, min(1, shape_of(input)[d]), count),
@@ -142,20 +157,30 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 @function()
-def nanmedian(input: Tensor) -> Tensor:
-    """The middle element of what is not NaN (the lower of two).
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element of what is not NaN (the lower of two); with ``dim`` also its position.
 
     >>> import tracejit as tj
     >>> tj.nanmedian(tj.tensor([3.0, float("nan"), 1.0, 2.0]))
     tensor(2.)
     """
-    flat = m.reshape(input, shape=(input.type.numel,))
-    if not input.dtype.is_floating_point:
-        return median(flat)
-    count = r.sum(c.logical_not(c.isnan(flat)), dims=(0,), keepdim=True)
-    order = o.argsort(flat, dim=0, descending=False)
+    if dim is None:
+        if not input.type.numel:
+            return median(input)
+        return _nan_middle(m.reshape(input, shape=(input.type.numel,)), 0, False).values
+    if not input.ndim:
+        return median(input, dim, keepdim)
+    return _nan_middle(input, dim_of(dim, input), keepdim)
+
+
+def _nan_middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
+    """The lower median of what is not NaN along ``d``; NaN is sorted last."""
+    if not x.dtype.is_floating_point:
+        return _middle(x, d, keepdim)
+    count = r.sum(c.logical_not(c.isnan(x)), dims=(d,), keepdim=True)
+    order = o.argsort(x, dim=d, descending=False)
     middle = e.floor_divide(e.clamp_min(e.sub(count, 1), 0), 2)
-    return at_positions(flat, ix.gather(order, middle, dim=0), 0, False).values
+    return at_positions(x, ix.gather(order, middle, dim=d), d, keepdim)
 
 
 @function()
@@ -177,9 +202,20 @@ def quantile(
     """
     if not input.dtype.is_floating_point or input.dtype.itemsize == 2:
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
-    shares = [float(v) for v in q.reshape(-1).tolist()] if is_tensor(q) else [float(q)]
-    if not all(0 <= v <= 1 for v in shares):
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
+        )
+    if is_tensor(q) and (q.ndim > 1 or q.dtype is not input.dtype):
+        raise RuntimeError(
+            "quantile() q must be a scalar or 1D tensor of the same dtype as the input tensor"
+        )
+    if not is_tensor(q) and not 0 <= q <= 1:
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    if dim is not None and not input.ndim:
+        dim_of(dim, input)
+        keepdim, dim = False, None
     whole = dim is None
     x = m.reshape(input, shape=(input.type.numel,)) if whole else input
     d = 0 if dim is None else dim_of(dim, x)
@@ -187,33 +223,31 @@ def quantile(
         raise RuntimeError("quantile() input tensor must be non-empty")
     values = sort(x, d).values
     nan = r.any_true(c.isnan(x), dims=(d,), keepdim=True)
-    parts = [e.where(nan, float("nan"), _at_share(values, v, d, interpolation)) for v in shares]
-    if whole and keepdim:
-        parts = [m.reshape(p, shape=(1,) * input.ndim) for p in parts]
-    elif not keepdim:
-        parts = [m.squeeze(p, dims=(d,)) for p in parts]
-    if is_tensor(q) and q.ndim:
-        return m.cat(*(m.unsqueeze(p, dims=(0,)) for p in parts), dim=0)
-    return parts[0]
+    shares = m.reshape(q, shape=(q.type.numel,)) if is_tensor(q) else constant(q, x.dtype, (1,))
+    found = e.where(nan, float("nan"), _at_shares(values, shares, d, interpolation))
+    first = m.permute(found, dims=(d, *(i for i in range(found.ndim) if i != d)))
+    kept = (
+        (1,) * input.ndim if whole else tuple(1 if i == d else n for i, n in enumerate(shape_of(x)))
+    )
+    left = kept if keepdim else tuple(n for i, n in enumerate(shape_of(x)) if i != d)
+    return m.reshape(first, shape=(shape_of(shares) if is_tensor(q) and q.ndim else ()) + left)
 
 
-def _at_share(values: Tensor, share: float, d: int, interpolation: str) -> Tensor:
-    position = share * (shape_of(values)[d] - 1)
-    low = int(position)
-    high = min(low + (position > low), shape_of(values)[d] - 1)
-    below, above = slice_along(values, d, low, 1), slice_along(values, d, high, 1)
-    if interpolation == "linear":
-        return e.add(below, e.mul(e.sub(above, below), position - low))
-    if interpolation == "midpoint":
-        return e.div(e.add(below, above), 2)
-    choices = {"lower": below, "higher": above}
-    choices["nearest"] = above if round(position) == high else below
-    if interpolation not in choices:
-        raise RuntimeError(
-            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
-            f"but got {interpolation}"
-        )
-    return e.clone(choices[interpolation])
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _at_shares(values: Tensor, shares: Tensor, d: int, interpolation: str) -> Tensor:
+    """What lies at each share of the way along sorted ``values``; the shares' dimension takes the place of ``d``."""
+    position = e.mul(shares, shape_of(values)[d] - 1)
+    rounding = {"lower": e.floor, "higher": e.ceil, "nearest": e.round_half_even}.get(interpolation)
+    if rounding is not None:
+        return ix.take(values, as_type(rounding(position), dtypes.int64), dim=d)
+    low = e.floor(e.detach_copy(position))
+    below = ix.take(values, as_type(low, dtypes.int64), dim=d)
+    above = ix.take(values, as_type(e.ceil(e.detach_copy(position)), dtypes.int64), dim=d)
+    along = tuple(-1 if i == d else 1 for i in range(values.ndim))
+    weight = 0.5 if interpolation == "midpoint" else e.sub(position, low).reshape(along)
+    return e.add(below, e.mul(e.sub(above, below), weight))
 
 
 @function()
@@ -252,7 +286,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> T
     >>> tj.histc(tj.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    x = m.reshape(input, shape=(input.type.numel,))
+    x = upcast(m.reshape(input, shape=(input.type.numel,)))
     low, high = float(min), float(max)
     if low == high and input.type.numel:
         low, high = float(x.min()), float(x.max())

@@ -85,7 +85,9 @@ def _indices(keep: Callable[[int, int], bool], row: int, col: int) -> Tensor:
 
 
 @function(method=False)
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None
+) -> Tensor:
     """Row and column positions of the lower triangle of a ``row`` by ``col`` matrix.
 
     >>> import tracejit as tj
@@ -97,7 +99,9 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
 
 
 @function(method=False)
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None
+) -> Tensor:
     """Row and column positions of the upper triangle of a ``row`` by ``col`` matrix.
 
     >>> import tracejit as tj

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import DimensionError, ShapeError
+from ...errors import ShapeError
 from .. import convolution as cv
 from .. import movement as m
 from ..movement import permute
@@ -123,9 +123,8 @@ def windows_along(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """
     d = dim_of(dimension, self)
     if not self.ndim:
-        raise DimensionError(
-            "unfold: a 0-dimensional tensor has no dimension to take windows along"
-        )
+        row = windows_along(m.reshape(self, shape=(1,)), 0, size, step)
+        return m.reshape(row, shape=(size,))
     if size < 1 or size > shape_of(self)[d]:
         raise ShapeError(
             f"maximum size for tensor at dimension {d} is {shape_of(self)[d]} but size is {size}"

@@ -1,0 +1,126 @@
+"""Corners of single functions: scalars in place of vectors, integers, widths that cut, extremes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+
+F = tj.nn.functional
+
+
+def test_ranges_of_integers_convert_their_bounds() -> None:
+    assert tj.arange(1.0, 5.000001, 2.0, dtype=tj.int64).tolist() == [1, 3]
+    assert tj.arange(2.1, -2.9, -1.0, dtype=tj.int64).tolist() == [2, 1, 0, -1]
+    assert tj.arange(end=3).tolist() == [0, 1, 2]
+    assert tj.linspace(4.3, 50, 50, dtype=tj.int64)[:4].tolist() == [4, 4, 5, 6]
+    assert tj.logspace(4.3, 0, 2, 3.0, dtype=tj.int64).tolist() == [81, 1]
+
+
+def test_differences_between_what_is_put_around() -> None:
+    x = tj.tensor([1, 4, 9])
+    assert tj.diff(x, prepend=tj.tensor([0]), append=tj.tensor([16])).tolist() == [1, 3, 5, 7]
+    assert tj.diff(x, n=0, prepend=tj.tensor([0])).tolist() == [1, 4, 9]
+    assert tj.diff(x, n=5).shape == (0,)
+    with pytest.raises(RuntimeError, match="at least one-dimensional"):
+        tj.diff(tj.tensor(1.0))
+
+
+def test_medians_without_nan_along_a_dimension() -> None:
+    nan = math.nan
+    found = tj.nanmedian(tj.tensor([[3.0, nan, 1.0], [nan, nan, nan]]), 1)
+    np.testing.assert_array_equal(found.values.numpy(), np.array([1.0, nan], np.float32))
+    assert found.indices[0].item() == 2
+    assert tj.nanmedian(tj.tensor(2.0), 0, True).values.item() == 2.0
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("linear", 1.75), ("lower", 1.0), ("higher", 2.0), ("midpoint", 1.5), ("nearest", 2.0)],
+)
+def test_quantiles_at_a_tensor_of_shares(how: str, expected: float) -> None:
+    x = tj.tensor([[3.0, 1.0, 2.0, 4.0]])
+    q = tj.tensor([0.25, 1.0], requires_grad=True)
+    found = tj.quantile(x, q, 1, True, interpolation=how)
+    assert found.shape == (2, 1, 1)
+    assert found.flatten().tolist() == [expected, 4.0]
+    if how == "linear":
+        (slope,) = tj.autograd.grad(found.sum(), q)
+        assert slope.tolist() == [3.0, 0.0]
+    assert tj.quantile(tj.tensor(5.0), 0.5, 0, True).item() == 5.0
+
+
+def test_running_logarithms_neither_overflow_nor_vanish() -> None:
+    x = tj.tensor([-800.0, 0.0, 700.0], dtype=tj.float64, requires_grad=True)
+    y = tj.logcumsumexp(x, 0)
+    np.testing.assert_allclose(y.detach().numpy(), [-800.0, 0.0, 700.0])
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [1.0, 1.0, 1.0])
+
+
+def test_cut_and_wrapped_padding() -> None:
+    x = tj.arange(4).reshape(1, 1, 4)
+    assert F.pad(x, (-1, 1), "circular").flatten().tolist() == [1, 2, 3, 1]
+
+
+def test_scalars_as_vectors_of_one() -> None:
+    x, at = tj.tensor(3.0), tj.tensor([0])
+    assert x.index_add(0, at, tj.tensor(2.0)).item() == 5.0
+    assert x.index_copy(0, at, tj.tensor(2.0)).item() == 2.0
+    assert x.index_fill(0, at, 7.0).item() == 7.0
+    assert x.gather(0, at).tolist() == [3.0]
+    assert x.unfold(0, 1, 1).tolist() == [3.0]
+    assert tj.argwhere(x).shape == (1, 0)
+    assert tj.nonzero(tj.tensor(0.0)).shape == (0, 0)
+    z = tj.tensor(2.0, requires_grad=True)
+    z.scatter_reduce(0, tj.tensor(0), tj.tensor(4.0), "prod").backward()
+    assert z.grad.item() == 4.0
+
+
+def test_broadcasting_where_only_one_side_had_it() -> None:
+    mask = tj.tensor([[True, False], [False, True]])
+    assert tj.masked_scatter(tj.zeros(2), mask, tj.tensor([5.0, 6.0])).tolist() == [[5, 0], [0, 6]]
+    assert tj.tensordot(tj.ones(1, 3), tj.ones(2, 3), ([0, 1], [0, 1])).item() == 6.0
+    a, b = tj.tensor([[1.0, 0.0]]), tj.tensor([[1.0], [1.0]])
+    np.testing.assert_allclose(F.cosine_similarity(a, b, 0).numpy(), [1.0, 0.0], atol=1e-6)
+    assert tj.take_along_dim(tj.tensor([[1, 2]]), tj.tensor([[-1]]), 1).tolist() == [[2]]
+
+
+def test_einstein_sums_by_lists_and_capitals() -> None:
+    a, b = tj.arange(6.0).reshape(2, 3), tj.arange(3.0)
+    expected = (a @ b).tolist()
+    assert tj.einsum("Ij,j->I", a, b).tolist() == expected
+    assert tj.einsum(a, [0, 1], b, [1], [0]).tolist() == expected
+    assert tj.einsum(a, [..., 1], b, [1]).tolist() == expected
+
+
+def test_whole_numbers_stay_whole() -> None:
+    flags = tj.tensor([True, False])
+    assert flags.clamp_min(True).tolist() == [True, True]
+    assert flags.clamp_max(False).dtype is tj.bool
+    assert F.hardtanh(tj.tensor([-3, 0, 3])).tolist() == [-1, 0, 1]
+    assert F.relu6(tj.tensor([-3, 9], dtype=tj.int32)).tolist() == [0, 6]
+    image = tj.tensor([[[[0, 255], [255, 0]]]], dtype=tj.uint8)
+    grown = F.interpolate(image, size=(3, 3), mode="bilinear", align_corners=True)
+    assert grown.dtype is tj.uint8
+    assert abs(int(grown[0, 0, 1, 1]) - 128) <= 1
+
+
+def test_rows_that_are_used_are_shortened_in_place() -> None:
+    weight = tj.tensor([[3.0, 4.0], [0.3, 0.4], [30.0, 40.0]])
+    rows = F.embedding(tj.tensor([0, 1, 0]), weight, max_norm=1.0)
+    np.testing.assert_allclose(rows.numpy(), [[0.6, 0.8], [0.3, 0.4], [0.6, 0.8]], rtol=1e-5)
+    np.testing.assert_allclose(weight.numpy(), [[0.6, 0.8], [0.3, 0.4], [30, 40]], rtol=1e-5)
+
+
+def test_images_sampled_by_cubic_pieces() -> None:
+    """Cubic pieces pass through the values, and through the middle of a line."""
+    line = tj.arange(8.0).expand(1, 1, 8, 8)
+    at = tj.tensor([[[[0.0, 0.0], [2 / 3.5 - 1, 0.0]]]])
+    found = F.grid_sample(line, at, mode="bicubic", align_corners=True)
+    np.testing.assert_allclose(found.flatten().numpy(), [3.5, 2.0], rtol=1e-5)
+    with pytest.raises(RuntimeError, match="4D"):
+        F.grid_sample(tj.zeros(1, 1, 2, 2, 2), tj.zeros(1, 1, 1, 1, 3), mode="bicubic")
