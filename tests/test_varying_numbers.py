@@ -226,6 +226,30 @@ def test_a_number_that_decides_a_shape_is_a_constant() -> None:
     assert f.stats.compiled_calls >= 10
 
 
+def test_long_lists_of_numbers_stay_constants() -> None:
+    def function(x, numbers):
+        return x * tj.tensor(numbers)
+
+    x = tj.ones(200)
+    f = agree(function, [(x, [float(i + k % 3) for i in range(200)]) for k in range(9)])
+    assert f.stats.recordings == 3
+    assert "more than 64 numbers" in str(f.explain())
+
+
+def test_a_forked_process_records() -> None:
+    import os
+
+    f = tj.compile(lambda x, p: x * p)
+    for p in (1.0, 2.0):
+        f(tj.ones(2), p)
+    child = os.fork()
+    if child == 0:
+        g = tj.compile(lambda x, p: x * p + 1)
+        good = all(g(tj.ones(2), p).tolist() == [p + 1] * 2 for p in (1.0, 2.0, 3.0, 4.0))
+        os._exit(0 if good and g.stats.recordings == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_numbers_inside_containers_and_keywords() -> None:
     def function(x, *, options, pair):
         return x * options["scale"] + pair[0] - pair[1][0] * options["k"]

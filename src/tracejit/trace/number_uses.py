@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PATIENCE = 3
 CALLS_PER_DECISION = 8
 MAX_FORMS = 256
+#: Most numbers among the arguments of one call that may vary.
+MAX_NUMBERS = 64
 
 
 class NumberUse:
@@ -43,7 +45,10 @@ class NumberUse:
             if i not in self.constant and token(numbers[i]) != token(self.last[i])
         ]
         self.last = tuple(numbers)
-        if moved:
+        if len(self.varying) + len(moved) > MAX_NUMBERS:
+            why = f"more than {MAX_NUMBERS} numbers among the arguments changed"
+            self.settle([*self.varying, *moved], why)
+        elif moved:
             self._split({*self.varying, *moved})
 
     def settle(self, positions: Sequence[int], why: str) -> None:

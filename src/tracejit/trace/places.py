@@ -6,6 +6,7 @@ recorded again, a varying number stands in the place itself; afterwards it holds
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -103,6 +104,12 @@ class _Turns:
     """Which threads record, and which of them has put something else in places that others can see."""
 
     def __init__(self) -> None:
+        self.reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.reset)
+
+    def reset(self) -> None:
+        """Nobody records: the state of a new process."""
         self.lock = threading.Lock()
         self.recording: dict[int, int] = {}
         self.exclusive: int | None = None
