@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import operator
 import pickle
@@ -264,6 +265,43 @@ def test_numbers_inside_containers_and_keywords() -> None:
         assert (options, pair) == before
         assert type(options["scale"]) is float
     assert f.stats.recordings == 2
+
+
+def test_dataclasses() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Settings:
+        rate: float
+        count: int
+
+    f = tj.compile(lambda x, settings: x * settings.rate + settings.count)
+    for i in range(6):
+        settings = Settings(0.5 * i, i)
+        assert f(tj.ones(2), settings).tolist() == [1.5 * i] * 2
+        assert settings == Settings(0.5 * i, i)
+        assert type(settings.rate) is float
+    assert f.stats.recordings == 2
+
+
+def test_many_threads_with_their_own_numbers() -> None:
+    f, errors = tj.compile(lambda x, p: (x * p).sum() if p > 0 else x.sum() + p), []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for p in map(float, rng.standard_normal(100)):
+            x = tj.tensor([1.0, 2.0], dtype=tj.float64, requires_grad=True)
+            y = f(x, p)
+            (g,) = tj.autograd.grad(y, [x])
+            if y.item() != (3 * p if p > 0 else 3 + p) or g.tolist() != [p if p > 0 else 1.0] * 2:
+                errors.append(p)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not [p for p in errors if abs(p) > 0 and math.isfinite(p)]
+    assert f.stats.compiled_calls > 300
+    assert f.stats.recordings <= 4
 
 
 def test_an_error_leaves_the_arguments_as_they_were() -> None:

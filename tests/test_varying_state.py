@@ -215,6 +215,30 @@ def test_a_counter_that_decides() -> None:
     assert f.stats.compiled_calls >= 35
 
 
+def test_numbers_of_tensors_kept_in_state() -> None:
+    holder = Holder()
+    holder.best, holder.mean = 1e9, 0.0
+
+    def function(x):
+        loss = (x * x).mean().item()
+        if loss < holder.best:
+            holder.best = loss
+        holder.mean = 0.9 * holder.mean + 0.1 * loss
+        return x / (loss + 1)
+
+    f, best, mean = tj.compile(function), 1e9, 0.0
+    for i in range(40):
+        x = tj.tensor([1.0 / (i + 1), (i * 7 % 5) / 3], dtype=tj.float64)
+        f(x)
+        loss = float((x * x).mean())
+        best, mean = min(best, loss), 0.9 * mean + 0.1 * loss
+        assert (type(holder.best), type(holder.mean)) == (float, float)
+        assert math.isclose(holder.best, best)
+        assert math.isclose(holder.mean, mean)
+    assert f.stats.recordings <= 5
+    assert not f.reasons
+
+
 def test_a_number_that_decides_always_is_a_constant_again() -> None:
     holder = Holder()
 

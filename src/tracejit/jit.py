@@ -205,6 +205,8 @@ class CompiledFunction:
                 result = entry.record(tensors, args, kwargs, why)
             except UnfitError as unfit:
                 self.uses.give_up(str(unfit))
+                self.stats.recordings -= 1
+                self.stats.eager_calls -= 1
                 if entry.varying:
                     return self._record(entry.key, tensors, args, kwargs)
                 return self._recorded(entry, tensors, args, kwargs, why)

@@ -21,7 +21,7 @@ from ..tensor import Tensor
 from .backward import Site
 from .inputs import Signature
 from .number_arguments import standing_in, with_values
-from .number_fitness import check_names, is_misfit, take_back
+from .number_fitness import check_codes, is_misfit, plain_state, take_back
 from .number_functions import following
 from .number_uses import Varying
 from .numbers import UnfitError
@@ -65,7 +65,6 @@ class Entry:
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
-        self.misses = 0  # calls that left at an unseen decision on a number
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
@@ -133,7 +132,7 @@ class Entry:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
         guard = watch(function, statics, self.places)
         if self.varying or uses.item_lines or guard.places:
-            check_names(guard.names)
+            check_codes(guard.codes)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
@@ -148,6 +147,7 @@ class Entry:
         self.history.append(why)
         guard = recorder.widened(guard)
         pinned = pinned_arguments(guard, tensors)
+        plain_state(guard.checks if recorder.handed_out else ())
         self.unstable = guard.difference()
         if self.unstable is not None:
             uses.learn_places(guard.moved())

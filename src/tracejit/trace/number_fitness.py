@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
-from types import CellType
+from types import CellType, CodeType
 from typing import Any
 
-from ..varying import plain
+from ..varying import is_varying, plain
 from .numbers import UnfitError
-from .state_reads import Names
+from .places import Place
+from .state_checks import Check, Read
+from .state_reads import reads_of
 
 _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
@@ -21,11 +23,24 @@ _GLOBALS = frozenset(
 _ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "timedelta"})
 
 
-def check_names(names: Names) -> None:
+def check_codes(codes: Iterable[CodeType]) -> None:
     """Raise :class:`UnfitError` when code that mentions these needs the numbers themselves."""
-    found = sorted((_GLOBALS & names.globals) | (_ATTRIBUTES & names.used))
-    if found:
-        raise UnfitError(f"numbers are constants here, because the code uses {found[0]!r}")
+    for code in codes:
+        if code.co_filename == "<string>" and code.co_name.startswith("__"):
+            continue  # a method that a dataclass has by itself
+        found = (_GLOBALS & reads_of(code).globals) | _ATTRIBUTES.intersection(code.co_names)
+        if found:
+            raise UnfitError(f"numbers are constants here, because the code uses {min(found)!r}")
+
+
+def plain_state(checks: Iterable[Check]) -> None:
+    """Put values where varying numbers were stored in the Python state that is checked."""
+    for check in checks:
+        if isinstance(check, Read) and is_varying(check.current()):
+            Place(check, object).put(plain(check.current()))
+        for snapshot in getattr(check, "snapshots", ()):
+            own = vars(snapshot.module)
+            own.update({key: plain(x) for key, x in own.items() if is_varying(x)})
 
 
 def is_misfit(error: TypeError) -> bool:

@@ -169,8 +169,9 @@ class NumberUses:
             return False
         if not isinstance(guard, NumberGuard):
             return False
-        entry.misses += 1
-        if entry.misses <= PATIENCE + entry.replays // CALLS_PER_DECISION:
+        decided = [s for s in entry.root.segments() if isinstance(s.guard, NumberGuard)]
+        decisions = sum(len(s.children) - 1 for s in decided)
+        if decisions < PATIENCE + entry.replays // CALLS_PER_DECISION:
             return False
         return self._settle(entry, [*guard.value.sources()])
 
