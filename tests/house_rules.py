@@ -15,9 +15,8 @@ MAX_FUNCTION_LINES = 60
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
-    **dict.fromkeys(
-        ("backoff", "bound_function", "extents", "generated", "polynomial", "sizes", "varying"), 0
-    ),
+    **dict.fromkeys(("backoff", "extents", "generated", "locks", "polynomial", "sizes"), 0),
+    "varying": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),
@@ -25,8 +24,8 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("serialization",), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime"), 4),
-    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain"), 5),
-    **dict.fromkeys(("verification", "nn", "optim", "func"), 5),
+    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain", "inspection"), 5),
+    **dict.fromkeys(("verification", "nn", "optim", "func", "linalg"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

@@ -194,8 +194,49 @@ def test_verification_finds_differences(monkeypatch: pytest.MonkeyPatch) -> None
         return y + 1, mask
 
     monkeypatch.setattr(entry, "replay", wrong)
-    with pytest.raises(tj.errors.VerificationError, match="output 0 differs"):
+    with pytest.raises(tj.errors.VerificationError, match="output 0, computed at") as found:
         g(tj.ones(2, requires_grad=True))
+    first = str(found.value).splitlines()[0]
+    assert (
+        "return (x * 2 + tj.rand(2)).sum(), x.detach() > 1, differs first at []: compiled " in first
+    )
+
+
+def test_verification_names_the_line_of_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tj.zeros(2)
+
+    def f(x):
+        state.add_(x)
+        return x * 2
+
+    g = tj.compile(f, verify=True)
+    g(tj.ones(2)), g(tj.ones(2))
+    (entry,) = next(iter(g.entries.values()))
+    replay = entry.replay
+
+    def wrong(tensors, numbers):
+        result = replay(tensors, numbers)
+        state.array[1] += 1
+        return result
+
+    monkeypatch.setattr(entry, "replay", wrong)
+    with pytest.raises(tj.errors.VerificationError) as found:
+        g(tj.ones(2))
+    first = str(found.value).splitlines()[0]
+    assert "a tensor changed in place (c0), computed at test_compile_errors.py:" in first
+    assert "state.add_(x), differs first at [1]: compiled 4.0, eager 3.0" in first
+
+
+def test_verification_compares_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = tj.compile(lambda x: x.sqrt() * 2, verify=True)
+    g(tj.ones(2)), g(tj.ones(2))
+
+    def broken_function(x):
+        raise ValueError("not today")
+
+    monkeypatch.setattr(g, "function", broken_function)
+    with pytest.raises(tj.errors.VerificationError, match="eager raises ValueError: not today"):
+        g(tj.ones(2))
 
 
 def test_verification_compares_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

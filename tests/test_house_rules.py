@@ -219,7 +219,12 @@ def test_no_commented_code():
     assert not found, "\n".join(found)
 
 
-COMMAND_LINES = ("tracejit.cli", "tracejit.testing.fuzz")
+COMMAND_LINES = (
+    "tracejit.cli",
+    "tracejit.testing.fuzz",
+    "tracejit.testing.soundness",
+    "tracejit.testing.threads",
+)
 
 
 def test_only_command_lines_print():

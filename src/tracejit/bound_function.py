@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .trace.tracebacks import shortened
+
 if TYPE_CHECKING:
     from .jit import CompiledFunction
 
@@ -46,7 +48,11 @@ class BoundFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The compiled function on the instance."""
-        return self.__func__(self.__self__, *args, **kwargs)
+        try:
+            return self.__func__(self.__self__, *args, **kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error)
+            raise
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from .jit import CompiledFunction
 from .nn.module import Module
+from .trace.tracebacks import shortened
 
 
 class CompiledModule(Module):
@@ -31,7 +32,11 @@ class CompiledModule(Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module compiled."""
-        return self.compiled(*args, **kwargs)
+        try:
+            return self.compiled(*args, **kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error)
+            raise
 
     def __getattr__(self, name: str) -> Any:
         if name in _INSPECTION:

@@ -17,13 +17,30 @@ _PACKAGE = str(Path(__file__).parent)
 _USERS = tuple(str(Path(__file__).parent / part) for part in ("cli", "testing"))
 
 
+def is_internal(filename: str) -> bool:
+    """Does a file belong to this package (the parts that use it as a user would left out)?"""
+    return filename.startswith(_PACKAGE) and not filename.startswith(_USERS)
+
+
+def last_user_line(error: BaseException) -> tuple[tuple[str, int] | None, bool]:
+    """File and line of the innermost frame of an error that is not this package's; is it the innermost of all?"""
+    found, trace, last = None, error.__traceback__, False
+    while trace is not None:
+        filename = trace.tb_frame.f_code.co_filename
+        last = not is_internal(filename)
+        if last:
+            found = filename, trace.tb_lineno
+        trace = trace.tb_next
+    return found, last
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame that does not belong to this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
         if filename not in _INTERNAL:
-            if not filename.startswith(_PACKAGE) or filename.startswith(_USERS):
+            if not is_internal(filename):
                 return frame
             _INTERNAL.add(filename)
         frame = frame.f_back
@@ -80,6 +97,10 @@ class ArgumentError(TracejitError, TypeError):
 
 class ArgumentValueError(TracejitError, ValueError):
     """An argument of the right type with an impossible value."""
+
+
+class LinAlgError(TracejitError, RuntimeError):
+    """Matrices for which a decomposition or an inverse does not exist."""
 
 
 class DimensionError(TracejitError, IndexError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import describe_line
 
 if TYPE_CHECKING:
-    from .jit import CompiledFunction
+    from .inspection import Inspection
     from .trace.entry import Entry
     from .trace.tree import Segment
 
@@ -33,7 +33,7 @@ class Explanation:
     constants: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, function: CompiledFunction) -> Explanation:
+    def of(cls, function: Inspection) -> Explanation:
         """The report on ``function`` as it stands."""
         signatures = [
             _describe(entry, number)
@@ -112,10 +112,14 @@ def _tree(segment: Segment, depth: int) -> list[str]:
         for (_, value), child in segment.children.items():
             lines.append(f"{pad}  when {value}:")
             lines += _tree(child, depth + 2)
+    for outcome, end in segment.raises.items():
+        if outcome is not None:
+            lines.append(f"{pad}  when {outcome[1]}:")
+        lines.append(f"{pad}    {end}: runs eagerly ({end.calls} calls)")
     return lines
 
 
-def lines_for(function: CompiledFunction, line: int, file: str | None) -> list[str]:
+def lines_for(function: Inspection, line: int, file: str | None) -> list[str]:
     """The kernel lines whose comment names ``file`` (by default, the function's own) and ``line``."""
     code = getattr(function.function, "__code__", None)
     wanted = file if file is not None else getattr(code, "co_filename", None)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import hashlib
 import linecache
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, Literal
+
+from .locks import renewed_rlock
+
+#: How often parsing is tried.
+PARSINGS = 8
+
+_parsing = renewed_rlock()
 
 
 @lru_cache(maxsize=4096)
@@ -25,3 +34,15 @@ def define(text: str, label: str, entry: str, names: dict[str, Any]) -> Any:
     """
     exec(_compiled(text, label), names)
     return names.pop(entry)  # it would be part of a cycle with its own globals
+
+
+def parse(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
+    """``ast.parse``, for several threads at once.
+
+    CPython counts how deep a tree is in one place for all threads, and up to 3.12 takes it for an error (a
+    ``SystemError``, or trees that seem too deep) when two of them are at it.
+    """
+    for _ in range(PARSINGS):
+        with _parsing, contextlib.suppress(SystemError, RecursionError):
+            return ast.parse(text, mode=mode)
+    return ast.parse(text, mode=mode)

@@ -11,8 +11,6 @@ import copy
 import functools
 import logging
 import sys
-import threading
-import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -20,25 +18,29 @@ from typing import Any
 from . import config, dtypes
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats, name_of
-from .errors import ArgumentError, CaptureError, CompileWarning, user_depth
+from .errors import ArgumentError
+from .inspection import Inspection
+from .locks import renewed_rlock
 from .modes import MODES
 from .tensor import Tensor
-from .trace.entry import Entry, NotReplayable, Refused, Unseen
+from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.number_uses import NumberUses
-from .trace.numbers import UnfitError
+from .trace.numbers import ANY, UnfitError
 from .trace.places import TURNS
 from .trace.retrace import why_new
-from .trace.signature import first_position, flatten, tensor_key
+from .trace.signature import first_position, tensor_key
 from .trace.state_calls import listening
+from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
+BUSY = "another thread was recording"
 
 
-class CompiledFunction:
+class CompiledFunction(Inspection):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     def __init__(
@@ -58,7 +60,7 @@ class CompiledFunction:
         self._backoffs: dict[Any, Backoff] = {}
         self._churn = Backoff(CHURN)
         self._compiled_before = 0
-        self._lock = threading.RLock()
+        self._lock = renewed_rlock()
         self._warned: set[str] = set()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -69,41 +71,49 @@ class CompiledFunction:
         modes = MODES
         if modes.recorder is not None or modes.builder is not None or config.disabled:
             return self.function(*args, **kwargs)
-        self.stats.calls += 1
-        if modes.saved_hooks and modes.grad:
-            self._explain("saved_tensors_hooks are active: compiled code keeps no single tensors")
-            return self._eager(args, kwargs)
-        tensors: list[Tensor] = []
-        structure: Any = None
-        numbers: Any = ()
-        for x in args:
-            if not isinstance(x, Tensor):
-                break
-        else:
-            if not kwargs:
-                tensors = list(args)
-        if not tensors and (args or kwargs):
-            if self.uses.active:
-                numbers = []
-                structure = self.uses.structure((args, kwargs), tensors, numbers)
+        try:
+            self.stats.calls += 1
+            if modes.saved_hooks and modes.grad:
+                self._explain(
+                    "saved_tensors_hooks are active: compiled code keeps no single tensors"
+                )
+                return self._eager(args, kwargs)
+            tensors: list[Tensor] = []
+            structure: Any = None
+            numbers: Any = ()
+            for x in args:
+                if not isinstance(x, Tensor):
+                    break
             else:
-                structure = flatten((args, kwargs), tensors)
-        key = (modes.grad, modes.inference, dtypes._default, structure, *map(tensor_key, tensors))
-        count = len(tensors)
-        if count > 1 and len(set(map(id, tensors))) != count:
-            key = (*key, tuple([first_position(tensors, t) for t in tensors]))
-        found = self.entries.get(key)
-        if found is not None:
-            for entry in found:
-                if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
-                    return self._replay(entry, tensors, args, kwargs, numbers)
-        return self._record(key, tensors, args, kwargs)
+                if not kwargs:
+                    tensors = list(args)
+            if not tensors and (args or kwargs):
+                structure, numbers = self.uses.structure((args, kwargs), tensors)
+            key = (
+                modes.grad,
+                modes.inference,
+                dtypes._default,
+                structure,
+                *map(tensor_key, tensors),
+            )
+            count = len(tensors)
+            if count > 1 and len(set(map(id, tensors))) != count:
+                key = (*key, tuple([first_position(tensors, t) for t in tensors]))
+            found = self.entries.get(key)
+            if found is not None:
+                for entry in found:
+                    if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
+                        return self._replay(entry, tensors, args, kwargs, numbers)
+            return self._record(key, tensors, args, kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error)
+            raise
 
     def _replay(
         self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any
     ) -> Any:
         """Serve a call from an entry, or say why not."""
-        unseen = reason = None
+        branch = reason = refused = None
         try:
             if self.verify:
                 from .verification import replay_beside_eager
@@ -112,26 +122,42 @@ class CompiledFunction:
             else:
                 result = entry.replay(tensors, numbers)
         except Refused as failure:
-            log.debug("%s: compiled code refused its input (%s)", self.name, failure)
-        except Unseen as branch:
-            unseen = entry.unseen(branch)
-            constant = self.uses.missed(entry, branch)
+            refused = f"compiled code refused its input ({failure}), and eager execution did not"
+        except UnseenSegment as unseen:
+            branch = unseen
         except NotReplayable as found:
             reason = str(found)
         else:
             self.stats.compiled_calls += 1
             return result
-        if (
-            unseen is not None
-        ):  # out here: errors of the eager run must not look like caused by a branch
-            if constant:
-                self._forget(entry)
-                return self._record(entry.key, tensors, args, kwargs)
-            if entry.open:
-                return self._extend(entry, tensors, args, kwargs, unseen)
-            reason = entry.closed or f"more than {config.max_paths} recorded paths ({unseen})"
+        # Out here: errors of the eager run must not look like caused by what ended the replay.
+        if branch is not None:
+            return self._leave(branch, entry, tensors, args, kwargs)
         if reason is not None:
             self._explain(reason)
+        result = self._eager(args, kwargs)
+        if refused is not None:
+            self._explain(refused)
+        return result
+
+    def _leave(
+        self, branch: UnseenSegment, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> Any:
+        """A call whose way through the tree ends before a result, with nothing done that can be seen."""
+        raises = branch.segment.raises
+        end = raises.get(branch.outcome) or raises.get(ANY)
+        unseen = entry.unseen(branch)
+        if end is not None and not (entry.open and end.doubtful):
+            end.calls += 1
+            result = self._eager(args, kwargs)
+            end.passed()  # it came back: no error this time
+            return result
+        if self.uses.missed(entry, branch):
+            self._forget(entry)
+            return self._record(entry.key, tensors, args, kwargs)
+        if entry.open:
+            return self._extend(entry, tensors, args, kwargs, unseen)
+        self._explain(entry.closed or f"more than {config.max_paths} recorded paths ({unseen})")
         return self._eager(args, kwargs)
 
     # --- everything that is not the fast path --------------------------------------------------------------------
@@ -140,36 +166,49 @@ class CompiledFunction:
         self.stats.eager_calls += 1
         return self.function(*args, **kwargs)
 
-    def _explain(self, reason: str) -> None:
-        if self.strict:
-            raise CaptureError(
-                f"{self.name}: {reason}", "Without strict=True the function would run eagerly here."
-            )
-        if reason not in self.reasons and len(self.reasons) < config.max_signatures:
-            self.reasons.append(reason)
-            log.info("%s runs eagerly: %s", self.name, reason)
-
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        """A new signature, or a known one under new Python state."""
+        """A new signature, or a known one under new Python state; while another thread records, just run."""
         if key[3] is not None:
-            structure, _ = self.uses.learn((args, kwargs))
+            structure, numbers = self.uses.learn((args, kwargs))
             if structure != key[3]:
                 key = (*key[:3], structure, *key[4:])
-        replaced = self.uses.learn_state(key, self.entries.get(key, ()))
-        why = None if replaced is None else replaced.difference(tensors)
-        if replaced is not None:
-            self._forget(replaced)
+        else:
+            numbers = []
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
-        if self._changes_always():
-            self._explain(self._churn.reason)
-            return self._eager(args, kwargs)
-        why = why or why_new(self.entries, key, tensors)
-        self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
-        entry = Entry(self, key, tensors, args, kwargs)
-        return self._extend(entry, tensors, args, kwargs, why)
+        lock = self._lock
+        try:
+            if lock.acquire(blocking=False):
+                found = self._entry_for(key, tensors)
+                if found is not None:  # another thread was faster
+                    return self._replay(found, tensors, args, kwargs, numbers)
+                if not self._changes_always():
+                    replaced = self.uses.learn_state(key, self.entries.get(key, ()))
+                    why = None if replaced is None else replaced.difference(tensors)
+                    if replaced is not None:
+                        self._forget(replaced)
+                    why = why or why_new(self.entries, key, tensors)
+                    self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
+                    entry = Entry(self, key, tensors, args, kwargs)
+                    return self._extend(entry, tensors, args, kwargs, why)
+                self._explain(self._churn.reason)
+                return self._eager(args, kwargs)
+        finally:
+            try:  # noqa: SIM105  (no Python code may run before the lock is free)
+                lock.release()
+            except RuntimeError:
+                pass
+        self._note(BUSY)
+        return self._eager(args, kwargs)
+
+    def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
+        """The entry that serves a call."""
+        for entry in self.entries.get(key, ()):
+            if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
+                return entry
+        return None
 
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
@@ -180,23 +219,24 @@ class CompiledFunction:
 
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
-        if not self._lock.acquire(blocking=False):
-            return self._eager(args, kwargs)
+        lock = self._lock
         try:
-            with TURNS.taken(self.uses.in_use) as mine:
-                if not mine:
-                    return self._eager(args, kwargs)
-                result = self._recorded(entry, tensors, args, kwargs, why)
-        finally:
-            self._lock.release()
-        reason = entry.failure or entry.closed
-        if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
-            self._explain(reason)
-        return result
+            if lock.acquire(blocking=False):
+                with TURNS.taken(self.uses.in_use) as mine:
+                    if mine:
+                        return self._recorded(entry, tensors, args, kwargs, why)
+        finally:  # whether or not an interrupt let this thread know that it got the lock
+            try:  # noqa: SIM105  (no Python code may run before the lock is free)
+                lock.release()
+            except RuntimeError:
+                pass
+        self._note(BUSY)
+        return self._eager(args, kwargs)
 
     def _recorded(
         self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str
     ) -> Any:
+        """The result of a run that is recorded."""
         self.stats.recordings += 1
         self.stats.eager_calls += 1
         log.info("%s is recorded: %s", self.name, why)
@@ -210,8 +250,14 @@ class CompiledFunction:
                 if entry.varying:
                     return self._record(entry.key, tensors, args, kwargs)
                 return self._recorded(entry, tensors, args, kwargs, why)
+            except Exception:
+                self._keep(entry)
+                raise
         self._judge(entry, listener.verdict(entry.guard, tensors, result))
         self._keep(entry)
+        reason = entry.failure or entry.closed
+        if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
+            self._explain(reason)
         return result
 
     def _judge(self, entry: Entry, doubt: str | None) -> None:
@@ -250,17 +296,6 @@ class CompiledFunction:
             self._backoffs.pop(next(iter(self._backoffs)))
         self._backoffs.setdefault(key, Backoff(patience)).note(reason)
 
-    def compile_failed(self, reason: str) -> None:
-        """A path could not be turned into kernels: say so once."""
-        if self.strict:
-            raise CaptureError(f"{self.name} could not be compiled: {reason}")
-        if reason not in self._warned:
-            self._warned.add(reason)
-            warnings.warn(
-                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=user_depth() + 1
-            )
-        self._explain(reason)
-
     # --- copies and pickles ----------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
@@ -278,50 +313,6 @@ class CompiledFunction:
         if found is self:
             return self.__qualname__
         return _compiled, (self.function, self.strict, self.verify)
-
-    # --- inspection ------------------------------------------------------------------------------------------------
-
-    def _all(self) -> list[Entry]:
-        return [entry for entries in list(self.entries.values()) for entry in entries]
-
-    @property
-    def graphs(self) -> list[Any]:
-        """The recorded graphs: forward and backward of every path, in order of recording."""
-        return [g for e in self._all() for g in e.graphs()]
-
-    @property
-    def kernels(self) -> list[Any]:
-        """Every kernel in use, each once, with ``name`` and ``source``."""
-        return list({k.keys: k for e in self._all() for k in e.kernels()}.values())
-
-    def source(self) -> str:
-        """The source of every kernel, then the Python of every program and of every generated replay."""
-        parts = [k.source for k in self.kernels]
-        parts += [p.source for e in self._all() for p in e.programs()]
-        parts += [e.source for e in self._all() if e.source]
-        return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
-
-    def code_for(self, line: int, file: str | None = None) -> list[str]:
-        """The kernel lines that compute what line ``line`` says; of the function's own file unless ``file`` is given.
-
-        >>> import tracejit as tj
-        >>> f = tj.compile(lambda x: x.exp() * 2)
-        >>> _ = f(tj.ones(2)), f(tj.ones(2))
-        >>> f.code_for(999)
-        []
-        """
-        from .explain import lines_for
-
-        return lines_for(self, line, file)
-
-    def explain(self) -> Any:
-        """What was recorded, compiled and run eagerly, and why; ``str()`` of it is a report."""
-        from .explain import Explanation
-
-        return Explanation.of(self)
-
-    def __repr__(self) -> str:
-        return f"<compiled {self.name}: {self.stats}>"
 
 
 def compile(

@@ -59,6 +59,7 @@ class AutogradMethods(TensorCore):
         if MODES.recorder is not None and requires_grad != self._requires_grad:
             MODES.recorder.leaf_made(self)
         self._requires_grad = bool(requires_grad)
+        self._rebound()
         return this  # type: ignore[no-any-return]
 
     @property
@@ -205,6 +206,7 @@ class AutogradMethods(TensorCore):
         self._requires_grad, self._grad_fn, self._output_nr = False, None, 0
         self._version.history += 1
         self._history = self._version.history
+        self._rebound()
         this: Any = self
         return this  # type: ignore[no-any-return]
 
@@ -227,6 +229,7 @@ class AutogradMethods(TensorCore):
             MODES.recorder.unsupported("assignment to .data inside a compiled function")
         self._array, self._block, self._pointer = value.array, value._block, value._pointer
         self._type, self._layout = value._type, value._layout
+        self._rebound()
 
     def is_inference(self) -> bool:
         """True for tensors made in :class:`inference_mode`."""

@@ -40,6 +40,10 @@ class Version:
     history = 0
 
 
+#: How often tensors that compiled code captured changed layout, ``requires_grad`` or place in the graph.
+REBOUND: list[int] = [0]
+
+
 class TensorCore(ops.OperatorMixin):
     """Storage, type and graph position; the public methods are added by the subclasses."""
 
@@ -72,6 +76,7 @@ class TensorCore(ops.OperatorMixin):
     _history = 0
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _inference = False
+    _watched = False  # compiled code captured it: see REBOUND
     _grad: Tensor | None = None
     _retains_grad = False
     _accumulate: weakref.ref[AccumulateGrad] | None = None
@@ -172,6 +177,17 @@ class TensorCore(ops.OperatorMixin):
         if self._grad_fn is not None:
             return self._grad_fn, self._output_nr
         return AccumulateGrad.of(self), 0  # type: ignore[arg-type]
+
+    def _watch(self) -> None:
+        """From now on count what changes about this tensor, or about the base whose history it shares."""
+        for tensor in (self, self._base):
+            if tensor is not None and not tensor._watched:
+                tensor._watched = True
+
+    def _rebound(self) -> None:
+        """Layout, ``requires_grad`` or the place in the graph changed."""
+        if self._watched:
+            REBOUND[0] += 1
 
     def _continue_from(self, edge: Edge) -> None:
         """Stand for the tensor that ``edge`` belongs to, a result or a leaf."""

@@ -181,6 +181,7 @@ class InplaceMethods(TensorCore):
         self._refresh()
 
     def _take_history(self, new: Tensor) -> None:
+        self._rebound()
         before = self._edge()
         if new._requires_grad:
             self._requires_grad, self._grad_fn = True, new._grad_fn

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import VerificationError
+from .errors import VerificationError, describe_line
 from .modes import MODES
 from .tensor import Tensor
 from .trace.signature import flatten
@@ -65,7 +65,9 @@ def replay_beside_eager(
     generators = list({id(g): g for g in _generators(sources, default_generator)}.values())
     places = _Places(entry)
     before = _State(outside, generators)
+    calls = [leaf.calls for leaf in entry.root.leaves()]
     result = entry.replay(tensors, numbers)
+    lines = _Lines(entry, calls)
     after = _State(outside, generators)
     ours, theirs = list[Any](), list[Any]()
     structure = flatten(result, ours)
@@ -75,14 +77,22 @@ def replay_beside_eager(
     before.restore()
     for restore in restores:
         restore()
-    expected = function.function(*args, **kwargs)
     name = function.name
+    try:
+        expected = function.function(*args, **kwargs)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise VerificationError(
+            f"{name}: the compiled call returns, eager raises {reason}"
+        ) from error
     if flatten(expected, theirs) != structure:
         raise VerificationError(f"{name}: compiled and eager results have different structure")
     for position, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        _compare_output(f"{name}: output {position}", a, compiled[position], b)
+        what = f"{name}: output {position}{lines.output(position)}"
+        _compare_output(what, a, compiled[position], b)
     for tensor, value in zip(after.tensors, after.values, strict=True):
-        _compare(f"{name}: a tensor changed in place", tensor.dtype.short, value, tensor.array)
+        what = f"{name}: a tensor changed in place{lines.written(tensor, tensors)}"
+        _compare(what, tensor.dtype.short, value, tensor.array)
     if [g.get_state().tolist() for g in generators] != [d.tolist() for d in after.draws]:
         raise VerificationError(f"{name}: compiled and eager runs drew different counts of numbers")
     places.compare(name)
@@ -113,6 +123,37 @@ class _Places:
             theirs = place.read()
             if type(ours) is not type(theirs) or not np.isclose(ours, theirs, equal_nan=True):
                 raise VerificationError(f"{name}: {place.name} is {ours} compiled, {theirs} eager")
+
+
+class _Lines:
+    """The user's lines that computed what the last call returned and wrote."""
+
+    def __init__(self, entry: Entry, calls: Sequence[int]) -> None:
+        leaves = entry.root.leaves()
+        taken = [leaf for leaf, before in zip(leaves, calls, strict=False) if leaf.calls > before]
+        self.recording = taken[0].recording if taken else None
+        self.sources = {s.value: s for s in entry.signature.sources}
+
+    def output(self, position: int) -> str:
+        """Where an output was computed, in words."""
+        if self.recording is None or position >= len(self.recording.outputs):
+            return ""
+        return _computed_at(self.recording.outputs[position].value)
+
+    def written(self, tensor: Tensor, tensors: Sequence[Tensor]) -> str:
+        """Where the new value of a tensor from outside was computed, in words."""
+        for target, new, _ in () if self.recording is None else self.recording.writes:
+            source = self.sources.get(target)
+            if source is None:
+                continue
+            known = tensors[source.position] if source.position >= 0 else source.tensor
+            if known is tensor:
+                return f" ({target.name}){_computed_at(new)}"
+        return ""
+
+
+def _computed_at(value: Any) -> str:
+    return f", computed at {describe_line(*value.line)}," if value.line else ""
 
 
 class _Gradients:

@@ -177,7 +177,7 @@ def graphs(name: str) -> tuple[Graph, ...]:
         result = compiled(*arguments)
         if program.backward:
             result.backward()
-    found = [p.plan.graph for e in compiled.entries.values() for x in e for p in x.programs()]
+    found = [p.plan.legal for e in compiled.entries.values() for x in e for p in x.programs()]
     return tuple(map(concrete, found))
 
 
@@ -193,7 +193,7 @@ def update_graph(name: str) -> Graph:
         for p in parameters:
             p.grad = tensor(*p.shape, seed=step)
         optimizer.step()
-    found = [u.program.plan.graph for u in fused._updates.values() if u.program is not None]
+    found = [u.program.plan.legal for u in fused._updates.values() if u.program is not None]
     return concrete(max(found, key=lambda graph: len(graph.body)))
 
 

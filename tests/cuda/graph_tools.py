@@ -24,13 +24,12 @@ from tracejit.codegen.cpu_kernel import write_kernel
 from tracejit.codegen.cuda_kernel import write_device_kernel
 from tracejit.codegen.cuda_launch import BLOCK, DeviceCode, Launch, Status
 from tracejit.codegen.cuda_ptx import ptx
-from tracejit.codegen.kernel import KernelCode, Number, Pointer, Scratch
+from tracejit.codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
 from tracejit.codegen.nest import index_source
 from tracejit.codegen.scalar import printable
 from tracejit.ir.graph import Graph, Value
 from tracejit.passes.fusion import fuse
 from tracejit.passes.groups import Group, Schedule, root
-from tracejit.runtime.plan import kernel_name
 from tracejit.runtime.views import Layouts, legalize
 
 Array = Any

@@ -132,7 +132,7 @@ class _Walk:
             if (
                 leaf._grad is None
                 and gradient._array is None
-                and gradient._type is leaf._type
+                and gradient._layout is leaf._layout
                 and not gradient._requires_grad
                 and getrefcount(gradient) <= 2
                 and getrefcount(gradient._block) <= 2

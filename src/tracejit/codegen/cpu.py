@@ -16,7 +16,7 @@ from ..extents import is_symbolic
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Reduction
-from ..passes.groups import FULL, Group, is_random, picks_from_row, root
+from ..passes.groups import FULL, Group, is_random, looks_up, picks_from_row, root
 from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
@@ -202,6 +202,9 @@ class Writer:
     def emit(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """Print one elementwise value whose operands are in variables."""
         assert not isinstance(value.op, Reduction), f"{value} is not available here"
+        if looks_up(value) and self.looks_up_outside(value):
+            self.look_up(value, scopes, indent)
+            return
         if picks_from_row(value):
             self.pick(value, scopes, indent)
             return
@@ -252,6 +255,39 @@ class Writer:
         there = self.value(row, [{}, *scopes], indent)
         del self.variables[axis]
         self.define(value, there, scopes[0], indent, describe(value))
+
+    def looks_up_outside(self, value: Value) -> bool:
+        """Is what a lookup reads in memory, not computed here?"""
+        return len(value.value_operands) == 1 or value.value_operands[0] in self.group.tables
+
+    def look_up(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
+        """An element at a position that is read; a position out of range ends the program."""
+        index = value.value_operands[-1]
+        position = self.fresh()
+        read = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
+        self.text.add(indent, f"{position} = {read}")
+        found, size = position, self.table_size(value)
+        if value.op is not None and value.op.name != "gather":
+            self.text.add(indent, f"if {position} < int64(0):")
+            self.text.add(indent + 1, f"{position} = {position} + {size}")
+        self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {size}):")
+        self.text.add(indent + 1, "return 1")
+        if len(value.value_operands) > 1:
+            x = value.value_operands[0]
+            access, dim = self.nest.reads[x], value.attributes["dim"]
+            assert access.layout is not None
+            name = self.pointer(x, access, written=False)
+            stride = self.number(f"{name}_at{dim}", access.layout.strides[dim])
+            place = f"{self.address(access, name)} + {position} * {stride}"
+            found = scalar.load(f"{name}[{place}]", x.type.dtype)
+        self.define(value, found, scopes[0], indent, describe(value))
+
+    def table_size(self, value: Value) -> str:
+        """The parameter holding how many positions a lookup may ask for."""
+        if len(value.value_operands) == 1:
+            return self.number_literal(value.attributes["size"])
+        x, dim = value.value_operands[0], value.attributes["dim"]
+        return self.number(f"{self.names[x]}_n{dim}", x.type.shape[dim])
 
     def write(self, value: Value, text: str, indent: int) -> None:
         """Store an output at the current point."""
@@ -307,7 +343,11 @@ def _computed_operands(value: Value) -> tuple[Value, ...]:
     """The operands whose elements a value needs at its own point."""
     if is_random(value):
         return ()
-    return value.value_operands[1:] if picks_from_row(value) else value.value_operands
+    return value.value_operands[-1:] if _reads_at_position(value) else value.value_operands
+
+
+def _reads_at_position(value: Value) -> bool:
+    return looks_up(value) or picks_from_row(value)
 
 
 def _wrapped(value: int) -> int:

@@ -38,6 +38,13 @@ class Scratch:
 Parameter = Pointer | Number | Scratch
 
 
+def kernel_name(group: Group) -> str:
+    """A name that tells what is inside: ``k_mul_add_sum``."""
+    names = list(dict.fromkeys(v.op.name for v in group.values if v.op is not None))
+    listed = names if len(names) <= 5 else [*names[:2], f"{len(names) - 4}_more", *names[-2:]]
+    return "k_" + "_".join(listed)
+
+
 @dataclass(frozen=True)
 class Function:
     """One printed function and what its parameters stand for at this use."""
@@ -55,7 +62,7 @@ class KernelCode:
 
     name: str
     functions: tuple[Function, ...]
-    group: Group
+    group: Group | None
     outputs: tuple[Value, ...]
 
 

@@ -10,15 +10,14 @@ process-wide is set: the vector width is an attribute of our functions, so a use
 
 from __future__ import annotations
 
-import os
 import platform
-import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tracejit.codegen.identity import code_version, host, target_description
 from tracejit.codegen.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower_reference import as_python, compile_with_numba
+from tracejit.locks import awaited_rlock
 
 if TYPE_CHECKING:
     import llvmlite.binding as binding
@@ -46,22 +45,12 @@ class Compilations:
 
 
 COMPILATIONS = Compilations()
-_lock = threading.RLock()
+_lock = awaited_rlock(3)
 
 
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-def compiler_lock() -> threading.RLock:
+def compiler_lock() -> Any:
     """The lock under which this process uses LLVM, whose shared context is not for several threads."""
     return _lock
-
-
-# Another thread may hold the lock at the moment of a fork; the child would wait for it for ever.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @lru_cache(maxsize=1)

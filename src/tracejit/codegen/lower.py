@@ -17,6 +17,7 @@ from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_module import LIBRARY, Library
 from tracejit.codegen.lower_primitives import SUBSTITUTES
 from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
+from tracejit.generated import parse
 
 __all__ = ["LoweredKernel", "LoweringError", "lower", "lower_kernel"]
 
@@ -141,7 +142,7 @@ def _replacements(
 def kernel_definition(source: str, entry: str) -> ast.FunctionDef:
     """The definition of `entry` in `source`."""
     try:
-        module = ast.parse(source)
+        module = parse(source)
     except SyntaxError as error:
         raise LoweringError(f"kernel source line {error.lineno}: {error.msg}") from error
     for node in module.body:

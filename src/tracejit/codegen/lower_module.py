@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from tracejit import scalar_math
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_types import fail
+from tracejit.generated import parse
 
 _ATTRIBUTES = "alwaysinline nounwind"
 
@@ -31,7 +32,7 @@ class Library:
             source = self._source_of(name)
             if source is None:
                 fail(node, f"{name!r} is not a function of tracejit.scalar_math")
-            definition = ast.parse(source).body[0]
+            definition = parse(source).body[0]
             assert isinstance(definition, ast.FunctionDef)
             lowering = self._lowering(definition, self)
             found = lowering.lower(f"tj.{name}", _ATTRIBUTES, noalias=False)

@@ -100,7 +100,7 @@ def build_nest(
         layout = layout_of(value)
         writes[value] = (_axis_strides(group, value, group.dims[value], layout.strides), layout)
     reduced = group.reduced or frozenset()
-    runs = _merge_axes(group.domain, reduced, [s for s, _ in (*reads.values(), *writes.values())])
+    runs = merge_axes(group.domain, reduced, [s for s, _ in (*reads.values(), *writes.values())])
     axes = tuple(_axis(group.domain, run, run[0] in reduced) for run in runs)
     last = [run[-1] for run in runs]
 
@@ -120,7 +120,7 @@ def _axis(domain: Sequence[int], run: Sequence[int], reduced: bool) -> Axis:
     return Axis(extent, reduced)
 
 
-def _merge_axes(
+def merge_axes(
     domain: Sequence[int], reduced: frozenset[int], strides: Sequence[Sequence[int]]
 ) -> list[list[int]]:
     """Runs of neighbouring axes that every operand walks as one."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import dtypes, scalar_math
 from ..dtypes import DType
+from ..generated import parse
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Elementwise, Reduction, operand_info
@@ -96,7 +97,8 @@ class Argument:
 
 @cache
 def _parsed(expression: str) -> ast.expr:
-    return ast.parse(expression, mode="eval").body
+    found: ast.expr = parse(expression, "eval").body
+    return found
 
 
 @cache
@@ -265,7 +267,7 @@ def is_expensive(value: Value) -> bool:
 
 @cache
 def _called(expression: str) -> tuple[str, ...]:
-    tree = ast.parse(expression, mode="eval")
+    tree = parse(expression, "eval")
     return tuple(
         n.func.id
         for n in ast.walk(tree)

@@ -272,6 +272,7 @@ def _take_values(tensor: Tensor, new: Tensor) -> None:
     tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
     tensor._type, tensor._layout, tensor._version = new._type, new._layout, new._version
     tensor._accumulate = None  # its node knows the old type
+    tensor._rebound()
 
 
 def _wanted_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:

@@ -7,7 +7,8 @@ parameters) count as structure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..nn.structure import STRUCTURE_VERSION
@@ -19,6 +20,41 @@ _MISSING = object()
 _SWITCHES = frozenset({"momentum", "weight_decay"})
 
 
+class Parameters(list[Any]):
+    """The parameters of a group: a list that tells its group when it changes."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, values: Iterable[Any], group: ParamGroup) -> None:
+        super().__init__(values)
+        self.group = group
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies and pickles are plain lists, until they are put into a group."""
+        return list, (list(self),)
+
+
+def _telling(name: str) -> Callable[..., Any]:
+    """A list's method that changes it, followed by a word to the group."""
+    method = getattr(list, name)
+
+    @functools.wraps(method)
+    def tell(self: Parameters, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self.group.changed()
+
+    return tell
+
+
+for _name in (
+    *("__delitem__", "__iadd__", "__imul__", "__setitem__", "append", "clear", "extend"),
+    *("insert", "pop", "remove", "reverse", "sort"),
+):
+    setattr(Parameters, _name, _telling(_name))
+
+
 class ParamGroup(dict[str, Any]):
     """A dict of hyperparameters and ``params`` that counts changes of what an update computes."""
 
@@ -27,6 +63,13 @@ class ParamGroup(dict[str, Any]):
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values)
         self._version = 0
+        if type(values.get("params")) is list:
+            super().__setitem__("params", Parameters(values["params"], self))
+
+    def changed(self) -> None:
+        """Count a change."""
+        self._version += 1
+        STRUCTURE_VERSION[0] += 1
 
     def number(self, name: str) -> float:
         """A hyperparameter as a Python float, also when the user gave a tensor."""
@@ -36,6 +79,8 @@ class ParamGroup(dict[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         refuse_inside("setting a hyperparameter")
         before = self.get(name, _MISSING)
+        if name == "params" and isinstance(value, list) and value is not before:
+            value = Parameters(value, self)
         super().__setitem__(name, value)
         self._follow(name, before, value)
 
@@ -43,8 +88,7 @@ class ParamGroup(dict[str, Any]):
         """Count a change of the formula."""
         if value is before or _formula(name, before) == _formula(name, value):
             return
-        self._version += 1
-        STRUCTURE_VERSION[0] += 1
+        self.changed()
 
     def __delitem__(self, name: str) -> None:
         refuse_inside("deleting a hyperparameter")

@@ -15,6 +15,7 @@ from ..modes import MODES
 from ..nn.tree import clear_grad
 from ..ops.elementwise import cast
 from ..tensor import Tensor
+from .counters import Counters
 from .group import ParamGroup
 from .recorded import OptimizerState, recorded_rows, refuse_inside
 from .state import Changes, StateTable
@@ -41,6 +42,7 @@ class Optimizer:
         self.defaults = dict(defaults)
         self._own_changes = Changes()
         self.state: Any = StateTable(self._own_changes)
+        self._counters = Counters()
         self.param_groups: list[ParamGroup] = []
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
@@ -152,7 +154,7 @@ class Optimizer:
         state = self.state[parameter]
         step: Tensor | None = state.get("step")
         if step is None:
-            step = state.begin("step", Tensor._wrap(np.zeros((), np.float32)))
+            step = state.begin("step", self._counters.make())
         return step
 
     def _next_step(self, parameter: Tensor) -> float:
@@ -204,7 +206,9 @@ class Optimizer:
         state = StateTable(self._own_changes)
         for index, values in state_dict["state"].items():
             parameter = parameters[index]
-            state[parameter] = {k: _restored(k, v, parameter) for k, v in values.items()}
+            state[parameter] = {
+                k: _restored(k, v, parameter, self._counters) for k, v in values.items()
+            }
         self.state = state
         for values, group in pairs:
             group.update(copy.deepcopy({k: v for k, v in values.items() if k != "params"}))
@@ -245,11 +249,11 @@ def _iterable(params: Any) -> Iterable[Any]:
     return params
 
 
-def _restored(name: str, value: Any, parameter: Tensor) -> Any:
+def _restored(name: str, value: Any, parameter: Tensor, counters: Counters) -> Any:
     """One loaded state value, as this parameter keeps it."""
     if name == "step":
         number = value.array if isinstance(value, Tensor) else value
-        return Tensor._wrap(np.array(number, np.float32).reshape(()))
+        return counters.make(float(number))
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
     copied = Tensor._wrap(value.array.copy(order="C"))

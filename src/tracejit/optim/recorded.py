@@ -20,6 +20,7 @@ from ..modes import MODES
 from ..nn.structure import STRUCTURE_VERSION
 from ..tensor import Tensor
 from ..trace.state_checks import Bind, Check
+from .counters import CountSteps, EqualCounts
 
 if TYPE_CHECKING:
     from .group import ParamGroup
@@ -117,33 +118,8 @@ def _owners(counters: Sequence[Any]) -> list[Any]:
             groups.setdefault(float(counter.array), []).append(counter)
     for same in groups.values():
         if len(same) > 1:
-            MODES.recorder.checks.append(EqualCounts(tuple(same), "the step counts of parameters"))
+            MODES.recorder.checks.append(EqualCounts.of(tuple(same)))
     return [None if c is None else groups[float(c.array)][0] for c in counters]
-
-
-class CountSteps:
-    """Adds one to step counters."""
-
-    def __init__(self, counters: tuple[Tensor, ...]) -> None:
-        self.counters = counters
-
-    def __call__(self) -> None:
-        """Count."""
-        for counter in self.counters:
-            array = counter.array
-            array.fill(array.item() + 1.0)
-            counter._version.value += 1
-
-    def saved(self) -> Callable[[], None]:
-        """A function that takes the counts back to what they are now."""
-        before = [(c, c.array.item(), c._version.value) for c in self.counters]
-
-        def restore() -> None:
-            for counter, count, version in before:
-                counter.array.fill(count)
-                counter._version.value = version
-
-        return restore
 
 
 class StepSchedule:
@@ -178,25 +154,6 @@ class StepSchedule:
 
 
 @dataclass(eq=False, slots=True)
-class EqualCounts(Check):
-    """Parameters that shared numbers of the update rule have still made equal numbers of steps."""
-
-    def broken(self, bind: Bind) -> str:
-        """The condition as source."""
-        return f"{bind(self.differ)}()"
-
-    def differ(self) -> bool:
-        """Are there two different counts?"""
-        first, *rest = self.holder
-        count = first.array.item()
-        return any(counter.array.item() != count for counter in rest)
-
-    def difference(self) -> str | None:
-        """What changed, or None."""
-        return f"{self.name} were equal and are not" if self.differ() else None
-
-
-@dataclass(eq=False, slots=True)
 class OptimizerState(Check):
     """An optimizer still has its parameters, formula, state tensors and hooks; numbers and values may change."""
 
@@ -204,14 +161,13 @@ class OptimizerState(Check):
     version: int
     state: Any
     groups: list[Any]
-    params: list[tuple[Any, list[int]]]
+    params: list[Any]
     hooks: list[Any]
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> OptimizerState:
         """The check for an optimizer as it is."""
         groups = list(optimizer.param_groups)
-        params = [(group["params"], [*map(id, group["params"])]) for group in groups]
         return cls(
             optimizer,
             type(optimizer).__name__,
@@ -219,7 +175,7 @@ class OptimizerState(Check):
             optimizer._version,
             optimizer.state,
             groups,
-            params,
+            [group["params"] for group in groups],
             _hooks(optimizer),
         )
 
@@ -242,7 +198,8 @@ class OptimizerState(Check):
         each = f"{bind(map)}({bind(id)}, "
         groups = [*map(id, self.groups)]
         tests.append(f"[*{each}{optimizer}.param_groups)] != {bind(groups)}")
-        tests += [f"[*{each}{bind(now)})] != {bind(ids)}" for now, ids in self.params]
+        pairs = zip(self.groups, self.params, strict=True)
+        tests += [f"{bind(group)}['params'] is not {bind(params)}" for group, params in pairs]
         return f"({' or '.join(tests)})"
 
     def difference(self) -> str | None:
@@ -256,8 +213,8 @@ class OptimizerState(Check):
             return f"the groups or the state of {self.name} were replaced"
         if any(a is not b for a, b in zip(groups, self.groups, strict=True)):
             return f"a group of {self.name} was replaced"
-        for group, (params, known) in zip(groups, self.params, strict=True):
-            if group["params"] is not params or [*map(id, params)] != known:
+        for group, params in zip(groups, self.params, strict=True):
+            if group["params"] is not params:
                 return f"the parameters of {self.name} changed"
         hooks = _hooks(optimizer)
         if len(hooks) != len(self.hooks) or any(map(is_not, hooks, self.hooks)):

@@ -14,7 +14,7 @@ Sources (constants, iota) are recomputed wherever they are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from ..ir.graph import Graph, Value
 from ..ops.table import Reduction
@@ -33,20 +33,30 @@ from .groups import (
     is_free,
     is_random,
     is_view,
+    looks_up,
+    lookup_dims,
     picks_from_row,
     root,
 )
+from .rounds import Rounds
+from .siblings import merge_siblings
 from .steps import Steps
 
 
 class Fuser(Steps):
     """Greedy fusion in order of execution: each value joins a group of its operands when that stays legal."""
 
-    def __init__(self, graph: Graph, fusible: Callable[[Value], bool]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        graph: Graph,
+        fusible: Callable[[Value], bool],
+        before: Mapping[Value, Sequence[Value]],
+    ) -> None:
+        super().__init__(before)
         self.graph = graph
         self.fusible = fusible
         self.order = {v: i for i, v in enumerate(graph.values)}
+        self.rounds = Rounds()
 
     # --- the walk ------------------------------------------------------------------------------------------------
 
@@ -54,16 +64,18 @@ class Fuser(Steps):
         for value in self.graph.values:
             if is_view(value) or is_free(value):
                 continue
-            if picks_from_row(value):
+            if looks_up(value) and self.fusible(value):
+                if not picks_from_row(value) or not self.join(value):
+                    self.look_up(value)
+            elif picks_from_row(value):
                 if not self.join(value):
-                    self.where[value] = self.new_step(
-                        Call(value), self.needs_of(value.value_operands)
-                    )
+                    self.new_step(Call(value), value)
             elif not self.fusible(value):
-                self.where[value] = self.new_step(Call(value), self.needs_of(value.value_operands))
+                self.new_step(Call(value), value)
             elif not self.join(value):
                 self.start(value)
-        self.merge_siblings()
+        groups = {i: step for i, step in enumerate(self.steps) if isinstance(step, Group)}
+        merge_siblings(groups, self.merge)
         return self.finish()
 
     def join(self, value: Value) -> bool:
@@ -73,18 +85,23 @@ class Fuser(Steps):
             step = self.where.get(root(operand))
             if step is not None and step not in candidates and isinstance(self.steps[step], Group):
                 candidates.append(step)
+        before = {s for s in candidates if self.rounds.begins_another(self.group(s), value)}
         joined: int | None = None
         for step in sorted(candidates, key=lambda s: -len(self.group(s).domain)):
-            if joined is None:
-                if self.may_join(step, value.value_operands) and self.admit(
-                    self.group(step), value
-                ):
-                    joined = step
-                    self.where[value] = step
-                    self.add_needs(step, self.needs_of(value.value_operands))
-            else:
-                joined = self.merge(joined, step, value)
-        return joined is not None
+            if joined is not None:
+                self.merge(joined, step)
+            elif step not in before and self.may_enter(step, value):
+                joined = step
+                self.enter(step, value)
+                self.apart[step] |= before
+        if joined is None and before:
+            self.start(value)
+            self.apart[self.where[value]] |= before
+        return joined is not None or bool(before)
+
+    def may_enter(self, step: int, value: Value) -> bool:
+        """Add ``value`` to the group of a step, if dependencies and loops allow it."""
+        return self.may_join(step, value) and self.admit(self.group(step), value)
 
     def start(self, value: Value) -> None:
         """A new group whose domain is the value's (a reduction's operand's) shape."""
@@ -92,13 +109,31 @@ class Fuser(Steps):
         group = Group(list(shown.type.shape))
         admitted = self.admit(group, value)
         assert admitted, f"a group cannot start with {value}"
-        self.where[value] = self.new_step(group, self.needs_of(value.value_operands))
+        self.new_step(group, value)
+
+    def look_up(self, value: Value) -> None:
+        """A new group that begins with elements of a tensor in memory, at positions in memory."""
+        group = Group(list(value.type.shape), values=[value])
+        group.dims[value] = tuple(range(value.type.ndim))
+        group.level[value] = FULL
+        table, positions = lookup_dims(value)
+        index = value.value_operands[-1]
+        if table is not None:
+            x = value.value_operands[0]
+            group.tables.add(x)
+            group.externals[x] = table
+        if group.externals.setdefault(index, positions) != positions:
+            self.new_step(Call(value), value)
+        else:
+            self.new_step(group, value)
 
     # --- legality ------------------------------------------------------------------------------------------------
 
     def admit(self, group: Group, value: Value) -> bool:
         """Add ``value`` to ``group`` if the group's loops can compute it."""
         if len(group.values) >= MAX_GROUP or len(group.externals) > MAX_POINTERS:
+            return False
+        if group.is_long_sum and value.op is not None and value.op.name == "add":
             return False
         read = () if is_random(value) else value.value_operands
         operands = [(x, self.operand_dims(group, x)) for x in read]
@@ -241,20 +276,21 @@ class Fuser(Steps):
         group.values.append(value)
         group.dims[value] = dims
         group.level[value] = level
+        self.rounds.enter(group, value)
         return True
 
     # --- merging -------------------------------------------------------------------------------------------------
 
-    def merge(self, first: int, second: int, value: Value | None = None) -> int:
-        """Merge two groups over the same axes when no third step stands between them; return where values live."""
+    def merge(self, first: int, second: int) -> bool:
+        """Merge two groups over the same axes, if no third step stands between them; were they?"""
         a, b = self.group(first), self.group(second)
         if a.domain != b.domain:
             lifted = as_rows(b, a)
             if lifted is None:
-                return first
+                return False
             b = lifted
         if not self.mergeable(a, b, first, second):
-            return first
+            return False
         for v in b.values:
             a.values.append(v)
             a.dims[v] = b.dims[v]
@@ -267,13 +303,12 @@ class Fuser(Steps):
             del a.externals[x]
         a.values.sort(key=self.order.__getitem__)
         a.reduced = a.reduced or b.reduced
+        a.tables |= b.tables
         self.absorb(first, second)
-        return first
+        return True
 
     def mergeable(self, a: Group, b: Group, first: int, second: int) -> bool:
-        if a.domain != b.domain or len(a.values) + len(b.values) > MAX_GROUP:
-            return False
-        if len(a.externals) + len(b.externals) > MAX_POINTERS:
+        if a.domain != b.domain or not fits_one_kernel(a, b):
             return False
         if a.reduced and b.reduced and a.reduced != b.reduced:
             return False
@@ -293,11 +328,9 @@ class Fuser(Steps):
                 return False
         if self.reads_late(a, b) or self.reads_late(b, a):
             return False
-        between = ~((1 << first) | (1 << second))
-        return not (
-            self.leads(self.after[second] & between, first)
-            or self.leads(self.after[first] & between, second)
-        )
+        if any(self.where.get(root(x)) in (first, second) for x in a.tables | b.tables):
+            return False
+        return self.may_meet(first, second)
 
     def reads_late(self, a: Group, b: Group) -> bool:
         """Would ``b`` read a final result of ``a`` inside its loops?"""
@@ -312,26 +345,6 @@ class Fuser(Steps):
             ):
                 return True
         return False
-
-    def merge_siblings(self) -> None:
-        """Merge independent groups over the same domain that read a common operand (several gradients of one chain)."""
-        by_domain: dict[tuple[int, ...], list[int]] = {}
-        for step, found in enumerate(self.steps):
-            if isinstance(found, Group):
-                by_domain.setdefault(tuple(found.domain), []).append(step)
-        for steps in by_domain.values():
-            for i, first in enumerate(steps):
-                for second in steps[i + 1 :]:
-                    both = (
-                        isinstance(self.steps[first], Group),
-                        isinstance(self.steps[second], Group),
-                    )
-                    if all(both) and self.share_reads(self.group(first), self.group(second)):
-                        self.merge(first, second)
-
-    def share_reads(self, a: Group, b: Group) -> bool:
-        reads = {root(x) for x in a.externals} | set(a.values)
-        return any(root(x) in reads for x in b.externals)
 
     # --- result --------------------------------------------------------------------------------------------------
 
@@ -351,8 +364,21 @@ class Fuser(Steps):
         return Schedule(self.graph, tuple(self.steps[s] for s in order), outputs)  # type: ignore[misc]
 
 
-def fuse(graph: Graph, fusible: Callable[[Value], bool]) -> Schedule:
+def fits_one_kernel(a: Group, b: Group) -> bool:
+    """Are two groups together small enough?"""
+    if a.is_long_sum or b.is_long_sum or len(a.values) + len(b.values) > MAX_GROUP:
+        return False
+    return len(a.externals) + len(b.externals) <= MAX_POINTERS
+
+
+def fuse(
+    graph: Graph,
+    fusible: Callable[[Value], bool],
+    before: Mapping[Value, Sequence[Value]] | None = None,
+) -> Schedule:
     """Cut ``graph`` into kernels and calls; ``fusible`` says which values code generation can print.
+
+    ``before`` maps values to others that must be complete, in steps of their own, when they are computed.
 
     >>> from tracejit.ir import parse
     >>> from tracejit.ops.table import Elementwise
@@ -360,7 +386,7 @@ def fuse(graph: Graph, fusible: Callable[[Value], bool]) -> Schedule:
     >>> [len(group.values) for group in fuse(graph, lambda v: isinstance(v.op, Elementwise)).groups]
     [2]
     """
-    return Fuser(graph, fusible).run()
+    return Fuser(graph, fusible, before or {}).run()
 
 
 __all__ = ["Call", "Group", "Schedule", "fuse"]

@@ -15,6 +15,8 @@ Dims = tuple[
 #: A group with more members is cut: registers and compile time grow with the body, not the benefit.
 MAX_GROUP = 400
 MAX_POINTERS = 48
+#: A sum of more terms is cut, so that its kernels do not depend on how many there are.
+MAX_TERMS = 8
 
 FULL, ROW, FINAL = "full", "row", "final"
 
@@ -29,6 +31,7 @@ class Group:
     dims: dict[Value, Dims] = field(default_factory=dict)
     level: dict[Value, str] = field(default_factory=dict)
     externals: dict[Value, Dims] = field(default_factory=dict)
+    tables: set[Value] = field(default_factory=set)  # externals read at computed positions too
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -39,6 +42,12 @@ class Group:
     def ends_in_final(self) -> bool:
         """True when some value is reduced over every axis."""
         return any(level == FINAL for level in self.level.values())
+
+    @property
+    def is_long_sum(self) -> bool:
+        """True for a sum of many values from elsewhere and nothing else."""
+        terms = len(self.externals) >= MAX_TERMS
+        return terms and all(v.op is not None and v.op.name == "add" for v in self.values)
 
     @property
     def is_column(self) -> bool:
@@ -95,6 +104,27 @@ def picks_from_row(value: Value) -> bool:
     return index.type.shape == rest
 
 
+def looks_up(value: Value) -> bool:
+    """Is this made of elements of a tensor in memory, at positions that another one holds (or of checked positions)?"""
+    name = value.op.name if value.op is not None else ""
+    if name == "wrap_index":
+        return True
+    x = value.value_operands[0] if name in ("take", "gather") else None
+    return x is not None and bool(x.type.shape) and not is_free(root(x))
+
+
+def lookup_dims(value: Value) -> tuple[Dims | None, Dims]:
+    """The dimensions of a lookup's table (if it has one) and of its positions, by those of the result."""
+    index = value.value_operands[-1].type.ndim
+    if len(value.value_operands) == 1:
+        return None, tuple(range(index))
+    dim, count = value.attributes["dim"], value.value_operands[0].type.ndim
+    if value.op is not None and value.op.name == "gather":
+        return tuple(None if d == dim else d for d in range(count)), tuple(range(count))
+    table = tuple(None if d == dim else d + (index - 1) * (d > dim) for d in range(count))
+    return table, tuple(range(dim, dim + index))
+
+
 def root(value: Value) -> Value:
     """The value a chain of views shows."""
     while value.op is not None and is_view(value):
@@ -125,4 +155,5 @@ def as_rows(rows: Group, full: Group) -> Group | None:
         {v: renamed(d) for v, d in rows.dims.items()},
         {v: FINAL if level == FINAL else ROW for v, level in rows.level.items()},
         {v: renamed(d) for v, d in rows.externals.items()},
+        set(rows.tables),
     )

@@ -11,6 +11,7 @@ from time import perf_counter
 
 from .. import config
 from ..ir.graph import Graph
+from .convolutions import convolutions
 from .cse import cse
 from .dead_code import dead_code
 from .drop_copies import drop_copies
@@ -36,6 +37,7 @@ PASSES = (
     Pass("simplify", simplify),
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
+    Pass("convolutions", convolutions, final=True),
     Pass("dead_code", dead_code),
 )
 
@@ -58,7 +60,7 @@ def run_passes(
     >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = mul(x, 1) %1: f32[2] = exp(%0) return %1 }")
     >>> seconds = {}
     >>> len(run_passes(graph, timings=seconds, check=verify).body), sorted(seconds)
-    (1, ['cse', 'dead_code', 'drop_copies', 'fold', 'loops', 'simplify', 'transposed_products'])
+    (1, ['convolutions', 'cse', 'dead_code', 'drop_copies', 'fold', 'loops', 'simplify', 'transposed_products'])
     """
     dump = StageDump(graph.name) if config.dump_directory else None
     if dump is not None:

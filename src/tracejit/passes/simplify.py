@@ -34,6 +34,7 @@ from ..dtypes import DType
 from ..ir.graph import Graph, Value
 from . import joins
 from .rewrite import Operand, Rewriter, Rule, Rules
+from .simplify_moves import MOVE_RULES, together
 from .simplify_views import VIEW_RULES
 
 
@@ -288,7 +289,4 @@ _ARITHMETIC: Rules = {
     **dict.fromkeys(("relu", "floor", "ceil", "trunc", "round_half_even", "sign"), (_idempotent,)),
 }
 
-RULES: Rules = {
-    name: (*_ARITHMETIC.get(name, ()), *VIEW_RULES.get(name, ()), *joins.RULES.get(name, ()))
-    for name in (*_ARITHMETIC, *VIEW_RULES, *joins.RULES)
-}
+RULES: Rules = together(_ARITHMETIC, VIEW_RULES, joins.RULES, MOVE_RULES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,24 +68,38 @@ class Arena:
 
 
 class _Placement:
-    """The blocks in use: where each starts and how long it is."""
+    """First fit: the gaps between the blocks in use, in order, and where the last of these ends."""
 
     def __init__(self) -> None:
-        self.high = 0
+        self.high = self.end = 0
+        self.gaps: list[tuple[int, int]] = []  # start and length
         self.blocks: dict[int, tuple[int, int]] = {}
 
     def take(self, number: int, size: int) -> int:
-        offset = 0
-        for start, length in sorted(self.blocks.values()):
-            if offset + size <= start:
+        for i, (start, length) in enumerate(self.gaps):
+            if size <= length:
+                self.gaps[i : i + 1] = [(start + size, length - size)] if size < length else []
                 break
-            offset = max(offset, start + length)
-        self.blocks[number] = (offset, size)
-        self.high = max(self.high, offset + size)
-        return offset
+        else:
+            start = self.end
+            self.end += size
+            self.high = max(self.high, self.end)
+        self.blocks[number] = (start, size)
+        return start
 
     def give(self, number: int) -> None:
-        del self.blocks[number]
+        start, size = self.blocks.pop(number)
+        i = bisect(self.gaps, (start,))
+        if i < len(self.gaps) and self.gaps[i][0] == start + size:
+            size += self.gaps.pop(i)[1]
+        if i and sum(self.gaps[i - 1]) == start:
+            i -= 1
+            before, length = self.gaps.pop(i)
+            start, size = before, length + size
+        if start + size == self.end:
+            self.end = start
+        else:
+            self.gaps.insert(i, (start, size))
 
 
 def place(events: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ..codegen.kernel import Function, KernelCode
+from ..locks import awaited_rlock, free_llvmlite
 from .loader import load_object
 from .store import kernel_store
 
@@ -26,7 +26,7 @@ class Counts:
 
 COUNTS = Counts()
 _addresses: dict[str, int] = {}
-_lock = threading.RLock()
+_lock = awaited_rlock(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,14 @@ def build(code: KernelCode) -> Kernel:
 
 
 def _address(key: str, function: Function) -> int:
+    try:
+        return _made(key, function)
+    except BaseException:
+        free_llvmlite()
+        raise
+
+
+def _made(key: str, function: Function) -> int:
     with _lock:
         known = _addresses.get(key)
         if known is not None:

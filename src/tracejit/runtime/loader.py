@@ -14,10 +14,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import itertools
-import os
-import threading
 from typing import TYPE_CHECKING, Any
 
+from tracejit.locks import awaited_rlock
 from tracejit.runtime.elf import MalformedObjectError, is_elf, symbols
 
 if TYPE_CHECKING:
@@ -30,21 +29,11 @@ class LoadError(RuntimeError):
     """Object code that cannot be linked into this process."""
 
 
-_lock = threading.Lock()
+_lock = awaited_rlock(2)
 _linker: Any = None
 _libraries: dict[bytes, str] = {}
 _addresses: dict[tuple[str, bytes], int] = {}
 _numbers = itertools.count()
-
-
-def _reset_lock() -> None:
-    # Another thread may have held the lock when the process forked; it does not exist here.
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_lock)
 
 
 def load_object(object_code: bytes, symbol: str, imports: Mapping[str, int] | None = None) -> int:

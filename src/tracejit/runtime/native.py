@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracejit.locks import awaited_rlock, free_llvmlite
 from tracejit.runtime.loader import LoadError, load_object
 from tracejit.runtime.native_ir import CONTEXT, module_text
 from tracejit.runtime.store import kernel_store
@@ -105,7 +105,7 @@ class Native:
         return _new_builtin(ctypes.byref(definition), table_address, None)  # type: ignore[no-any-return]
 
 
-_lock = threading.Lock()
+_lock = awaited_rlock(1)
 _native: Native | None = None
 
 
@@ -119,7 +119,11 @@ def native() -> Native:
     if _native is None:
         with _lock:
             if _native is None:
-                _native = _load()
+                try:
+                    _native = _load()
+                except BaseException:
+                    free_llvmlite()
+                    raise
     return _native
 
 
@@ -166,11 +170,14 @@ def native_object(text: str, triple: str) -> bytes:
     """
     import llvmlite.binding as llvm
 
+    from tracejit.codegen.llvm import compiler_lock
+
     version = ".".join(map(str, llvm.llvm_version_info))
     key = hashlib.sha256(f"native {version}\n{text}".encode()).hexdigest()
     code = kernel_store().get(key)
     if code is None:
-        code = _compile(text, triple)
+        with compiler_lock():
+            code = _compile(text, triple)
         kernel_store().put(key, code)
     return code
 

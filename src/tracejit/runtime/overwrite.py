@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ..ir.graph import Value
 from ..ops.contraction import matmul
-from ..passes.groups import ROW, Call, Group, Schedule, picks_from_row, root
+from ..passes.groups import ROW, Call, Group, Schedule, looks_up, picks_from_row, root
+from .plan_assembly import assemble
 from .views import Layouts
 
 
@@ -42,8 +43,8 @@ def overwrites(
 def _may_fail(step: Group | Call) -> bool:
     """Can this step end the program: a position outside a row, an op's own body?"""
     if isinstance(step, Group):
-        return any(picks_from_row(v) for v in step.values)
-    return step.value.op is not matmul
+        return any(picks_from_row(v) or looks_up(v) for v in step.values)
+    return step.value.op not in (matmul, assemble)
 
 
 def _same_points(group: Group, value: Value, target: Value, layouts: Layouts) -> bool:
@@ -55,6 +56,8 @@ def _same_points(group: Group, value: Value, target: Value, layouts: Layouts) ->
     if (group.reduced and not columns) or value.type != target.type:
         return False
     if layouts(target).strides != target.type.contiguous_strides():
+        return False
+    if any(root(x) is target for x in group.tables):
         return False
     shown = [x for x in group.externals if root(x) is target]
     if any(x is not target or group.externals[x] != group.dims[value] for x in shown):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.cpu_kernel import write_kernel
-from ..codegen.kernel import KernelCode, Number, Pointer, Scratch
+from ..codegen.cpu_scatter import scatters, write_scatter
+from ..codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
 from ..codegen.nest import Layout, index_source
-from ..codegen.scalar import printable
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
@@ -22,8 +22,9 @@ from ..types import Shape, TensorType
 from . import kernels
 from .arena import Arena, aligned
 from .blas import Gemm, gemm_step
-from .launcher import Loop, Step
+from .launcher import COARSE, Loop, Step
 from .overwrite import overwrites
+from .plan_assembly import assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
 from .threads import get_num_threads
 from .views import legalize, matrix_layout
@@ -74,7 +75,8 @@ class Constant:
 class Plan:
     """Everything a program needs: native steps with slots, host calls between them, buffers."""
 
-    graph: Graph
+    legal: Graph  # with views that memory allows
+    graph: Graph  # and with memory for what is moved
     schedule: Schedule
     kernels: tuple[kernels.Kernel, ...]
     items: tuple[Step | Loop | HostCall, ...]
@@ -104,13 +106,6 @@ class Plan:
         return sum(not isinstance(i, HostCall) for i in self.items)
 
 
-def kernel_name(group: Group) -> str:
-    """A name that tells what is inside: ``k_mul_add_sum``."""
-    names = list(dict.fromkeys(v.op.name for v in group.values if v.op is not None))
-    listed = names if len(names) <= 5 else [*names[:2], f"{len(names) - 4}_more", *names[-2:]]
-    return "k_" + "_".join(listed)
-
-
 class Planner:
     """Builds one plan."""
 
@@ -122,8 +117,10 @@ class Planner:
         pack: Collection[int],
         packed_inputs: Mapping[int, int],
     ) -> None:
-        self.graph, self.layouts = legalize(graph, input_strides)
-        self.schedule = fuse(self.graph, printable)
+        self.legal, layouts = legalize(graph, input_strides)
+        placed = place_moves(self.legal, layouts)
+        self.graph, self.layouts = placed.graph, placed.layouts
+        self.schedule = fuse(self.graph, is_fusible, placed.before)
         self.slots: dict[Value, Slot] = {
             v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
             for i, v in enumerate(self.graph.inputs)
@@ -161,12 +158,12 @@ class Planner:
         return (self.slot_base[slot.kind] + slot.index, slot.offset + offset)
 
     def lifetimes(self) -> dict[Value, int]:
-        """The last step that reads each materialised value."""
+        """The last step that reads each block of memory, by the value it was made for."""
         last: dict[Value, int] = {}
         for number, step in enumerate(self.schedule.steps):
             reads = step.externals if isinstance(step, Group) else step.value.value_operands
             for value in reads:
-                last[root(value)] = number
+                last[self.layouts(value).root] = number
         for loop, parts in self.parts.items():  # what was carried last lies where the first was
             for index, value in enumerate(split_operands(loop)[0]):
                 if index in parts:
@@ -174,20 +171,27 @@ class Planner:
         return last
 
     def place(self, value: Value) -> Slot:
-        """Give a materialised value its memory."""
-        if value in self.overwrites:
-            slot = self.slots[self.overwrites[value]]
-        elif value in self.packed:
+        """Give a materialised value its memory, or its place in that of another."""
+        layout = self.layouts(value)
+        if layout.root is value:
+            slot = self.slots[value] = self.memory(value)
+            return slot
+        if layout.root not in self.slots:
+            self.place(layout.root)
+        slot = self.slots[value] = self.address(layout, value.type.dtype.itemsize)
+        return slot
+
+    def memory(self, value: Value) -> Slot:
+        """New memory."""
+        if value in self.packed:
             slot = Slot("pack", 0, self.pack_bytes)
             self.pack_bytes += aligned(value.type.nbytes)
-        elif value in self.output_roots:
-            slot = Slot("output", self.output_roots[value])
-        else:
-            nbytes = value.type.nbytes
-            nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
-            slot = Slot("arena", 0, self.arena.take(nbytes, value))
-        self.slots[value] = slot
-        return slot
+            return slot
+        if value in self.output_roots:
+            return Slot("output", self.output_roots[value])
+        nbytes = value.type.nbytes
+        nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
+        return Slot("arena", 0, self.arena.take(nbytes, value))
 
     # --- steps ---------------------------------------------------------------------------------------------------
 
@@ -203,6 +207,7 @@ class Planner:
             if value not in self.slots or self.slots[value].kind == "constant":
                 self.plan_host(value)  # a source: every call returns memory of its own
         return Plan(
+            self.legal,
             self.graph,
             self.schedule,
             tuple(self.kernels),
@@ -226,19 +231,22 @@ class Planner:
                 self.require(root(value))
         for value in outputs:
             self.place(value)
+        self.add_kernel(group, code)
+
+    def add_kernel(self, owner: Group | Value, code: KernelCode, flags: int = 0) -> None:
+        """The steps of a kernel."""
         kernel = kernels.build(code)
         self.kernels.append(kernel)
         temporary: dict[str, int] = {}
         for function, address in zip(code.functions, kernel.addresses, strict=True):
-            arguments = [self.parameter(group, p, temporary) for p in function.parameters]
-            self.items.append(
-                Step(address, arguments, (-1, function.extent), largest(1, function.grain))
-            )
+            arguments = [self.parameter(owner, p, temporary) for p in function.parameters]
+            extent, grain = (-1, function.extent), largest(1, function.grain)
+            self.items.append(Step(address, arguments, extent, grain, flags))
         for key in temporary:
-            self.arena.give((group, key))
+            self.arena.give((owner, key))
 
     def parameter(
-        self, group: Group, parameter: Pointer | Number | Scratch, temporary: dict[str, int]
+        self, group: Group | Value, parameter: Pointer | Number | Scratch, temporary: dict[str, int]
     ) -> tuple[int, int]:
         if isinstance(parameter, Number):
             return (-1, parameter.bits)
@@ -264,6 +272,10 @@ class Planner:
         value = call.value
         if value.op is part:
             return  # placed with its loop
+        if value.op is assemble:
+            if value not in self.slots:  # there were no pieces to be written
+                self.place(value)
+            return
         for operand in value.value_operands:
             self.require(root(operand))
         if is_loop(value):
@@ -276,8 +288,17 @@ class Planner:
         )
         if step is not None:
             self.items.append(step)
+        elif scatters(value):
+            self.plan_scatter(value)
         else:
             self.plan_host(value)
+
+    def plan_scatter(self, value: Value) -> None:
+        """Write new values into what lies where the result does."""
+        if value not in self.slots:  # in memory that its base was not the first in
+            self.place(value)
+        code = write_scatter(value, self.layouts(value), self.layouts)
+        self.add_kernel(value, code, COARSE)
 
     def plan_host(self, value: Value) -> None:
         """Run the op's own body on arrays at this point of the program."""
@@ -311,6 +332,7 @@ class Planner:
         *batch, m, n = value.type.shape
         count = numel(batch)
         slot = self.place(value)
+        row, _, stride = self.result_layout(value)
         step = gemm_step(
             Gemm(
                 dtype.short,
@@ -322,19 +344,25 @@ class Planner:
                 x.type.shape[-1],
                 lda,
                 ldb,
-                largest(n, 1),
+                row,
                 trans_a,
                 trans_b,
                 count,
                 stride_a,
                 stride_b,
-                m * n,
+                stride,
             )
         )
         if step is None:
             self.arena.give(value)
             del self.slots[value]
         return step
+
+    def result_layout(self, value: Value) -> tuple[int, bool, int]:
+        """Leading dimension and batch stride of a product, which may lie in the memory of another value."""
+        *batch, m, n = value.type.shape
+        found = matrix_layout(value.type.shape, self.layouts(value).strides, tuple(batch))
+        return found or (largest(n, 1), False, m * n)
 
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, int] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""

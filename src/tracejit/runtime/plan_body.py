@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..codegen.scalar import printable
 from ..ir.graph import Graph, Value
 from ..ops.elementwise import clone
 from ..passes.fusion import fuse
@@ -12,6 +11,7 @@ from ..passes.groups import Group
 from ..types import Shape
 from .launcher import Step
 from .plan import Planner, Slot
+from .plan_assembly import is_fusible, place_moves
 from .plan_loops import NotNativeError
 from .views import legalize
 
@@ -28,9 +28,10 @@ class BodyPlanner(Planner):
         targets: Sequence[Slot],
     ) -> None:
         self.parent = parent
-        legal, self.layouts = legalize(graph, strides)
-        self.graph = distinct_outputs(legal)
-        self.schedule = fuse(self.graph, printable)
+        legal, layouts = legalize(graph, strides)
+        placed = place_moves(distinct_outputs(legal), layouts)
+        self.graph, self.layouts = placed.graph, placed.layouts
+        self.schedule = fuse(self.graph, is_fusible, placed.before)
         self.slots = dict(zip(self.graph.inputs, slots, strict=True))
         self.targets = dict(zip(self.graph.outputs, targets, strict=True))
         self.overwrites = {}
@@ -45,13 +46,10 @@ class BodyPlanner(Planner):
         """Those of the program around."""
         return self.parent.slot_base
 
-    def place(self, value: Value) -> Slot:
+    def memory(self, value: Value) -> Slot:
         """What the body returns has its place already."""
         slot = self.targets.get(value)
-        if slot is None:
-            slot = Slot("arena", 0, self.arena.take(value.type.nbytes, value))
-        self.slots[value] = slot
-        return slot
+        return slot or Slot("arena", 0, self.arena.take(value.type.nbytes, value))
 
     def run_body(self) -> list[Step]:
         """The steps of one round; temporaries are free again after each."""

@@ -14,12 +14,12 @@ import numpy as np
 
 from ..extents import Extents, is_symbolic
 from ..generated import define
-from ..ops.table import Op
 from ..sizes import Computed
 from ..types import TensorType
 from .allocator import allocate
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
 from .plan import Constant, HostCall, HostOperand, Plan, Slot
+from .plan_host import caller
 
 
 class KernelFailure(Exception):
@@ -122,7 +122,7 @@ class ProgramPlan:
         for i, array in enumerate(constants):
             names[f"constant{i}"], names[f"c{i}"] = array, address_of(array)
         for call in self.hosts:
-            names.update(_host_names(_with_numbers(call, number), constants))
+            names[f"call{call.index}"] = caller(_with_numbers(call, number), constants)
         types = tuple(_with_numbers(self.types, number))
         return Program.of(self.plan, table, types, self.source, names)
 
@@ -174,17 +174,6 @@ def bind_numbers(scope: Extents, sizes: Mapping[int, int], value: Any) -> Any:
     symbolic = list({id(x): x for x in _numbers(value)}.values())
     found = dict(zip(map(id, symbolic), Computed(scope, symbolic)(sizes), strict=True))
     return _with_numbers(value, lambda x: found.get(id(x), x))
-
-
-def _host_names(call: HostCall, constants: Sequence[Any]) -> dict[str, Any]:
-    """The functions that a host call of the program uses."""
-    names: dict[str, Any] = {f"call{call.index}": _caller(call.op, call.attributes)}
-    for i, operand in enumerate(call.operands):
-        if isinstance(operand, HostOperand):
-            names[f"view{call.index}_{i}"] = _viewer(operand, constants)
-        else:
-            names[f"number{call.index}_{i}"] = operand
-    return names
 
 
 class _RunWriter:
@@ -281,15 +270,8 @@ class _RunWriter:
     def host(self, call: HostCall) -> None:
         """One op body on arrays."""
         self.hosts.append(call)
-        arguments = [
-            f"view{call.index}_{i}({self.storage(operand.slot)})"
-            if isinstance(operand, HostOperand)
-            else f"number{call.index}_{i}"
-            for i, operand in enumerate(call.operands)
-        ]
-        self.add(
-            f"h{call.index} = call{call.index}(({', '.join(arguments)}{',' if arguments else ''}))"
-        )
+        storage = [self.storage(x.slot) for x in call.operands if isinstance(x, HostOperand)]
+        self.add(f"h{call.index} = call{call.index}({', '.join(storage)})")
         self.add(f"q{call.index} = address_of(h{call.index})")
 
     def storage(self, slot: Slot) -> str:
@@ -309,54 +291,3 @@ class _RunWriter:
             if slot.kind == "host"
             else f"t{slot.index}"
         )
-
-
-def _caller(op: Op, attributes: dict[str, Any]) -> Callable[[Any], Any]:
-    def call(operands: Any) -> Any:
-        return np.ascontiguousarray(op.evaluate(operands, attributes)).reshape(
-            op.infer([_type(x) for x in operands], attributes).shape
-        )
-
-    return call
-
-
-def _type(x: Any) -> Any:
-    from ..dtypes import from_numpy
-
-    return TensorType(x.shape, from_numpy(x.dtype)) if isinstance(x, np.ndarray) else x
-
-
-def _viewer(operand: HostOperand, constants: Sequence[Any]) -> Callable[[Any], Any]:
-    """A function from the storage array to the operand's array."""
-    kind, dtype = operand.type, operand.type.dtype.np
-    strides = tuple(s * dtype.itemsize for s in operand.strides)
-    start = operand.slot.offset + operand.offset * dtype.itemsize
-    if operand.slot.kind == "constant":
-        constant = constants[operand.slot.index]
-        return lambda _: _shifted(constant, kind.shape, dtype, start, strides)
-    if operand.slot.kind in ("output", "arena", "pack"):
-        return lambda memory: np.ndarray(kind.shape, dtype, memory, start, strides)
-    return lambda array: _shifted(array, kind.shape, dtype, start, strides)
-
-
-def _shifted(array: Any, shape: Any, dtype: Any, start: int, strides: Any) -> Any:
-    """``array``'s memory seen with another offset (from its first element), shape and strides."""
-    if start == 0 and array.shape == shape and array.strides == strides:
-        return array
-    if not array.size:
-        return np.empty(shape, dtype)
-    holder = np.lib.stride_tricks.as_strided(array, shape, strides)
-    if start == 0:
-        return holder
-    interface = dict(holder.__array_interface__)
-    interface["data"] = (interface["data"][0] + start, interface["data"][1])
-    interface["strides"] = strides
-    return np.asarray(_Interface(interface, array)).view(dtype)
-
-
-class _Interface:
-    """Memory of ``owner`` described by an array interface."""
-
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__ = interface
-        self.owner = owner

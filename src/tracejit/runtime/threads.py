@@ -18,6 +18,7 @@ import threading
 import time
 from typing import Any
 
+from tracejit.locks import renewed_lock
 from tracejit.runtime.native import context, native, set_context
 from tracejit.runtime.native_ir import CONTEXT, MASK_BYTES, POOL, POOL_CELLS
 
@@ -29,7 +30,7 @@ _MAX_THREADS = 256
 _SPIN_SECONDS = 40e-6
 _PTHREAD_OBJECT_BYTES = 256  # more than any platform's pthread_mutex_t or pthread_cond_t
 
-_lock = threading.Lock()
+_lock = renewed_lock()
 _configured = 0  # as asked for; 0: not decided yet
 
 
@@ -195,9 +196,8 @@ def _spins_of(seconds: float) -> int:
 
 
 def _after_fork() -> None:
-    # Only the forking thread lives on in the child: no workers, and locks in any state.
-    global _lock, _pool
-    _lock = threading.Lock()
+    # Only the forking thread lives on in the child: no workers.
+    global _pool
     _pool = None
     for word in ("pool", "blas_lock", "blas_depth"):
         set_context(word, 0)

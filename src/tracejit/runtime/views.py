@@ -12,7 +12,7 @@ from ..ir.graph import Graph, Guard, Value
 from ..ir.loops import is_last_carried, is_loop, split_operands
 from ..ops import elementwise
 from ..ops.table import Contraction, Movement
-from ..passes.groups import is_view
+from ..passes.groups import is_free, is_view
 from ..types import Shape
 
 
@@ -83,10 +83,7 @@ def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layou
             new = builder.emit(new.op, (source,), new.attributes, new.line)
         mapping[statement] = new
     legal = builder.finish([_own_memory(builder, mapping[v]) for v in graph.outputs])
-    live = _live(legal)
-    return Graph(
-        legal.name, legal.inputs, tuple(v for v in legal.values if v in live), legal.outputs
-    ), layouts
+    return live_part(legal), layouts
 
 
 def matrix_layout(shape: Shape, strides: Shape, batch: Shape) -> tuple[int, bool, int] | None:
@@ -152,13 +149,20 @@ def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) 
 
 
 def _own_memory(builder: Builder, value: Value) -> Value:
-    """An output must be computed, not shown: copy inputs and views."""
-    if value.op is None or is_view(value) or is_last_carried(value):
+    """An output must be computed, not shown: copy inputs, views, and constants."""
+    if value.op is None or is_view(value) or is_free(value) or is_last_carried(value):
         return builder.emit(elementwise.clone, (value,), {}, value.line)
     return value
 
 
-def _live(graph: Graph) -> set[Value]:
+def live_part(graph: Graph) -> Graph:
+    """``graph`` without statements that no output depends on, and without guards.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = exp(x)  return x }")
+    >>> len(live_part(graph).body)
+    0
+    """
     seen: set[Value] = set()
     stack = list(graph.outputs)
     while stack:
@@ -166,4 +170,5 @@ def _live(graph: Graph) -> set[Value]:
         if value not in seen:
             seen.add(value)
             stack.extend(value.value_operands)
-    return seen
+    body = tuple(v for v in graph.values if v in seen)
+    return Graph(graph.name, graph.inputs, body, graph.outputs)

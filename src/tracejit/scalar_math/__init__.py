@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tracejit.generated import parse
 from tracejit.scalar_math import (
     arcs,
     comparison,
@@ -100,7 +101,7 @@ def _sources(module_name: str) -> dict[str, str]:
     lines = text.splitlines(keepends=True)
     return {
         node.name: "".join(lines[node.lineno - 1 : node.end_lineno])
-        for node in ast.parse(text).body
+        for node in parse(text).body
         if isinstance(node, ast.FunctionDef)
     }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from tracejit.generated import parse
+
 _CASTS = {"i": "int", "u": "uint", "f": "float"}
 
 
@@ -25,6 +27,6 @@ def expand(template: str, type_name: str, **numbers: int) -> dict[str, str]:
     lines = text.splitlines(keepends=True)
     return {
         node.name: "".join(lines[node.lineno - 1 : node.end_lineno])
-        for node in ast.parse(text).body
+        for node in parse(text).body
         if isinstance(node, ast.FunctionDef)
     }

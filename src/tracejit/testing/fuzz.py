@@ -5,14 +5,11 @@ A failure prints the seed and the program as Python that runs by itself; ``--sho
 
 from __future__ import annotations
 
-import argparse
-import collections
-import sys
-import time
 import warnings
 from collections.abc import Sequence
 
 from .fuzz_check import Mismatch, check
+from .fuzz_cli import Tool
 from .fuzz_programs import Grower, Program
 
 
@@ -71,46 +68,20 @@ def try_seed(seed: int, size: int | None = None) -> tuple[str, str]:
             return "failed", report(program, f"{type(error).__name__}: {error}")
 
 
+def _show(seed: int, size: int | None) -> str:
+    return report(generate(seed, size), "as generated")
+
+
+def _smaller(seed: int, size: int | None) -> str:
+    return shrink(generate(seed, size)).source()
+
+
+TOOL = Tool("fuzz", __doc__, _show, try_seed, _smaller)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tracejit.testing.fuzz", description=__doc__)
-    parser.add_argument("--programs", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--size", type=int, default=None, help="statements per program")
-    parser.add_argument(
-        "--show", type=int, default=None, help="print the program of a seed and stop"
-    )
-    parser.add_argument(
-        "--shrink", action="store_true", help="print failures with what does not matter left out"
-    )
-    parser.add_argument(
-        "--keep-going", action="store_true", help="do not stop at the first failure"
-    )
-    chosen = parser.parse_args(arguments)
-    if chosen.show is not None:
-        print(report(generate(chosen.show, chosen.size), "as generated"))
-        return 0
-    return _many(chosen)
-
-
-def _many(chosen: argparse.Namespace) -> int:
-    outcomes: collections.Counter[str] = collections.Counter()
-    start = time.perf_counter()
-    for seed in range(chosen.seed, chosen.seed + chosen.programs):
-        outcome, text = try_seed(seed, chosen.size)
-        outcomes[outcome or "agreed"] += 1
-        if outcome == "failed":
-            print(text)
-            if chosen.shrink:
-                print("# smaller:\n" + shrink(generate(seed, chosen.size)).source())
-            sys.stdout.flush()
-            if not chosen.keep_going:
-                break
-    listing = ", ".join(f"{n} {k}" for k, n in sorted(outcomes.items()))
-    print(
-        f"seeds {chosen.seed}..: {sum(outcomes.values())} programs, {listing}; {time.perf_counter() - start:.1f} s"
-    )
-    return 1 if outcomes["failed"] else 0
+    return TOOL.main(arguments)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ failure is a file that runs by itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from .choices import Choices
 
 #: Values beyond this size make tolerances meaningless.
 LARGEST = 1e4
@@ -102,12 +104,11 @@ class Program:
         return "\n".join(lines) + "\n"
 
 
-class Grower:
+class Grower(Choices):
     """Grows one program from a seed."""
 
     def __init__(self, seed: int, size: int | None = None) -> None:
-        self.seed = seed
-        self.rng = np.random.default_rng(seed)
+        super().__init__(seed)
         self.size = size if size is not None else int(self.rng.integers(3, 22))
         self.program = Program(seed)
         self.values: dict[str, Any] = {}
@@ -117,18 +118,6 @@ class Grower:
         self.grads = self.rng.random() < 0.75
 
     # --- choices ---------------------------------------------------------------------------------------------------
-
-    def chance(self, probability: float) -> bool:
-        """True this often."""
-        return bool(self.rng.random() < probability)
-
-    def pick(self, options: Sequence[Any]) -> Any:
-        """One of the options."""
-        return options[int(self.rng.integers(len(options)))]
-
-    def whole(self, low: int, high: int) -> int:
-        """An integer from ``low`` up to but not including ``high``."""
-        return int(self.rng.integers(low, high))
 
     def _extents(self) -> list[int]:
         """A few extents, so that values meet; sometimes zero or one, sometimes long."""

@@ -17,6 +17,7 @@ from ..errors import AutogradError
 from ..modes import MODES
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
+from ..tensor_core import Version
 from .inputs import Source
 from .recorder import OutputRecipe
 from .tree import Leaf
@@ -70,6 +71,7 @@ class Ending:
             (s.tensor if s.position < 0 else s.position, s.output)
             for s in (effects.slots if effects is not None else ())
         ]
+        self.versions = [(positions[r.value], r.version) for r in found.outputs if r.version]
         self.draws = [
             (sources[positions[value]].generator, n) for value, n in found.random_calls.items()
         ]
@@ -116,6 +118,11 @@ class Ending:
             )
 
     # --- after the last guard --------------------------------------------------------------------------------------
+
+    def count(self, environment: Environment) -> None:
+        """Count the writes that outputs have behind them, ahead of what remembers their versions."""
+        for position, version in self.versions:
+            environment[position]._version.value = version
 
     def write(self, environment: Environment) -> None:
         """Count what was drawn, and write to the tensors the run wrote to."""
@@ -164,6 +171,9 @@ def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     """An output from the tensor that holds it."""
     for op, attributes in recipe.steps:
         tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
+    if recipe.apart is not None:
+        tensor._version = Version()
+        tensor._version.value = recipe.apart
     return tensor
 
 

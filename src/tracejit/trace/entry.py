@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from .. import config, dtypes
@@ -13,6 +11,7 @@ from ..errors import describe_line
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, layout_of
+from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
@@ -20,14 +19,13 @@ from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward import Site
 from .inputs import Signature
-from .number_arguments import standing_in, with_values
-from .number_fitness import check_codes, is_misfit, plain_state, take_back
-from .number_functions import following
+from .number_arguments import with_values
+from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import Varying
-from .numbers import UnfitError
 from .outside import known_objects, pinned_arguments, unrepeatable
-from .places import Place, PlaceKey, patched
-from .recorder import Recorder, recording
+from .places import Place, PlaceKey
+from .recorded_run import run_recorded
+from .recorder import Recorder
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
@@ -35,14 +33,17 @@ from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .state import StateGuard, watch
 from .state_gradients import ArgumentGradient
 from .structure import structure_of
-from .tree import Divergence, Leaf, Segment, graft
+from .tree import Divergence, Leaf, Raise, Segment, graft, graft_error
 from .tree_plan import SymbolicTree
-from .walk import NotReplayable, Refused, Unseen, UnseenSegment, Walk
+from .walk import NotReplayable, Refused, UnseenSegment, Walk
 
 if TYPE_CHECKING:
     from ..jit import CompiledFunction
 
 log = logging.getLogger("tracejit")
+
+#: Errors that need not come again when the same is compiled once more.
+PASSING = (SystemError, MemoryError, OSError)
 
 
 class Entry:
@@ -65,8 +66,12 @@ class Entry:
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
+        self.errors_passed = (
+            0  # how often an eager run went on where a recorded one ended in an error
+        )
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
+        self.tried = False  # to compile, in vain, for a reason that may pass
         self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
         self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
         self.replays = 0
@@ -76,7 +81,7 @@ class Entry:
         self.history: list[str] = []
         self.source = ""
         self.symbolic: SymbolicTree | None = None
-        self._lock = threading.Lock()
+        self._lock = renewed_lock()
         self._serve: Callable[..., Any] | None = None
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
@@ -92,7 +97,7 @@ class Entry:
         return (
             self.failure is None
             and self.closed is None
-            and len(self.root.leaves()) < config.max_paths
+            and self.root.count_ends() < config.max_paths
         )
 
     def holds(self) -> bool:
@@ -131,22 +136,28 @@ class Entry:
         if self.guard is None:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
         guard = watch(function, statics, self.places)
-        if self.varying or uses.item_lines or guard.places:
-            check_codes(guard.codes)
+        check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
         leaves: list[Any] = []
+        kept = False
         try:
-            result, structure = self._run(recorder, args, kwargs, leaves, guard)
-        except BaseException as error:
-            self.signature.rollback(count)
-            if isinstance(error, TypeError) and is_misfit(error) and not recorder.has_effects:
-                raise UnfitError(f"numbers are constants here ({error})") from None
+            result, structure = run_recorded(self, recorder, guard, args, kwargs, leaves)
+            kept = True
+        except Exception as error:
+            MODES.recorder = None
+            check_error(error, recorder)
+            with recorder.careful("an error"):
+                end = Raise.of(error, recorder.failure is None)
+                kept = self._end_in(end, recorder, guard, tensors, why)
             raise
+        finally:
+            MODES.recorder = None
+            if not kept:
+                self.signature.rollback(count)
         self.history.append(why)
         guard = recorder.widened(guard)
-        pinned = pinned_arguments(guard, tensors)
         plain_state(guard.checks if recorder.handed_out else ())
         self.unstable = guard.difference()
         if self.unstable is not None:
@@ -172,48 +183,38 @@ class Entry:
                 self.closed, self.unstable = recorder.failure, None
                 return result
             self.failure = recorder.failure
-        self.guard = recorder.settled(guard, known_objects(guard))
-        self.pinned = (*pinned, *recorder.argument_gradients())
-        self._note_captured()
+        self._guard_by(recorder, guard, tensors)
         if self.failure is None:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
-    def _run(
-        self,
-        recorder: Recorder,
-        args: Any,
-        kwargs: Any,
-        leaves: list[Any],
-        guard: StateGuard,
-    ) -> Any:
-        """Run the function, with numbers that vary in their places; its result, and the structure of it."""
-        source = self.signature.numbers.source
-        standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
-        function = self.owner.function
-        positions = iter(range(len(self.number_names)))
+    def _end_in(
+        self, end: Raise, recorder: Recorder, guard: StateGuard, tensors: list[Tensor], why: str
+    ) -> bool:
+        """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
+        guard = recorder.widened(guard)
+        plain_state(guard.checks if recorder.handed_out else ())
+        unstable = guard.difference()
+        grown = False
+        with self._lock:
+            try:
+                grown = graft_error(self.root, tuple(recorder.path), end)
+            except Divergence as divergence:
+                self.diverged, self.failure = True, str(divergence)
+            if grown:
+                self._note_strides(tensors)
+                self.compiled = False
+        self.history.append(f"{why}; it ended in {end}")
+        if self.guard is None or unstable is None:
+            self.unstable = unstable
+            self._guard_by(recorder, guard, tensors)
+        return grown
 
-        def replace(value: Any) -> Any:
-            position = next(positions)
-            if position not in self.varying:
-                return value
-            label = self.number_names[position]
-            number = source("argument", position, type(value), label)
-            return recorder.varying(number, value)
-
-        recorder.item_lines = self.owner.uses.item_lines
-        numbers = self.varying or standing or recorder.item_lines
-        with (
-            following(guard) if numbers else nullcontext(),
-            recording(recorder),
-            patched(standing, recorder.varying, recorder.stores),
-        ):
-            if not self.varying:
-                result = function(*args, **kwargs)
-                return result, flatten(result, leaves)
-            with standing_in(args, kwargs, replace) as (new_args, new_kwargs):
-                result = function(*new_args, **new_kwargs)
-                return result, flatten(result, leaves)
+    def _guard_by(self, recorder: Recorder, guard: StateGuard, tensors: list[Tensor]) -> None:
+        """From now on, calls are served under the state that a run was recorded under."""
+        self.guard = recorder.settled(guard, known_objects(guard))
+        self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
+        self._note_captured()
 
     def _take(
         self, recorder: Recorder, leaves: list[Any], structure: Any, tensors: list[Tensor]
@@ -229,6 +230,11 @@ class Entry:
         except Divergence as divergence:
             self.diverged = True
             recorder.unsupported(str(divergence))
+        self._note_strides(tensors)
+        self.compiled = False
+
+    def _note_strides(self, tensors: list[Tensor]) -> None:
+        """How the inputs lie in memory."""
         for source in self.signature.sources:
             if source.kind == "argument":
                 self.strides[source.value] = layout_of(tensors[source.position]).strides
@@ -236,7 +242,6 @@ class Entry:
                 self.strides[source.value] = layout_of(source.tensor).strides
             elif source.strides is not None:
                 self.strides[source.value] = source.strides
-        self.compiled = False
 
     def _note_captured(self) -> None:
         found = [
@@ -251,7 +256,9 @@ class Entry:
 
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
-        rolled = self.owner.plans.rolls and roll_tree(self.root, self.signature)
+        rolled = self.owner.plans.rolls and roll_tree(
+            self.root, self.signature, self._wants_gradient
+        )
         try:
             root = self._bound()
             if rolled and self.root.leaf is not None and self.root.leaf.backward:
@@ -276,7 +283,7 @@ class Entry:
         found = structure_of(self.root, self.signature, self.strides, wants)
         plan = self.owner.plans.find(found)
         if plan is None:
-            if self.symbolic is None:
+            if self.symbolic is None or not self.symbolic.whole:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
             plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
             self.owner.plans.keep(found, plan)
@@ -293,6 +300,8 @@ class Entry:
     def replay(self, tensors: list[Tensor], numbers: Sequence[Any] = ()) -> Any:
         """Run the compiled programs for these arguments; :class:`NotReplayable`, :class:`Refused` say why not."""
         if not self.compiled or self.failure is not None:
+            if self.root.empty and self.failure is None:  # every run so far ended in an error
+                raise UnseenSegment(self.root, None)
             self._compile_or_fail()
         assert self._serve is not None
         return self._serve(tensors, numbers)
@@ -305,16 +314,18 @@ class Entry:
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
                     reason = getattr(error, "summary", None) or str(error)
-                    self.failure = (
-                        f"a kernel could not be compiled ({type(error).__name__}: {reason})"
-                    )
+                    reason = f"a kernel could not be compiled ({type(error).__name__}: {reason})"
+                    if isinstance(error, PASSING) and not self.tried:
+                        self.tried = True
+                        raise NotReplayable(f"{reason}; it is tried once more") from None
+                    self.failure = reason
                     self.owner.compile_failed(self.failure)
         if self.failure is not None:
             raise NotReplayable(self.failure)
 
-    def unseen(self, branch: Unseen) -> str:
+    def unseen(self, branch: UnseenSegment) -> str:
         """A branch that was not recorded, in words."""
-        guard = branch.runner.segment.guard if isinstance(branch, UnseenSegment) else None
+        guard = branch.segment.guard
         where = describe_line(*guard.line) if guard is not None and guard.line else ""
         return f"an unseen branch at {where}" if where else "an unseen branch"
 
@@ -365,4 +376,4 @@ def _modes() -> tuple[Any, ...]:
     return MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()
 
 
-__all__ = ["Entry", "NotReplayable", "Refused", "Unseen"]
+__all__ = ["Entry", "NotReplayable", "Refused", "UnseenSegment"]

@@ -298,7 +298,7 @@ class GradientsInside:
             slot = self.slots.get(number)
             if slot is not None and slot.read:
                 layout = None if slot.before is None else layout_of(slot.before)
-                known[position] = ArgumentGradient(True, layout)
+                known[position] = ArgumentGradient(True, layout, slot.tensor.is_leaf)
             elif number in self.leaves:
                 known.setdefault(position, ArgumentGradient(False, None))
         return tuple(known.items())

@@ -9,13 +9,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 from types import CellType, CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..varying import is_varying, plain
 from .numbers import UnfitError
 from .places import Place
 from .state_checks import Check, Read
 from .state_reads import reads_of
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
@@ -43,9 +46,11 @@ def plain_state(checks: Iterable[Check]) -> None:
             own.update({key: plain(x) for key, x in own.items() if is_varying(x)})
 
 
-def is_misfit(error: TypeError) -> bool:
-    """Is this about something that takes nothing but true numbers?"""
-    return "VaryingFloat" in str(error) or "VaryingInt" in str(error)
+def check_error(error: Exception, recorder: Recorder) -> None:
+    """Raise :class:`UnfitError` for an error that only true numbers would have avoided, if nothing was done yet."""
+    misfit = "VaryingFloat" in str(error) or "VaryingInt" in str(error)
+    if misfit and isinstance(error, TypeError) and not recorder.has_effects:
+        raise UnfitError(f"numbers are constants here ({error})") from None
 
 
 def take_back(numbers: Iterable[Any]) -> None:

@@ -99,15 +99,16 @@ class NumberUses:
         """Does the function have numbers of any kind that vary?"""
         return bool(self.active or self.places or self.item_lines)
 
-    def structure(self, arguments: Any, tensors: list[Any], numbers: list[Any]) -> Any:
-        """The structure of the arguments for the key of a signature; fills ``tensors`` and ``numbers``."""
-        loose = flatten(arguments, tensors, numbers)
-        use = self.known.get(loose)
-        if use is not None and use.varying:
-            return use.key(numbers)
-        tensors.clear()
-        numbers.clear()
-        return flatten(arguments, tensors)
+    def structure(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
+        """The structure of the arguments for the key of a signature, and the numbers; fills ``tensors``."""
+        numbers: list[Any] = []
+        if self.active:
+            loose = flatten(arguments, tensors, numbers)
+            use = self.known.get(loose)
+            if use is not None and use.varying:
+                return use.key(numbers), numbers
+            tensors.clear()
+        return flatten(arguments, tensors), numbers
 
     def learn(self, arguments: Any) -> tuple[Any, list[Any]]:
         """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
@@ -160,7 +161,7 @@ class NumberUses:
 
     def missed(self, entry: Entry, branch: Any) -> bool:
         """A call left ``entry`` at a decision; True when the numbers it was taken from do not vary from now on."""
-        guard = branch.runner.segment.guard if hasattr(branch, "runner") else None
+        guard = branch.segment.guard
         if isinstance(guard, Guard) and is_number(guard.expected):
             if self.unfit is None:  # the other numbers read on these paths will change as well
                 guards = [segment.guard for segment in entry.root.segments()]

@@ -45,6 +45,8 @@ class OutputRecipe:
     spent: tuple[Value, ...] | None = (
         None  # a backward pass freed its history: the leaves it led to
     )
+    version: int = 0  # how often the storage was written to
+    apart: int | None = None  # through .data: a count of its own, and what it has come to
 
 
 @dataclass(eq=False)
@@ -231,6 +233,10 @@ class Recorder(GradientsInside, NumbersInside):
             self.tracked_writes.add(id(tensor))
         if id(tensor) in self.written:
             return
+        if overlaps_itself(tensor):
+            self.unsupported(
+                "an in-place change of a view of a tensor from outside whose elements share memory"
+            )
         for other, _ in self.external.values():
             if other is not tensor and np.may_share_memory(other.array, tensor.array):
                 self.unsupported(
@@ -345,9 +351,10 @@ class Recorder(GradientsInside, NumbersInside):
         self.value_of(tensor)
         output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
         tensor, steps = self.origin(tensor)
+        apart = None if output._version is tensor._version else output._version.value
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
-            return OutputRecipe("input", value, steps, requires_grad, number)
+            return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
         value = self.roots[id(tensor)]
         copies = 0
         while shown.setdefault(value, tensor) is not tensor:
@@ -363,21 +370,30 @@ class Recorder(GradientsInside, NumbersInside):
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference = tensor._inference
-        return OutputRecipe("computed", value, steps, requires_grad, number, inference, spent)
+        version = tensor._version.value
+        return OutputRecipe(
+            "computed", value, steps, requires_grad, number, inference, spent, version, apart
+        )
 
 
-def recording(recorder: Recorder) -> Any:
-    """Context manager: this thread's ops are reported to ``recorder``."""
-    return _Recording(recorder)
+def overlaps_itself(tensor: Tensor) -> bool:
+    """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
+    if not tensor.array.size:
+        return False
+    end = 0
+    pairs = zip(tensor.array.strides, tensor.shape, strict=True)
+    for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
+        if step < end + tensor.array.itemsize:
+            return True
+        end += step * (count - 1)
+    return False
 
 
-class _Recording:
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-
-    def __enter__(self) -> Recorder:
-        MODES.recorder = self.recorder
-        return self.recorder
-
-    def __exit__(self, *exception: object) -> None:
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """This thread's ops are reported to ``recorder``."""
+    MODES.recorder = recorder
+    try:
+        yield recorder
+    finally:
         MODES.recorder = None

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.node import AccumulateGrad
 from ..generated import define
 from ..ir.graph import Value
-from ..layout import layout_of
+from ..layout import MemoryLayout, layout_of
 from ..tensor import Tensor
+from ..tensor_core import REBOUND
 from .backward import CompiledBackward
 from .ending import show
-from .numbers import ANY, NumberGuard
+from .numbers import ANY, NumberGuard, outcome_key
 from .replay_numbers import NumberLines, conditions_on_item
 from .segments import Runner, wrap_result
 from .signature import unflatten
@@ -41,15 +42,43 @@ def generate(
 def make_holds(entry: Entry) -> Callable[[], bool]:
     """A function that checks the Python state and the captured tensors of an entry."""
     assert entry.guard is not None
-    names: dict[str, Any] = {"guard": entry.guard.holds, "layout_of": layout_of}
-    lines = ["def holds():", "    return (", "        guard()"]
-    for i, (tensor, layout, requires_grad) in enumerate(entry.captured):
-        names[f"c{i}"], names[f"l{i}"] = tensor, layout
-        flag = "requires_grad" if tensor._base is not None else "_requires_grad"
-        lines.append(f"        and (c{i}._layout is l{i} or layout_of(c{i}) is l{i})")
-        lines.append(f"        and c{i}.{flag} is {requires_grad}")
-    function, _ = generate(entry.owner.name, [*lines, "    )"], names, "holds")
+    if not entry.captured:
+        return entry.guard.holds
+    names = {
+        "guard": entry.guard.holds,
+        "rebound": REBOUND,
+        "captured": Captured(tuple(entry.captured)),
+    }
+    lines = [
+        "def holds():",
+        "    return guard() and (rebound[0] == captured.seen or captured.hold())",
+    ]
+    function, _ = generate(entry.owner.name, lines, names, "holds")
     return function  # type: ignore[no-any-return]
+
+
+class Captured:
+    """Captured tensors as they were; looked at again only when some captured tensor of the process changed."""
+
+    __slots__ = ("seen", "tensors")
+
+    def __init__(self, tensors: tuple[tuple[Tensor, MemoryLayout, bool], ...]) -> None:
+        self.tensors = [(t, layout, flag, t.is_leaf) for t, layout, flag in tensors]
+        for tensor, *_ in self.tensors:
+            tensor._watch()
+        self.seen = -1
+
+    def hold(self) -> bool:
+        """Are layouts, ``requires_grad`` and leaves the same?"""
+        # Read before comparing: a change that another thread makes meanwhile is seen by the next check.
+        seen = REBOUND[0]
+        for tensor, layout, requires_grad, leaf in self.tensors:
+            if layout_of(tensor) is not layout:
+                return False
+            if tensor.requires_grad is not requires_grad or tensor.is_leaf is not leaf:
+                return False
+        self.seen = seen
+        return True
 
 
 def writable(root: Runner) -> bool:
@@ -68,6 +97,11 @@ def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], An
     recordings = [leaf.recording for leaf in entry.root.leaves()]
     plain = not any(r.writes or r.random_calls or r.effects for r in recordings)
     return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
+
+
+def written_outputs(leaf: Leaf) -> dict[Value, int]:
+    """The computed outputs that were written to in place, and how often."""
+    return {r.value: r.version for r in leaf.recording.outputs if r.version}
 
 
 class _ReplayWriter(NumberLines):
@@ -127,6 +161,7 @@ class _ReplayWriter(NumberLines):
             return
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
+        self.versions(leaf)
         if leaf.backward:
             self.attach(leaf, runner)
         self.results(leaf)
@@ -156,7 +191,12 @@ class _ReplayWriter(NumberLines):
             self.segment(child)
             self.number = before
             self.indent -= 1
-        self.add(f"raise Unseen({here})")
+        self.names["outcome_key"] = outcome_key
+        if isinstance(guard, NumberGuard):
+            self.add(f"outcome = outcome_key({self.number_names[guard.value]})")
+        elif block is not None:
+            self.add("outcome = outcome_key(bool(outcome))")
+        self.add(f"raise Unseen({here}.segment, outcome)")
 
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
@@ -185,6 +225,11 @@ class _ReplayWriter(NumberLines):
             else:
                 self.add(f"{o} = wrap_result(b{i}, {k}, {how!r})")
             self.by_value[found[first + i]] = o
+
+    def versions(self, leaf: Leaf) -> None:
+        """Count the writes that outputs have behind them, ahead of what remembers their versions."""
+        for value, version in written_outputs(leaf).items():
+            self.add(f"{self.by_value[value]}._version.value = {version}")
 
     def attach(self, leaf: Leaf, runner: Runner) -> None:
         """Make the backward node."""

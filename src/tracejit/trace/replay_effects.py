@@ -73,6 +73,7 @@ class EffectsWriter(_ReplayWriter):
         self.run(runner)
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
+        self.versions(leaf)
         if leaf.backward:
             self.attach(leaf, runner)
         self.writes(leaf, ending, runner)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-from ..codegen.scalar import printable
-from ..ir.graph import Value
+from ..codegen.cpu_scatter import scatters
+from ..ir.graph import Graph, Value
 from ..ops.table import Contraction, Movement
+from ..passes.loops import prepare
+from ..passes.optimize_loops import restructure_loops
+from ..runtime.plan_assembly import is_fusible
+from ..runtime.plan_pieces import is_move
 from .inputs import Signature
-from .rolling import roll
+from .rolling import Rolled, roll
 from .tree import Leaf, Segment, path_graph
 
 #: Statements from which on it is worth looking for repetitions.
 FEWEST_STATEMENTS = 12
 
 
-def roll_tree(root: Segment, signature: Signature) -> bool:
-    """Roll a tree that is one straight path; False when there is nothing to roll."""
+def roll_tree(root: Segment, signature: Signature, wants: Callable[[Value], bool]) -> bool:
+    """Roll a tree that is one straight path; False when there is nothing to roll.
+
+    ``wants`` tells which inputs want gradients.
+    """
     leaf = root.leaf
     if leaf is None or leaf.straight is not None or len(root.statements) < FEWEST_STATEMENTS:
         return False
@@ -26,10 +34,33 @@ def roll_tree(root: Segment, signature: Signature) -> bool:
     found = roll(signature.builder.inputs, root.statements, leaf.graph.outputs, is_native)
     if found is None:
         return False
-    leaf.straight = (root.statements, leaf.recording, leaf.graph)
-    root.statements = list(found.statements)
-    _replace(leaf, signature, root.statements, found.mapping)
+    statements, mapping = list(found.statements), found.mapping
+    if leaf.wanted:
+        statements, mapping = _ready_for_gradients(leaf, signature, found, wants)
+    straight = (root.statements, leaf.recording, leaf.graph)
+    try:
+        root.statements = statements
+        _replace(leaf, signature, root.statements, mapping)
+        leaf.straight = straight
+    except BaseException:  # an interrupt too leaves it straight or rolled, and nothing between
+        leaf.straight, (root.statements, leaf.recording, leaf.graph) = None, straight
+        _forget(leaf)
+        raise
     return True
+
+
+def _ready_for_gradients(
+    leaf: Leaf, signature: Signature, found: Rolled, wants: Callable[[Value], bool]
+) -> tuple[list[Value], dict[Value, Value]]:
+    """The statements with loops that also collect what backward needs, and what then stands for each value."""
+    inputs = tuple(signature.builder.inputs)
+    kept = tuple(found.mapping.values())
+    graph = Graph(signature.builder.name, inputs, found.statements, kept)
+    graph = restructure_loops(graph)
+    shown = {found.mapping.get(leaf.shown[i], leaf.shown[i]) for i in leaf.wanted}
+    wrt = [wants(v) for v in inputs]
+    graph = prepare(graph, wrt, [v in shown for v in kept]).graph
+    return list(graph.values), dict(zip(found.mapping, graph.outputs, strict=True))
 
 
 def unroll_tree(root: Segment) -> None:
@@ -44,10 +75,12 @@ def unroll_tree(root: Segment) -> None:
 def is_native(value: Value) -> bool:
     """Can a native loop compute this?"""
     if isinstance(value.op, Movement):
-        return value.op.is_view
+        return value.op.is_view or is_move(value)
+    if scatters(value):
+        return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.type.dtype.short in ("f32", "f64")
-    return printable(value)
+    return is_fusible(value)
 
 
 def _replace(

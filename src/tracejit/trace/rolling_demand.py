@@ -17,6 +17,11 @@ from .rolling_loop import Carried, Loop, RefusedError
 from .rolling_record import MIN_ROUNDS, Record
 from .rolling_stacks import Gathered, PartStack, Stack, ViewStack, is_part, leading
 
+#: A loop of few rounds (the layers of a network) is not worth copying much for it (their parameters): below so many
+#: rounds, no more than so many bytes.
+MANY_ROUNDS = 32
+MOST_COPIED = 1 << 16
+
 #: What ``cat`` joins: stacks, and values that belong to none.
 Pieces = list[Stack | Value]
 
@@ -106,6 +111,9 @@ class Demand:
     def loop(self, loop: Loop) -> None:
         """All that is wanted of a loop is known."""
         loop.demand()
+        copied = sum(stack.nbytes for stack in loop.stacks if isinstance(stack, Gathered))
+        if loop.rounds < MANY_ROUNDS and copied > MOST_COPIED:
+            raise RefusedError(loop)
         for filled in loop.filled:
             self.use(target_of(loop, filled))
         for chain in loop.chains:

@@ -77,6 +77,11 @@ class Gathered:
         """Number of items."""
         return len(self.values)
 
+    @property
+    def nbytes(self) -> int:
+        """How much is copied."""
+        return sum(v.type.nbytes for v in self.values)
+
 
 Stack = SliceStack | PartStack | ViewStack | Gathered
 

@@ -107,14 +107,15 @@ def has_hooks(leaf: Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentGradient:
-    """What a recording expects of an argument: no hooks and, where it was ``read``, what is in its ``.grad``."""
+    """What a recording expects of an argument: no hooks, a ``leaf`` or none, what is in a ``.grad`` it ``read``."""
 
     read: bool
     layout: MemoryLayout | None
+    leaf: bool = True
 
     def accepts(self, tensor: Tensor) -> bool:
         """Is it as expected?"""
-        if has_hooks(tensor):
+        if has_hooks(tensor) or tensor.is_leaf is not self.leaf:
             return False
         if not self.read:
             return True

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
+from ..backoff import Backoff
+from ..errors import describe_line, last_user_line
 from ..ir.graph import Graph, Guard, Value
 from .inputs import Signature
 from .numbers import ANY, ItemRead, Number, NumberGuard, outcome_key
@@ -59,16 +62,50 @@ class Leaf:
 
 
 @dataclass(eq=False)
+class Raise:
+    """The end of a path in an error: nothing is replayed there, so that the error is the one of an eager run."""
+
+    error: str
+    line: tuple[str, int] | None
+    by_values: bool  # an op may have refused its values: no guard tells, and another run may go on
+    calls: int = 0
+    doubts: Backoff | None = (
+        None  # from the first run on that did not end here: how often to record again
+    )
+
+    @classmethod
+    def of(cls, error: BaseException, complete: bool) -> Raise:
+        """The end that an error makes; ``complete`` tells whether everything before it was recorded."""
+        line, by_user = last_user_line(error)
+        return cls(type(error).__name__, line, not (by_user and complete))
+
+    @property
+    def doubtful(self) -> bool:
+        """Should a call that comes here be recorded again?"""
+        return self.doubts is not None and not self.doubts.wait()
+
+    def passed(self) -> None:
+        """A run did not end here."""
+        self.doubts = self.doubts or Backoff(2)
+
+    def __str__(self) -> str:
+        where = f" at {describe_line(*self.line)}" if self.line else ""
+        return f"{self.error}{where}"
+
+
+@dataclass(eq=False)
 class Segment:
     """A straight piece: its statements, then a guard with a child per outcome, or a leaf.
 
-    ``numbers`` are known before the statements run.
+    ``numbers`` are known before the statements run. ``raises`` are the outcomes after which an error came before
+    the next guard; for one before the first guard of the tree it is ``None`` in the root.
     """
 
     statements: list[Value] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
     guard: Guard | NumberGuard | ItemRead | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
+    raises: dict[Any, Raise] = field(default_factory=dict)
     leaf: Leaf | None = None
     calls: int = 0
     runner: Any = None
@@ -84,6 +121,15 @@ class Segment:
                 found.append(segment.leaf)
             stack.extend(reversed(segment.children.values()))
         return found
+
+    @property
+    def empty(self) -> bool:
+        """Is it not known yet what happens here?"""
+        return self.guard is None and self.leaf is None
+
+    def count_ends(self) -> int:
+        """How many paths end below, in a leaf or in an error."""
+        return sum((s.leaf is not None) + len(s.raises) for s in self.segments())
 
     def segments(self) -> list[Segment]:
         """This segment and all below it."""
@@ -101,39 +147,125 @@ def outcome_of(array: Any) -> Any:
 
 def graft(root: Segment, recording: Recording, signature: Signature, structure: Any) -> Leaf:
     """Add a recorded path to the tree; raises :class:`Divergence` when it contradicts what is there."""
-    segment = root
-    fresh = not root.statements and root.guard is None and root.leaf is None
-    pending: list[Value] = []
-    numbers: list[Number] = []
-    for statement in recording.path:
+    place, rest = _follow(root, recording.path)
+    if place.segment is not None:
+        known = place.segment.leaf
+        if known is None or not _same_end(known, recording, structure):
+            raise Divergence("a run took a known path to its end and did something else")
+        return known
+    known_end = place.parent.raises.get(place.outcome)
+    if known_end is not None and not known_end.by_values:
+        raise Divergence(f"something other than tensors decides about {known_end}")
+    leaf = Leaf(recording, path_graph(recording, signature), structure)
+    pieces = _pieces(rest)
+    pieces[-1].leaf = leaf
+    _attach(place, _chain(pieces))
+    return leaf
+
+
+def graft_error(root: Segment, path: Sequence[Any], end: Raise) -> bool:
+    """Remember that ``path`` ends in an error, unless the tree knows how it goes on; has the tree grown?
+
+    Raises :class:`Divergence` when the path contradicts the tree.
+    """
+    place, rest = _follow(root, path)
+    if place.segment is not None:
+        if not end.by_values:
+            raise Divergence(f"something other than tensors decides about {end}")
+        return False
+    pieces = _pieces(rest)[:-1]  # what comes after the last guard is not run
+    if not pieces:
+        known = place.parent.raises.setdefault(place.outcome, end)
+        if known.doubts is not None:
+            known.doubts.note(str(end))
+        return False
+    pieces[-1].raises[_taken(pieces[-1].guard)] = end
+    _attach(place, _chain(pieces))
+    return True
+
+
+def _taken(guard: Any) -> Any:
+    """The outcome with which a path goes on after a guard."""
+    return ANY if isinstance(guard, ItemRead) else outcome_key(guard.expected)
+
+
+@dataclass
+class _Place:
+    """Where a path leaves the tree: below ``parent`` after ``outcome`` (None: at the root), or in ``segment``.
+
+    ``guard`` is the one with that outcome.
+    """
+
+    parent: Segment
+    outcome: Any
+    segment: Segment | None
+    guard: Any = None
+
+
+def _follow(root: Segment, path: Sequence[Any]) -> tuple[_Place, list[Any]]:
+    """Go down the tree as far as it knows a path; what is left of it, and statements that wait for numbers."""
+    place = _Place(root, None, None if root.empty else root)
+    first = 0
+    waiting: list[Value] = []
+    for i, statement in enumerate(path):
+        if place.segment is None:
+            break
         if isinstance(statement, Value):
-            pending.append(statement)
+            waiting.append(statement)
+        if isinstance(statement, (Value, Number)):
             continue
-        if isinstance(statement, Number):
-            numbers.append(statement)
-            continue
-        number_only = isinstance(statement, NumberGuard)  # statements can wait until it is known
-        if fresh:
-            segment.numbers, segment.guard = numbers, statement
-            segment.statements = [] if number_only else pending
-        elif segment.guard is None or segment.guard.value is not statement.value:
+        known, number_only = place.segment, isinstance(statement, NumberGuard)
+        if known.guard is None or known.guard.value is not statement.value:
             raise Divergence("a different condition was tested than in an earlier run")
-        elif not number_only and [*map(id, segment.statements)] != [*map(id, pending)]:
+        if not number_only and [*map(id, known.statements)] != [*map(id, waiting)]:
             raise Divergence("other operations ran than in an earlier run")
-        outcome = ANY if isinstance(statement, ItemRead) else outcome_key(statement.expected)
-        if outcome is ANY and ANY not in segment.children:
-            segment.guard, segment.children = statement, {}
-        child = segment.children.get(outcome)
-        fresh = child is None
-        if child is None:
-            child = segment.children[outcome] = Segment()
-        segment, pending, numbers = child, pending if number_only else [], []
-    if fresh:
-        segment.statements, segment.numbers = pending, numbers
-        segment.leaf = Leaf(recording, path_graph(recording, signature), structure)
-    elif segment.leaf is None or not _same_end(segment.leaf, recording, structure):
-        raise Divergence("a run took a known path to its end and did something else")
-    return segment.leaf
+        outcome = _taken(statement)
+        place = _Place(known, outcome, known.children.get(outcome), statement)
+        first, waiting = i + 1, waiting if number_only else []
+    left = list(path[first:])
+    return place, [*waiting, *left] if place.segment is None else left
+
+
+def _pieces(path: Sequence[Any]) -> list[Segment]:
+    """The segments of a piece of a path, not yet connected; the last has neither guard nor leaf."""
+    pieces = [Segment()]
+    for statement in path:
+        last = pieces[-1]
+        if isinstance(statement, Value):
+            last.statements.append(statement)
+        elif isinstance(statement, Number):
+            last.numbers.append(statement)
+        else:
+            last.guard = statement
+            pieces.append(Segment())
+            if isinstance(statement, NumberGuard):  # statements can wait until it is known
+                last.statements, pieces[-1].statements = [], last.statements
+    return pieces
+
+
+def _chain(pieces: Sequence[Segment]) -> Segment:
+    """The first of the segments, each the child of the one before."""
+    for above, below in pairwise(pieces):
+        above.children[_taken(above.guard)] = below
+    return pieces[0]
+
+
+def _attach(place: _Place, made: Segment) -> None:
+    """Put new segments into the tree, in one step: an interrupt leaves the tree with them or without them."""
+    parent = place.parent
+    if isinstance(place.guard, ItemRead):  # what was recorded for single numbers is given up
+        parent.guard, parent.children, parent.raises = place.guard, {ANY: made}, {}
+    elif place.outcome is not None:
+        parent.children[place.outcome] = made
+        parent.raises.pop(place.outcome, None)
+    else:  # the root itself, which counts as known once it has a guard or a leaf
+        parent.statements, parent.children, parent.raises = (
+            made.statements,
+            made.children,
+            made.raises,
+        )
+        parent.numbers = made.numbers
+        parent.leaf, parent.guard = made.leaf, made.guard
 
 
 def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:

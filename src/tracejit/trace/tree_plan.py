@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..extents import Decision, Extents
 from ..ir.graph import Guard, Value
+from ..locks import renewed_rlock
 from ..sizes import Decided
 from ..types import Shape
 from .backward import BoundBackward, make_backward
@@ -111,7 +111,8 @@ class SymbolicTree:
         self.symbols = Symbols(self.scope)
         self.decisions: list[Decision] = []
         self.root = Segment()
-        self.lock = threading.RLock()
+        self.lock = renewed_rlock()
+        self.whole = True  # False while it grows, and ever after when that was interrupted
         self._leaves: dict[Leaf, Leaf] = {}
 
     def plan(
@@ -123,6 +124,7 @@ class SymbolicTree:
     ) -> TreePlan:
         """Plan the recorded tree; ``wants`` tells which recorded inputs want gradients."""
         with self.lock:
+            self.whole = False
             with self.scope.deciding() as decisions:
                 for source in self.signature.sources:
                     self.symbols.source(source.value, strides.get(source.value))
@@ -145,6 +147,7 @@ class SymbolicTree:
             plan = compiler.run(self.root, list(inputs))
             decided = [*self.decisions, *compiler.decisions]
             decided += [d for leaf in leaves if leaf.backward for d in leaf.backward.decisions]
+            self.whole = True
         mapping = self.symbols.mapping
         return TreePlan(
             plan,

@@ -17,7 +17,7 @@ from .ending import Ending, NotReplayable, Refused
 from .numbers import ANY, Number, NumberGuard, cell_maker, item_of, outcome_key
 from .segments import Runner
 from .signature import unflatten
-from .tree import Leaf, outcome_of
+from .tree import Leaf, Segment, outcome_of
 
 if TYPE_CHECKING:
     from .entry import Entry
@@ -118,12 +118,12 @@ class Walk:
                 return runner, pack, kept
             guard = runner.segment.guard
             if isinstance(guard, NumberGuard):
-                below = runner.children.get(outcome_key(known[guard.value]))
+                outcome = outcome_key(known[guard.value])
             else:
                 outcome = outcome_of(environment[runner.guard_position].array)
-                below = runner.children.get(outcome) or runner.children.get(ANY)
+            below = runner.children.get(outcome) or runner.children.get(ANY)
             if below is None:
-                raise UnseenSegment(runner)
+                raise UnseenSegment(runner.segment, outcome)
             runner.segment.calls += 1
             runner = below
 
@@ -140,6 +140,7 @@ class Walk:
         ending = self.ending(leaf, runner)
         self.entry.replays += 1
         leaf.calls += 1
+        ending.count(environment)
         if leaf.backward:
             self.attach(leaf, runner, environment, *kept)
         ending.write(environment)
@@ -192,11 +193,12 @@ class Walk:
 
 
 class UnseenSegment(Unseen):
-    """The guard of ``runner`` came out as in no recorded run."""
+    """The guard of ``segment`` came out as in no recorded run, or as in one that ended in an error."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, segment: Segment, outcome: Any) -> None:
         super().__init__("an unseen branch")
-        self.runner = runner
+        self.segment = segment
+        self.outcome = outcome
 
 
 def _saved(tensor: Tensor, computed: bool) -> Tensor:

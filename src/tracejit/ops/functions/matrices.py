@@ -10,6 +10,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import shapes
+from ..linear_algebra import inverse
 from ..table import alias, function
 from .common import Number, Tensor, as_type, check_tensor, dim_of, promoted, shape_of
 
@@ -150,7 +151,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return e.mul(m.unsqueeze(input, dims=(1,)), vec2)
 
 
-def _blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
+def blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     """``beta * input + alpha * product``; with ``beta`` 0, what is in ``input`` does not matter.
 
     Integers and bool are scaled by whole numbers.
@@ -178,7 +179,7 @@ def addmm(
     >>> tj.addmm(tj.ones(1), tj.ones(1, 2), tj.ones(2, 1))
     tensor([[3.]])
     """
-    return _blend(input, mm(mat1, mat2), beta, alpha)
+    return blend(input, mm(mat1, mat2), beta, alpha)
 
 
 @function()
@@ -191,7 +192,7 @@ def addmv(
     >>> tj.addmv(tj.ones(1), tj.ones(1, 2), tj.ones(2))
     tensor([3.])
     """
-    return _blend(input, mv(mat, vec), beta, alpha)
+    return blend(input, mv(mat, vec), beta, alpha)
 
 
 @function()
@@ -204,7 +205,7 @@ def addr(
     >>> tj.addr(tj.ones(1, 1), tj.ones(1), tj.ones(1))
     tensor([[2.]])
     """
-    return _blend(input, outer(vec1, vec2), beta, alpha)
+    return blend(input, outer(vec1, vec2), beta, alpha)
 
 
 @function()
@@ -217,7 +218,7 @@ def baddbmm(
     >>> tj.baddbmm(tj.ones(1), tj.ones(1, 1, 2), tj.ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    return _blend(input, bmm(batch1, batch2), beta, alpha)
+    return blend(input, bmm(batch1, batch2), beta, alpha)
 
 
 @function(method=False)
@@ -288,9 +289,9 @@ def trace(input: Tensor) -> Tensor:
 
 @function()
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """The product of ``n`` copies of square matrices, by squaring.
+    """The product of ``n`` copies of square matrices, by squaring; of their inverses for a negative ``n``.
 
-    Raises ``RuntimeError`` for negative powers and matrices that are not square.
+    Raises ``RuntimeError`` for matrices that are not square.
 
     >>> import tracejit as tj
     >>> tj.matrix_power(tj.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
@@ -302,7 +303,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     if input.ndim < 2 or shape_of(input)[-1] != shape_of(input)[-2]:
         raise ShapeError("linalg.matrix_power: A must be batches of square matrices")
     if n < 0:
-        raise RuntimeError("matrix_power: negative powers need linalg.inv")
+        return matrix_power(inverse(input), -n)
     result, base = None, input
     while n:
         if n & 1:

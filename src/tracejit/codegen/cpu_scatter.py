@@ -1,0 +1,161 @@
+"""Printing scatters: values written, or added, to the memory of a result at positions that a tensor holds.
+
+What is written to one place is written in the order of the positions, by one thread: eager execution gives the same
+bits, whatever the number of threads. Threads share the outermost dimension; where that is the one the positions stand
+for, each looks at all positions and writes those in its part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .. import config
+from ..dtypes import DType, int64
+from ..ir.graph import Value
+from ..ops.shapes import numel
+from ..sizes import largest
+from ..types import Shape
+from . import scalar
+from .kernel import Function, KernelCode, Number, Pointer, Text
+from .nest import Layout, merge_axes
+
+#: Additions of these are rounded as eager execution rounds them, one by one.
+ADDED = ("f32", "f64", "i32", "i64")
+
+
+def scatters(value: Value) -> bool:
+    """Does a value consist of another with elements written, or added, at positions a tensor holds?"""
+    name = value.op.name if value.op is not None else ""
+    if name not in ("put", "scatter", "scatter_add"):
+        return False
+    if not value.type.shape or value.type.numel == 0:
+        return False
+    return not adds(value) or value.type.dtype.short in ADDED
+
+
+def adds(value: Value) -> bool:
+    """Are elements added to what is there?"""
+    assert value.op is not None
+    return value.op.name == "scatter_add" or bool(value.attributes.get("accumulate"))
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """The loops of a scatter: extents, and the strides of the result, the positions and the new values along them."""
+
+    extents: Shape
+    out: Shape
+    index: Shape
+    new: Shape
+    lookup: int  # the loops that the position depends on are before this one
+
+
+def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> KernelCode:
+    """The kernel that writes the new values of a scatter into memory that lies like ``out``.
+
+    >>> from tracejit.ir import parse
+    >>> from tracejit.runtime.plan import make_plan
+    >>> graph = parse('''graph f(x: f32[9, 5], i: i64[4], y: f32[4, 5]) {
+    ...     %0: f32[9, 5] = put(x, i, y, dim=0, accumulate=True)
+    ...     return %0
+    ... }''')
+    >>> [kernel.name for kernel in make_plan(graph, [(5, 1), (1,), (5, 1)]).kernels]
+    ['k_clone', 'k_put']
+    """
+    assert value.op is not None
+    name = f"k_{value.op.name}"
+    walk = _walk(value, out, layout_of)
+    _, index, new = value.value_operands
+    shared = bool(value.attributes["dim"])
+    text = Text()
+    indent = _open_loops(text, walk, range(walk.lookup), shared, 1)
+    _find(text, value, index.type.dtype, walk, indent, out)
+    if not shared:
+        text.add(indent, "if (p >= lo) and (p < hi):")
+        indent += 1
+    indent = _open_loops(text, walk, range(walk.lookup, len(walk.extents)), shared, indent)
+    place = f"out[{_place(text, 'out', walk.out, 'p * out_at')}]"
+    text.parameter("out_at", "i64", Number(out.strides[value.attributes["dim"]]))
+    element = scalar.load(f"new[{_place(text, 'new', walk.new)}]", new.type.dtype)
+    if adds(value):
+        element = f"{place} + {element}"
+    text.add(indent, f"{place} = {scalar.store(element, value.type.dtype)}")
+    pointers = {
+        "out": (value, out),
+        "index": (index, layout_of(index)),
+        "new": (new, layout_of(new)),
+    }
+    return KernelCode(name, (_finish(text, name, value, walk, pointers),), None, (value,))
+
+
+def _walk(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> _Walk:
+    """The loops of a scatter, neighbours merged where memory allows."""
+    _, index, new = value.value_operands
+    dim, ndim = value.attributes["dim"], index.type.ndim
+    strides = layout_of(index).strides
+    if "accumulate" in value.attributes:  # put: one tensor of positions along one dimension
+        shape, last = new.type.shape, dim + ndim
+        there = (*out.strides[:dim], *(0 for _ in range(ndim)), *out.strides[dim + 1 :])
+        strides = (*(0 for _ in range(dim)), *strides, *(0 for _ in shape[last:]))
+        positions = frozenset(range(dim, last))
+    else:
+        shape, last = index.type.shape, ndim
+        there = (*out.strides[:dim], 0, *out.strides[dim + 1 :])
+        positions = frozenset((dim,))
+    walked = (there, strides, layout_of(new).strides)
+    runs = merge_axes(shape, positions, walked)
+    extents = tuple(numel([shape[a] for a in run]) for run in runs)
+    a, b, c = (tuple(s[run[-1]] for run in runs) for s in walked)
+    return _Walk(extents, a, b, c, sum(run[0] < last for run in runs))
+
+
+def _open_loops(text: Text, walk: _Walk, axes: range, shared: bool, indent: int) -> int:
+    """Nested loops; the indent inside them. Threads share the first one if ``shared``."""
+    for axis in axes:
+        if shared and axis == 0:
+            text.add(indent, "for i0 in range(lo, hi):")
+        else:
+            extent = text.parameter(f"n{axis}", "i64", Number(walk.extents[axis]))
+            text.add(indent, f"for i{axis} in range({extent}):")
+        indent += 1
+    return indent
+
+
+def _find(text: Text, value: Value, dtype: DType, walk: _Walk, indent: int, out: Layout) -> None:
+    """The position, checked: one out of range ends the program."""
+    size = value.type.shape[value.attributes["dim"]]
+    text.parameter("size", "i64", Number(size))
+    position = f"index[{_place(text, 'index', walk.index)}]"
+    text.add(indent, f"p = {scalar.convert(position, dtype, int64)}")
+    if "accumulate" in value.attributes:
+        text.add(indent, "if p < int64(0):")
+        text.add(indent + 1, "p = p + size")
+    text.add(indent, "if (p < int64(0)) or (p >= size):")
+    text.add(indent + 1, "return 1")
+
+
+def _place(text: Text, name: str, strides: Sequence[int], first: str = "") -> str:
+    """The index of an element at the loops' variables."""
+    terms = [first] if first else []
+    for axis, stride in enumerate(strides):
+        if stride == 1 and axis == len(strides) - 1:
+            terms.append(f"i{axis}")
+        elif stride != 0:
+            terms.append(f"i{axis} * {text.parameter(f'{name}_s{axis}', 'i64', Number(stride))}")
+    return " + ".join(terms) or "0"
+
+
+def _finish(
+    text: Text, name: str, value: Value, walk: _Walk, pointers: dict[str, tuple[Value, Layout]]
+) -> Function:
+    for key, (shown, layout) in pointers.items():
+        dtype = shown.type.dtype
+        pointer = Pointer(layout.root, layout.offset * dtype.itemsize, key == "out")
+        text.parameter(key, scalar.storage_type(dtype) + "*", pointer)
+    dim = value.attributes["dim"]
+    extent = walk.extents[0] if dim else value.type.shape[0]
+    work = largest(1, numel(walk.extents))
+    grain = largest(1, config.grain_elements * extent // work)
+    doc = f"{value.type}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
+    return Function(name, text.source(name, doc), tuple(text.parameters.values()), extent, grain)

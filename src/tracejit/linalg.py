@@ -1,0 +1,54 @@
+"""Linear algebra under PyTorch's names.
+
+>>> import tracejit as tj
+>>> tj.linalg.det(tj.eye(2))
+tensor(1.)
+"""
+
+from __future__ import annotations
+
+from .errors import LinAlgError
+from .ops.functions.linear_algebra import (
+    cholesky,
+    det,
+    eigh,
+    eigvalsh,
+    matrix_rank,
+    pinv,
+    qr,
+    slogdet,
+    solve,
+    svd,
+    svdvals,
+)
+from .ops.functions.linear_algebra import inverse as inv
+from .ops.functions.matrices import matmul, matrix_power
+from .ops.functions.matrix_norms import cross, matrix_norm, multi_dot, norm, vander, vecdot
+from .ops.functions.norms import vector_norm
+from .ops.functions.slicing import diagonal
+
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]

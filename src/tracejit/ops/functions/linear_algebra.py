@@ -1,0 +1,307 @@
+"""Inverses, determinants, solutions and decompositions of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import dtypes
+from .. import comparison as c
+from .. import elementwise as e
+from .. import linear_algebra as la
+from .. import movement as m
+from .. import reduction as r
+from .. import source as s
+from ..contraction import transposed
+from ..promotion import UnsupportedDtypeError
+from ..table import function
+from .common import Tensor, check_tensor, shape_of
+from .matrices import matmul
+from .triangles import tril
+
+
+class SignAndLogarithm(NamedTuple):
+    """The sign of determinants and the logarithms of their absolute values."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class Factors(NamedTuple):
+    """Q with orthonormal columns and upper triangular R."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues, ascending, and eigenvectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class SingularValues(NamedTuple):
+    """``U @ diag(S) @ Vh``."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def _checked(name: str, x: Tensor) -> Tensor:
+    """Matrices of float32 or float64."""
+    check_tensor(name, x)
+    if not x.dtype.is_floating_point:
+        raise UnsupportedDtypeError(
+            f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype.title}"
+        )
+    if x.dtype.itemsize < 4:
+        raise UnsupportedDtypeError(
+            f"linalg.{name}: Low precision dtypes not supported. Got {x.dtype.title}"
+        )
+    return x
+
+
+def _symmetric(x: Tensor) -> Tensor:
+    """The symmetric matrix of which ``x`` has the lower triangle; both triangles share its gradient."""
+    low = e.add(tril(x), transposed(tril(x, -1)))
+    mean = e.mul(e.add(x, transposed(x)), 0.5)
+    return e.add(mean, e.detach_copy(e.sub(low, mean)))
+
+
+@function()
+def inverse(input: Tensor) -> Tensor:
+    """The inverse of square matrices.
+
+    Raises ``RuntimeError`` for matrices that are not square, or singular.
+
+    >>> import tracejit as tj
+    >>> tj.inverse(tj.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return la.inverse(_checked("inv", input))
+
+
+@function()
+def det(input: Tensor) -> Tensor:
+    """The determinant of square matrices.
+
+    >>> import tracejit as tj
+    >>> tj.det(tj.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    return la.determinant(_checked("det", input))
+
+
+@function()
+def slogdet(input: Tensor) -> SignAndLogarithm:
+    """The sign and the logarithm of the absolute value of determinants.
+
+    >>> import tracejit as tj
+    >>> tj.slogdet(tj.eye(2)).logabsdet
+    tensor(0.)
+    """
+    _checked("slogdet", input)
+    return SignAndLogarithm(la.determinant_sign(input), la.log_abs_determinant(input))
+
+
+@function()
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of determinants; NaN where they are negative.
+
+    >>> import tracejit as tj
+    >>> tj.logdet(tj.eye(2))
+    tensor(0.)
+    """
+    sign, logarithm = slogdet(input)
+    return e.where(c.lt(sign, 0), math.nan, logarithm)
+
+
+@function()
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """The lower (or ``upper``) triangular factor of symmetric positive-definite matrices.
+
+    Raises ``RuntimeError`` for other matrices.
+
+    >>> import tracejit as tj
+    >>> tj.cholesky(tj.tensor([[4.0, 0.0], [0.0, 9.0]]))
+    tensor([[2., 0.],
+            [0., 3.]])
+    """
+    _checked("cholesky", input)
+    lower = la.cholesky_lower(_symmetric(transposed(input) if upper else input))
+    return transposed(lower) if upper else lower
+
+
+@function()
+def qr(input: Tensor, some: bool = True) -> Factors:
+    """The reduced QR decomposition.
+
+    >>> import tracejit as tj
+    >>> tj.qr(tj.tensor([[3.0], [4.0]])).R.abs()
+    tensor([[5.]])
+    """
+    _checked("qr", input)
+    if not some:
+        raise NotImplementedError("qr: only the reduced decomposition is supported (some=True)")
+    rows, columns = shape_of(input)[-2:]
+    if rows >= columns:
+        packed = la.qr_packed(input)
+        return Factors(la.rows_of(packed, 0, rows), la.rows_of(packed, rows, columns))
+    square = m.slice(  # the first columns decide Q
+        input,
+        starts=(0,) * input.ndim,
+        counts=(*shape_of(input)[:-1], rows),
+        steps=(1,) * input.ndim,
+    )
+    packed = la.qr_packed(square)
+    orthogonal = la.rows_of(packed, 0, rows)
+    return Factors(orthogonal, matmul(transposed(orthogonal), input))
+
+
+@function(method=False, namespace=False)
+def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
+    """Eigenvalues and eigenvectors of symmetric matrices, of which one triangle is read.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.eigh(tj.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
+    _checked("eigh", A)
+    if UPLO not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    packed = la.eigen_symmetric(_symmetric(transposed(A) if UPLO == "U" else A))
+    n = shape_of(A)[-1]
+    values = m.squeeze(la.rows_of(packed, 0, 1), dims=(A.ndim - 2,))
+    return Eigen(values, la.rows_of(packed, 1, n))
+
+
+@function(method=False, namespace=False)
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """Eigenvalues of symmetric matrices, ascending.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.eigvalsh(tj.eye(2))
+    tensor([1., 1.])
+    """
+    return eigh(A, UPLO).eigenvalues
+
+
+@function(method=False, namespace=False)
+def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
+    """The singular value decomposition; with ``full_matrices`` only of square matrices.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.svd(tj.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
+    _checked("svd", A)
+    rows, columns = shape_of(A)[-2:]
+    if full_matrices and rows != columns:
+        raise NotImplementedError(
+            "linalg.svd: full_matrices=True is supported for square matrices only; "
+            "pass full_matrices=False"
+        )
+    if rows < columns:
+        u, values, vh = svd(transposed(A), False)
+        return SingularValues(transposed(vh), values, transposed(u))
+    packed = la.svd_packed(A)
+    middle = m.squeeze(la.rows_of(packed, rows, 1), dims=(A.ndim - 2,))
+    return SingularValues(
+        la.rows_of(packed, 0, rows), middle, la.rows_of(packed, rows + 1, columns)
+    )
+
+
+@function(method=False, namespace=False)
+def svdvals(A: Tensor) -> Tensor:
+    """Singular values, descending.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.svdvals(tj.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor([4., 3.])
+    """
+    return svd(A, False).S
+
+
+@function(method=False, namespace=False)
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with ``A @ X = B`` (or ``X @ A = B``); a vector B gives a vector X.
+
+    Raises ``RuntimeError`` for singular matrices and shapes that do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.solve(tj.tensor([[2.0, 0.0], [0.0, 4.0]]), tj.tensor([2.0, 4.0]))
+    tensor([1., 1.])
+    """
+    _checked("solve", A)
+    _checked("solve", B)
+    if B.ndim == 1 or (B.ndim == A.ndim - 1 and shape_of(B) == shape_of(A)[:-1]):
+        column = m.unsqueeze(B, dims=(B.ndim,))
+        return m.squeeze(solve(A, column, left=left), dims=(B.ndim,))
+    if left:
+        return la.solve(A, B)
+    return transposed(la.solve(transposed(A), transposed(B)))
+
+
+def _bound(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Any:
+    """Singular values up to this count as zero: the greater of ``atol`` and ``rtol`` times the largest."""
+    if rtol is None:
+        rtol = 0.0 if atol is not None else float(np.finfo(A.dtype.np).eps) * max(shape_of(A)[-2:])
+    largest = r.amax(values, dims=(values.ndim - 1,), keepdim=True)
+    return e.maximum(e.mul(largest, rtol), 0.0 if atol is None else atol)
+
+
+@function(method=False, namespace=False)
+def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+    """The Moore-Penrose inverse: singular values up to ``atol`` or ``rtol`` times the largest count as zero.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.pinv(tj.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    _checked("pinv", A)
+    if not A.type.numel:
+        return e.clone(transposed(A))
+    if hermitian:
+        A = _symmetric(A)
+    u, values, vh = svd(A, False)
+    used = c.gt(values, _bound(A, values, atol, rtol))
+    inverted = e.where(used, e.div(1.0, e.where(used, values, 1.0)), 0.0)
+    scaled = e.mul(transposed(vh), m.unsqueeze(inverted, dims=(values.ndim - 1,)))
+    return matmul(scaled, transposed(u))
+
+
+@function()
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The Moore-Penrose inverse: singular values up to ``rcond`` times the largest count as zero.
+
+    >>> import tracejit as tj
+    >>> tj.pinverse(tj.tensor([[2.0]]))
+    tensor([[0.5000]])
+    """
+    return pinv(input, rtol=rcond)
+
+
+@function(method=False, namespace=False)
+def matrix_rank(
+    A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
+) -> Tensor:
+    """How many singular values exceed ``atol`` and ``rtol`` times the largest (default: extent times precision).
+
+    >>> import tracejit as tj
+    >>> tj.linalg.matrix_rank(tj.tensor([[1.0, 0.0], [0.0, 0.0]]))
+    tensor(1)
+    """
+    _checked("matrix_rank", A)
+    x = e.detach_copy(A)
+    if not x.type.numel:
+        return s.full(shape=shape_of(x)[:-2], value=0, dtype=dtypes.int64)
+    values = e.abs(eigvalsh(x)) if hermitian else svdvals(x)
+    return r.sum(
+        c.gt(values, _bound(x, values, atol, rtol)), dims=(values.ndim - 1,), keepdim=False
+    )

@@ -1,0 +1,236 @@
+"""Norms of matrices, and products beyond the matrix product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ... import dtypes
+from ...errors import ShapeError
+from .. import elementwise as e
+from .. import movement as m
+from .. import reduction as r
+from .. import shapes
+from ..table import function
+from .common import Number, Tensor, as_type, dim_of, shape_of
+from .joining import stack
+from .linear_algebra import svdvals
+from .matrices import blend, bmm, dot, matmul
+from .norms import vector_norm
+from .rearranging import cross as any_cross
+
+
+@function(method=False, namespace=False)
+def matrix_norm(
+    A: Tensor,
+    ord: Any = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    """The norm of matrices: "fro", "nuc", 2, -2 (singular values), 1, -1 (columns), inf, -inf (rows).
+
+    Raises ``RuntimeError`` for other orders.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.matrix_norm(tj.tensor([[3.0, 0.0], [0.0, 4.0]]), 2)
+    tensor(4.)
+    """
+    x = A if dtype is None else as_type(A, dtypes.as_dtype(dtype))
+    rows, columns = (dim_of(d, x) for d in dim)
+    if rows == columns:
+        raise ShapeError("linalg.matrix_norm: dims must be different")
+    if ord == "fro":
+        return vector_norm(x, 2, (rows, columns), keepdim)
+    if ord in ("nuc", 2, -2):
+        return _spectral(x, ord, rows, columns, keepdim)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    totals = r.sum(e.abs(x), dims=(along,), keepdim=True)
+    pick = r.amax if ord > 0 else r.amin
+    found = pick(totals, dims=(over,), keepdim=True)
+    return found if keepdim else m.squeeze(found, dims=tuple(sorted((rows, columns))))
+
+
+def _spectral(x: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Tensor:
+    others = tuple(i for i in range(x.ndim) if i not in (rows, columns))
+    values = svdvals(m.permute(x, dims=(*others, rows, columns)))
+    last = (values.ndim - 1,)
+    if ord == "nuc":
+        found = r.sum(values, dims=last, keepdim=False)
+    else:
+        found = (r.amax if ord > 0 else r.amin)(values, dims=last, keepdim=False)
+    return m.unsqueeze(found, dims=tuple(sorted((rows, columns)))) if keepdim else found
+
+
+@function(method=False, namespace=False)
+def norm(
+    A: Tensor,
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    """The norm of vectors or, where two dimensions or a matrix and an order are given, of matrices.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.norm(tj.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    matrices = (
+        (isinstance(dim, (tuple, list)) and len(dim) == 2) or (dim is None and A.ndim == 2)
+    ) and ord is not None
+    if matrices or isinstance(ord, str):
+        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    if dim is None and ord is not None and A.ndim > 1:
+        raise RuntimeError(
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
+            f"Got {A.ndim}D."
+        )
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+@function(method=False, namespace=False)
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices (first and last may be vectors) in the order that needs the fewest operations.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.multi_dot([tj.ones(1, 2), tj.ones(2, 3), tj.ones(3)])
+    tensor([6.])
+    """
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    first, last = tensors[0], tensors[-1]
+    operands = list(tensors)
+    if first.ndim == 1:
+        operands[0] = m.unsqueeze(first, dims=(0,))
+    if last.ndim == 1:
+        operands[-1] = m.unsqueeze(last, dims=(1,))
+    product = _in_order(
+        operands, _best_order([shape_of(x) for x in operands]), 0, len(operands) - 1
+    )
+    gone = tuple(d for d, x in ((0, first), (1, last)) if x.ndim == 1)
+    return m.squeeze(product, dims=gone) if gone else product
+
+
+def _best_order(sizes: Sequence[tuple[int, ...]]) -> dict[tuple[int, int], int]:
+    """Where to cut each stretch of a chain of products (dynamic programming)."""
+    extents = [sizes[0][0], *(size[1] for size in sizes)]
+    n = len(sizes)
+    cost = {(i, i): 0 for i in range(n)}
+    cut: dict[tuple[int, int], int] = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            costs = {
+                k: cost[i, k] + cost[k + 1, j] + extents[i] * extents[k + 1] * extents[j + 1]
+                for k in range(i, j)
+            }
+            cut[i, j] = min(costs, key=costs.__getitem__)
+            cost[i, j] = costs[cut[i, j]]
+    return cut
+
+
+def _in_order(
+    operands: Sequence[Tensor], cut: dict[tuple[int, int], int], i: int, j: int
+) -> Tensor:
+    if i == j:
+        return operands[i]
+    k = cut[i, j]
+    return matmul(_in_order(operands, cut, i, k), _in_order(operands, cut, k + 1, j))
+
+
+@function(method=False, namespace=False)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Inner products along ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.vecdot(tj.ones(2, 3), tj.ones(3))
+    tensor([3., 3.])
+    """
+    product = e.mul(x, y)
+    return as_type(r.sum(product, dims=(dim_of(dim, product),), keepdim=False), product.dtype)
+
+
+@function(method=False, namespace=False)
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product of vectors of three elements along ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.cross(tj.tensor([1, 0, 0]), tj.tensor([0, 1, 0]))
+    tensor([0, 0, 1])
+    """
+    if input.ndim != other.ndim:
+        raise ShapeError("linalg.cross: inputs must have the same number of dimensions.")
+    return any_cross(input, other, dim)
+
+
+@function(method=False, namespace=False)
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Rows of powers 0 to ``N - 1`` of the elements of vectors.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.vander(tj.tensor([2, 3]), N=3)
+    tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
+    x = m.reshape(x, shape=(1,)) if not x.ndim else x
+    count = shape_of(x)[-1] if N is None else N
+    powers = [e.add(e.mul(x, 0), 1)]
+    for _ in range(count - 1):
+        powers.append(e.mul(powers[-1], x))
+    return stack(powers[:count], -1)
+
+
+@function(method=False)
+def cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: Number = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor:
+    """The ``p`` norm distances between the rows of two batches of matrices.
+
+    >>> import tracejit as tj
+    >>> tj.cdist(tj.tensor([[0.0, 0.0]]), tj.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    if x1.ndim < 2 or x2.ndim < 2 or shape_of(x1)[-1] != shape_of(x2)[-1]:
+        raise ShapeError(
+            "X1 and X2 must have the same number of columns. X1: "
+            f"{list(shape_of(x1))} X2: {list(shape_of(x2))}"
+        )
+    shapes.broadcast("cdist", [shape_of(x1)[:-2], shape_of(x2)[:-2]])
+    left, right = m.unsqueeze(x1, dims=(x1.ndim - 1,)), m.unsqueeze(x2, dims=(x2.ndim - 2,))
+    return vector_norm(e.sub(left, right), p, -1)
+
+
+@function()
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    """``beta * input + alpha * the sum of bmm(batch1, batch2)``.
+
+    >>> import tracejit as tj
+    >>> tj.addbmm(tj.ones(1), tj.ones(2, 1, 2), tj.ones(2, 2, 1))
+    tensor([[5.]])
+    """
+    product = bmm(batch1, batch2)
+    return blend(
+        input, as_type(r.sum(product, dims=(0,), keepdim=False), product.dtype), beta, alpha
+    )
+
+
+@function()
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """The inner product of two vectors.
+
+    >>> import tracejit as tj
+    >>> tj.vdot(tj.ones(2), tj.ones(2))
+    tensor(2.)
+    """
+    return dot(input, other)

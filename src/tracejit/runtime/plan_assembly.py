@@ -1,0 +1,336 @@
+"""Copying movement ops made native: memory that kernels write parts of.
+
+Before::
+
+    graph f(x: f32[2, 3], y: f32[2, 4]) {
+        %0: f32[2, 3] = exp(x)
+        %1: f32[2, 7] = cat(%0, y, dim=1)
+        return %1
+    }
+
+After::
+
+    graph f(x: f32[2, 3], y: f32[2, 4]) {
+        %0: f32[2, 3] = exp(x)
+        %1: f32[2, 4] = clone(y)
+        %2: f32[2, 7] = assemble(%0, %1, places=...)
+        return %2
+    }
+
+An *assembly* computes nothing: its pieces lie in its memory from the start. What is made by a kernel or a product, and
+has no memory of its own to be in, is such a piece itself; everything else is copied by a kernel. A scatter into values
+that nobody reads later is written over them; such *late* pieces run after all that wrote or read the memory before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+
+from ..codegen.cpu_scatter import scatters
+from ..codegen.nest import Layout
+from ..codegen.scalar import printable
+from ..dtypes import DType
+from ..ir.builder import mapped
+from ..ir.graph import Graph, Value
+from ..ir.loops import is_loop, split_operands
+from ..ops import movement
+from ..ops.elementwise import clone
+from ..ops.source import full
+from ..ops.table import Contraction, Movement
+from ..passes.groups import is_free, is_view, looks_up, picks_from_row, root
+from ..types import Shape, TensorType
+from .blas import find_blas
+from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
+from .views import Layouts, contiguous, live_part, matrix_layout, strided_view
+
+
+class Assembly(Contraction):
+    """The kind of the one op :data:`assemble`."""
+
+    def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        """Write the pieces one after the other."""
+        result = np.empty(attributes["shape"], attributes["dtype"].np)
+        for piece, place in zip(operands, attributes["places"], strict=True):
+            place.of_array(result)[...] = piece
+        return result
+
+
+def _assembly_type(
+    *pieces: TensorType, shape: Shape, dtype: DType, places: tuple[Place, ...]
+) -> TensorType:
+    return TensorType(shape, dtype)
+
+
+def _body(*pieces: Any, **attributes: Any) -> Any:
+    return assemble.evaluate(pieces, attributes)
+
+
+assemble = Assembly(
+    name="assemble",
+    operands=("pieces",),
+    variadic=True,
+    attributes=dict.fromkeys(("shape", "dtype", "places"), Parameter.empty),
+    body=_body,
+    grads={},
+    infer_type=_assembly_type,
+    doc="Memory that its pieces are written into.",
+)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A graph ready to be fused: how every value lies, and for late pieces what must have run before."""
+
+    graph: Graph
+    layouts: Layouts
+    before: Mapping[Value, tuple[Value, ...]]
+
+
+def is_fusible(value: Value) -> bool:
+    """Can a kernel for this machine compute a value?"""
+    return printable(value) or looks_up(value)
+
+
+def place_moves(legal: Graph, layouts: Layouts) -> Placed:
+    """Make every copying movement op of a graph with legal views an assembly.
+
+    Scatters stay, but what they change lies where their result does already.
+    """
+    if not any(is_move(v) or scatters(v) for v in legal.values):
+        return Placed(legal, layouts, {})
+    homes = _Homes(legal)
+    homes.decide()
+    strides = {v: layouts(v).strides for v in legal.inputs}
+    return _Rewriting(legal, homes, strides).run()
+
+
+@dataclass
+class _Assembly:
+    """An assembly: its pieces, those of them that are operands themselves, and what reads the base of a scatter."""
+
+    pieces: list[Piece]
+    direct: set[int] = field(default_factory=set)
+    readers: tuple[Value, ...] = ()
+
+
+class _Homes:
+    """Decides which values are computed right where a movement op would copy them.
+
+    Movement ops are visited last to first, so that pieces of pieces are placed in the outermost memory at once.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.layouts: dict[Value, Layout] = {}  # of values in other memory than their own
+        self.assemblies: dict[Value, _Assembly] = {}
+        self.shared: set[Value] = set()  # assemblies whose memory is written over later
+        self.own = set(graph.outputs)
+        self.position: dict[Value, int] = {}
+        self.views: dict[Value, list[Value]] = {}
+        self.readers: dict[Value, list[Value]] = {}
+        for value in graph.values:
+            self.position[value] = len(self.position)
+            if is_view(value):
+                self.views.setdefault(root(value), []).append(value)
+                continue
+            if is_loop(value):
+                self.own.update(split_operands(value)[0])
+            for x in dict.fromkeys(map(root, value.value_operands)):
+                self.readers.setdefault(x, []).append(value)
+
+    def decide(self) -> None:
+        """Find the pieces of every assembly."""
+        for value in reversed([v for v in self.graph.values if is_move(v) or scatters(v)]):
+            lie = self.layouts.get(value) or contiguous(value)
+            found = self.assemblies[value] = self.over_base(value, lie)
+            if scatters(value) or any(piece.late for piece in found.pieces):
+                continue  # late pieces may be needed for what runs before them, others may be read after them
+            for number, piece in enumerate(found.pieces):
+                if piece.operand is None or piece.part.op is not None:
+                    continue
+                operand = value.value_operands[piece.operand]
+                if self.place(value, operand, piece.place.layout(lie, value.type)):
+                    found.direct.add(number)
+
+    def over_base(self, value: Value, lie: Layout) -> _Assembly:
+        """A scatter is written over its base if that is a temporary nobody reads later."""
+        pieces = over_base(value)
+        if pieces is None:
+            return _Assembly(pieces_of(value))
+        base = root(value.value_operands[0])
+        others = [r for r in self.readers[base] if r is not value]
+        last = max(map(self.position.__getitem__, others), default=-1)
+        again = any(root(x) is base for x in value.value_operands[1:])
+        if last > self.position[value] or again:
+            return _Assembly(pieces_of(value))
+        if not self.place(value, value.value_operands[0], lie, read_before=True):
+            return _Assembly(pieces_of(value))
+        self.shared.add(base)
+        return _Assembly(pieces, {0}, tuple(others))
+
+    def place(
+        self, assembly: Value, operand: Value, lie: Layout, read_before: bool = False
+    ) -> bool:
+        """Let the value that ``operand`` shows whole be computed where ``operand`` would lie like ``lie``.
+
+        ``read_before`` promises that others read it before anything is written over it.
+        """
+        value = operand
+        while is_view(value):
+            inner = _before_view(value, lie)
+            if inner is None:
+                return False
+            lie, value = inner, value.value_operands[0]
+        others = [r for r in self.readers.get(value, ()) if r is not assembly]
+        if value in self.own or value in self.layouts:
+            return False
+        if assembly in self.shared and others and not read_before:
+            return False
+        if not _is_computed(value, lie) or not self.is_readable(value, lie, others):
+            return False
+        self.layouts[value] = lie
+        if assembly in self.shared:
+            self.shared.add(value)
+        return True
+
+    def is_readable(self, value: Value, lie: Layout, readers: Sequence[Value]) -> bool:
+        """Can all views of a value show it, and BLAS read it, where it lies like ``lie``?"""
+        if not readers:
+            return True
+        found: dict[Value, Layout] = {value: lie}
+        for view in self.views.get(value, ()):
+            source = view.value_operands[0]
+            assert isinstance(view.op, Movement)
+            shape = source.type.shape
+            new = strided_view(view.op, view.attributes, found[source], shape, view.type.shape)
+            if new is None:
+                return False
+            found[view] = new
+        return all(
+            matrix_layout(x.type.shape, found[x].strides, reader.type.shape[:-2]) is not None
+            for reader in readers
+            if _is_product(reader)
+            for x in reader.value_operands
+            if x in found
+        )
+
+
+def _before_view(view: Value, lie: Layout) -> Layout | None:
+    """How the operand of a view lies where all of it shows in a view that lies like ``lie``; None for other views."""
+    x, shape, dims = view.value_operands[0], view.type.shape, view.attributes.get("dims")
+    if view.op is movement.unsqueeze:
+        return _seen(movement.squeeze, {"dims": dims}, lie, shape, x.type.shape)
+    if view.op is movement.squeeze:
+        return _seen(movement.unsqueeze, {"dims": dims}, lie, shape, x.type.shape)
+    if view.op is movement.permute:
+        back = tuple(sorted(range(len(shape)), key=view.attributes["dims"].__getitem__))
+        return _seen(movement.permute, {"dims": back}, lie, shape, x.type.shape)
+    if view.op is movement.reshape:
+        return _seen(movement.reshape, {"shape": x.type.shape}, lie, shape, x.type.shape)
+    return None
+
+
+def _seen(
+    op: Any, attributes: dict[str, Any], lie: Layout, shape: Shape, result: Shape
+) -> Layout | None:
+    """What a view of a value that lies like ``lie`` lies like."""
+    assert isinstance(op, Movement)
+    return strided_view(op, attributes, lie, shape, result)
+
+
+def _is_product(value: Value) -> bool:
+    """Is this a product that BLAS computes?"""
+    dtypes = ("f32", "f64")
+    is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
+    return is_product and value.type.dtype.short in dtypes
+
+
+def _is_computed(value: Value, lie: Layout) -> bool:
+    """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
+    if _is_product(value):
+        found = matrix_layout(value.type.shape, lie.strides, value.type.shape[:-2])
+        return found is not None and not found[1] and find_blas() is not None
+    if is_move(value) or scatters(value):
+        return True
+    if value.op is None or is_free(value) or picks_from_row(value):
+        return False
+    return is_fusible(value)
+
+
+class _Rewriting:
+    """Writes the graph with assemblies in place of copying movement ops."""
+
+    def __init__(self, graph: Graph, homes: _Homes, strides: Mapping[Value, Shape]) -> None:
+        self.graph = graph
+        self.homes = homes
+        self.strides = strides
+        self.body: list[Value] = []
+        self.mapping: dict[Value, Value] = {v: v for v in graph.inputs}
+        self.copies: dict[Value, Layout] = {}
+        self.before: dict[Value, tuple[Value, ...]] = {}
+
+    def run(self) -> Placed:
+        """The graph, and the layouts of what lies in other memory than its own."""
+        for value in self.graph.values:
+            if value in self.homes.assemblies:
+                self.mapping[value] = self.assembly(value, self.homes.assemblies[value])
+            else:
+                self.mapping[value] = self.add(mapped(value, self.mapping))
+        outputs = tuple(self.mapping[v] for v in self.graph.outputs)
+        graph = live_part(Graph(self.graph.name, self.graph.inputs, tuple(self.body), outputs))
+        layouts = Layouts(dict(self.strides))
+        placed = {self.mapping[v]: lie for v, lie in self.homes.layouts.items()}
+        for value, lie in (*placed.items(), *self.copies.items()):
+            layouts.found[value] = Layout(self.mapping[lie.root], lie.offset, lie.strides)
+        return Placed(graph, layouts, self.before)
+
+    def add(self, value: Value) -> Value:
+        self.body.append(value)
+        return value
+
+    def assembly(self, value: Value, found: _Assembly) -> Value:
+        """The assembly of ``value`` with the copies it needs."""
+        lie = self.homes.layouts.get(value) or contiguous(value)
+        operands: list[Value] = []
+        for number, piece in enumerate(found.pieces):
+            source = self.source(value, piece)
+            if number not in found.direct:
+                source = self.add(Value(source.type, clone, (source,), {}, line=value.line))
+                self.copies[source] = piece.place.layout(lie, value.type)
+            if piece.late:
+                readers = (self.mapping[r] for r in found.readers)
+                self.before[root(source)] = (*map(root, operands), *readers)
+            operands.append(source)
+        if scatters(value):
+            return self.scatter(value, operands[0], found.readers)
+        attributes = {
+            "shape": value.type.shape,
+            "dtype": value.type.dtype,
+            "places": tuple(piece.place for piece in found.pieces),
+        }
+        return self.add(Value(value.type, assemble, tuple(operands), attributes, line=value.line))
+
+    def scatter(self, value: Value, base: Value, readers: Sequence[Value]) -> Value:
+        """A scatter into what lies in its memory, after others read that."""
+        operands = (base, *(self.mapping[x] for x in value.value_operands[1:]))
+        new = Value(value.type, value.op, operands, value.attributes, line=value.line)
+        if readers:
+            self.before[new] = tuple(self.mapping[r] for r in readers)
+        return self.add(new)
+
+    def source(self, value: Value, piece: Piece) -> Value:
+        """What is written as a piece."""
+        kind = piece.place.kind(value.type)
+        if piece.operand is None:
+            attributes = {"shape": kind.shape, "value": piece.number, "dtype": kind.dtype}
+            return self.add(Value(kind, full, (), attributes, line=value.line))
+        operand = self.mapping[value.value_operands[piece.operand]]
+        if piece.part.op is None:
+            return operand
+        part = piece.part
+        return self.add(Value(kind, part.op, (operand,), dict(part.attributes), line=value.line))

@@ -1,0 +1,69 @@
+"""The command line that the generators of random programs share."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A generator: ``show`` prints the program of a seed, ``attempt`` compares, ``smaller`` cuts a failure down.
+
+    ``attempt`` gives an outcome ("" where all agreed) and, where it is "failed", a report. All take a seed and a size.
+    """
+
+    name: str
+    description: str | None
+    show: Callable[[int, int | None], str]
+    attempt: Callable[[int, int | None], tuple[str, str]]
+    smaller: Callable[[int, int | None], str]
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """The command line."""
+        parser = argparse.ArgumentParser(
+            prog=f"python -m tracejit.testing.{self.name}", description=self.description
+        )
+        parser.add_argument("--programs", type=int, default=200)
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--size", type=int, default=None, help="statements per program")
+        parser.add_argument(
+            "--show", type=int, default=None, help="print the program of a seed and stop"
+        )
+        parser.add_argument(
+            "--shrink",
+            action="store_true",
+            help="print failures with what does not matter left out",
+        )
+        parser.add_argument(
+            "--keep-going", action="store_true", help="do not stop at the first failure"
+        )
+        chosen = parser.parse_args(arguments)
+        if chosen.show is not None:
+            print(self.show(chosen.show, chosen.size))
+            return 0
+        return self._many(chosen)
+
+    def _many(self, chosen: argparse.Namespace) -> int:
+        outcomes: collections.Counter[str] = collections.Counter()
+        start = time.perf_counter()
+        for seed in range(chosen.seed, chosen.seed + chosen.programs):
+            outcome, text = self.attempt(seed, chosen.size)
+            outcomes[outcome or "agreed"] += 1
+            if outcome == "failed":
+                print(text)
+                if chosen.shrink:
+                    print("# smaller:\n" + self.smaller(seed, chosen.size))
+                sys.stdout.flush()
+                if not chosen.keep_going:
+                    break
+        listing = ", ".join(f"{n} {k}" for k, n in sorted(outcomes.items()))
+        print(
+            f"seeds {chosen.seed}..: {sum(outcomes.values())} programs, {listing}; "
+            f"{time.perf_counter() - start:.1f} s"
+        )
+        return 1 if outcomes["failed"] else 0

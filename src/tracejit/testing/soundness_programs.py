@@ -1,0 +1,191 @@
+"""Random stories: state, a function over it, calls of the function, and changes of the state between calls."""
+
+from __future__ import annotations
+
+import itertools
+
+from .choices import Choices
+from .soundness_modules import BODY, FEATURES, NORMS, OPTIMIZERS, net, training
+from .soundness_statements import Body, indented
+from .soundness_world import PREAMBLE, ROWS, Feature
+
+_DTYPES = ("float32", "float32", "float32", "float32", "float64")
+_LAYOUTS = (
+    "contiguous",
+    "contiguous",
+    "contiguous",
+    "transposed",
+    "strided",
+    "reversed",
+    "expanded",
+)
+_OUTSIDE = (
+    "{o}",
+    "stage.backward({o})",
+    "stage.backward({o})",
+    "stage.backward({o}, retain=True)",
+    "slopes{k} = stage.slopes({o}, {a})",
+    "{o}.add_(0.5)",
+    "{o} = None",
+    "{a}.mul_(0.5)",
+    "{a}.grad = None",
+    "{a}.requires_grad_({a}.is_floating_point() and not {a}.requires_grad)",
+    "{a}.data = {a}.data * 0.5",
+    "{a}.data.mul_(0.5)",
+    "{a} = {a}.clone()",
+    "{a}.detach().mul_(0.75)",
+    "slopes{k} = stage.slopes({o}, {a}, order=1)",
+    "hook{k} = {a}.register_hook(lambda g: g * 0.5)",
+)
+
+
+class Author(Choices):
+    """Writes one story."""
+
+    def __init__(self, seed: int, size: int | None = None) -> None:
+        super().__init__(seed)
+        self.size = self.whole(2, 9) if size is None else size
+        self.width = self.pick([1, 2, 3, 3, 4, 4, 5, 8])
+        self.counter = itertools.count()
+        self.features = self._features()
+        self.arity = self.whole(1, 3)
+        self.results: list[str] = []
+        self.given: list[str] = []  # how the arguments are made
+        self.rows = 0
+        self.wants = 0.5  # how often arguments require gradients
+        self.nested = self.chance(0.12)  # arguments in a list and a dict
+
+    def write(self) -> str:
+        """The text of the story."""
+        parts = [PREAMBLE.strip(), f"N = {self.width}", ROWS.strip()]
+        parts += [f.setup.strip() for f in self.features]
+        return (
+            "\n\n".join(parts) + "\n\n\n" + "\n".join(self._function()) + "\n\n\n" + self._events()
+        )
+
+    # --- the world --------------------------------------------------------------------------------
+
+    def _features(self) -> list[Feature]:
+        count = self.pick([1, 1, 2, 2, 3, 4])
+        chosen = [FEATURES[i] for i in sorted(self.rng.permutation(len(FEATURES))[:count])]
+        if self.chance(0.1):
+            chosen.append(training(self.pick(OPTIMIZERS)))
+        if self.chance(0.35):
+            lines = [self.pick(BODY) for _ in range(self.whole(1, 5))]
+            chosen.append(net(lines, self.pick(NORMS), self.chance(0.15)))
+        return chosen
+
+    def _function(self) -> list[str]:
+        arguments = ["x", "y"][: self.arity]
+        body = Body(self, self.features, arguments)
+        pool = list(arguments)
+        lines = body.lines(pool, self.size)
+        lines.append(f"return {self._returned(pool, body)}")
+        self.wants = 0.1 if body.writes_arguments else 0.65
+        declared = [f"global {', '.join(sorted(body.globals))}"] if body.globals else []
+        taken = "box, *, mode='a'" if self.nested else ", ".join([*arguments, "mode='a'"])
+        unpacked = ["x = box['x']", "y = box['rest'][0]"][: self.arity] if self.nested else []
+        modes = ["if mode == 'b':", "    x = x * 0.5"] if self.chance(0.3) else []
+        head = ["@stage.compile", f"def program({taken}):"]
+        return [*head, *indented([*declared, *unpacked, *modes, *lines])]
+
+    def _returned(self, pool: list[str], body: Body) -> str:
+        last = pool[-1]
+        forms = [
+            last,
+            last,
+            f"{last}.sum()",
+            f"{last}, {self.pick(pool)}",
+            f"{{'a': {last}, 'b': {self.pick(pool)}[..., :1]}}",
+            f"{last}, {self.pick(pool)}.detach(), {self.pick(pool)}.reshape(-1)",
+            f"[{last}, {body.number()}]",
+            f"{self.pick(pool)}, {self.pick(pool)}.mean(), ({last}, None)",
+        ]
+        return str(self.pick(forms))
+
+    # --- the events --------------------------------------------------------------------------------
+
+    def _events(self) -> str:
+        """Calls in pairs, so that one replays what the other recorded, with something in between."""
+        recipes = [self._recipe() for _ in range(self.pick([1, 1, 2, 3]))]
+        lines = self._step(self._set(recipes[0]))
+        for _ in range(self.whole(3, 6)):
+            if self.chance(0.3):
+                lines += self._step(self._set(self.pick(recipes)))
+            for _ in range(self.pick([1, 2, 2, 3])):
+                if self.chance(0.4):
+                    lines += self._again()
+                lines += self._call()
+                if self.chance(0.4):
+                    lines += self._outside()
+            lines += self._change() + (self._change() if self.chance(0.3) else [])
+        return "\n".join([*lines, *self._call(), *self._call(), *self._outside()]) + "\n"
+
+    def _recipe(self) -> list[str]:
+        """How to make the arguments ``x0`` and ``y0``, sometimes from each other or from the state."""
+        self.rows = self.pick([0, 0, 1, 2, 3, 3, 4])  # 0: a vector
+        if self.arity == 2 and self.chance(0.1):
+            return [
+                f"base = stage.tensor({(self.rows or 2) + 1}, N)",
+                "x0, y0 = base[:-1], base[1:]",
+            ]
+        lines = [f"x0 = {self._fresh()}"]
+        if self.arity == 2:
+            ways = ["x0", "x0[...]", "x0.detach()", "x0.flip(-1)", "x0 * 2", "x0.T.T"]
+            lines.append(f"y0 = {self.pick(ways) if self.chance(0.25) else self._fresh()}")
+        return lines + (["x0.mark = 2"] if self.chance(0.05) else [])
+
+    def _set(self, recipe: list[str]) -> list[str]:
+        self.given = recipe
+        return recipe
+
+    def _again(self) -> list[str]:
+        """New values for one argument or all."""
+        lines = self.given if self.chance(0.5) else [self.pick(self.given)]
+        return self._step(lines)
+
+    def _fresh(self) -> str:
+        names = {f.name for f in self.features}
+        if self.chance(0.08) and names & {"bank", "view", "cache", "weight"}:
+            shown = {"bank": "bank", "view": "view", "cache": "cache[1:]", "weight": "weight"}
+            return shown[self.pick(sorted(names & shown.keys()))]
+        if self.chance(0.06) and self.results:
+            return f"tj.as_tensor({self.pick(self.results)})"
+        shape = f"{self.rows}, N" if self.rows else "N"
+        dtype = "int64" if self.chance(0.04) else self.pick(_DTYPES)
+        options = [] if dtype == "float32" else [f"dtype={dtype!r}"]
+        layout = self.pick(_LAYOUTS) if self.rows else "contiguous"
+        options += [] if layout == "contiguous" else [f"layout={layout!r}"]
+        options += ["grad=True"] if dtype != "int64" and self.chance(self.wants) else []
+        return f"stage.tensor({', '.join([shape, *options])})"
+
+    def _call(self) -> list[str]:
+        result = f"out{next(self.counter)}"
+        self.results.append(result)
+        mode = ["mode='b'"] if self.chance(0.07) else []
+        given = ["x0", "y0"][: self.arity]
+        if self.nested:
+            given = [f"{{'x': x0, 'rest': [{', '.join(given[1:])}]}}"]
+        call = f"{result} = program({', '.join([*given, *mode])})"
+        if self.chance(0.05):
+            mode_line = self.pick(["no_grad", "enable_grad", "inference_mode"])
+            return self._step([f"with tj.{mode_line}():", f"    {call}"])
+        return self._step([call])
+
+    def _outside(self) -> list[str]:
+        result = self.results[-1] if self.chance(0.7) else self.pick(self.results)
+        argument = self.pick(["x0", "y0"][: self.arity])
+        text = self.pick(_OUTSIDE).format(o=result, a=argument, k=next(self.counter))
+        return self._step([text])
+
+    def _change(self) -> list[str]:
+        feature = self.pick(self.features)
+        return self._step(str(self.pick(feature.changes)).split("\n")) if feature.changes else []
+
+    def _step(self, lines: list[str]) -> list[str]:
+        return ["with stage.step():", *indented(lines)]
+
+
+def write(seed: int, size: int | None = None) -> str:
+    """The story of a seed."""
+    return Author(seed, size).write()

@@ -1,0 +1,142 @@
+"""Where a random story plays: eagerly the first time, compiled the second; what is observed after each of its steps.
+
+A story is a Python module whose names are its world. Its steps stand in ``with stage.step():``; after each, everything
+that can be reached from the module's names is looked at.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .fuzz_check import NOISE
+from .fuzz_programs import Input, tensor_of
+from .soundness_look import Look, look_at
+
+#: What messages say beyond what happened: the user's line, and which operation of many had kept an overwritten value.
+_DETAILS = re.compile(r"\n.*|(?<= by an inplace operation): .*", re.DOTALL)
+
+
+class Stage:
+    """One showing of a story: ``compiling`` or not; with ``noise``, tensors start out a rounding away."""
+
+    def __init__(self, compiling: bool, noise: int | None = None) -> None:
+        import tracejit
+
+        self.compiling = compiling
+        self.package: Any = tracejit
+        self.noise = None if noise is None else np.random.default_rng(noise)
+        self.looks: list[Look] = []
+        self.functions: list[Any] = []
+        self.tensors = 0
+        self.space: dict[str, Any] = {}
+
+    # --- what stories call ---------------------------------------------------------------------------------------
+
+    def compile(self, function: Any) -> Any:
+        """The function or module, compiled in the second showing."""
+        if not self.compiling:
+            return function
+        compiled = self.package.compile(function)
+        self.functions.append(compiled)
+        return compiled
+
+    def tensor(
+        self,
+        *shape: int,
+        dtype: str = "float32",
+        layout: str = "contiguous",
+        grad: bool = False,
+        below: int = 5,
+    ) -> Any:
+        """The next tensor of the story; integers are at least zero and ``below`` something."""
+        rng = np.random.default_rng(self.tensors)
+        self.tensors += 1
+        made = tensor_of(Input("", shape, dtype, layout, grad, False, 0, below), rng)
+        if self.noise is not None and made.dtype.is_floating_point:
+            made.data.mul_(1.0 + NOISE[made.dtype.short] * float(self.noise.uniform(-1, 1)))
+        return made
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step of the story: what it raises is observed, then the world."""
+        error = ""
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                yield
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {_DETAILS.sub('', str(raised))}"
+        frame = sys._getframe(2)
+        number = frame.f_lineno + 1
+        line = linecache.getline(frame.f_code.co_filename, number).strip()
+        self.looks.append(look_at(self.space, f"line {number}: {line}", error))
+
+    def backward(self, *results: Any, retain: bool = False) -> None:
+        """Go backward from every tensor in ``results`` that has a history."""
+        found = {id(t): t for t in _tensors(results) if t.requires_grad}
+        seeds = [
+            self.package.from_numpy(weights(tuple(t.shape))).to(t.dtype) for t in found.values()
+        ]
+        if found:
+            self.package.autograd.backward(list(found.values()), seeds, retain_graph=retain)
+
+    def slopes(self, result: Any, *inputs: Any, order: int = 2) -> Any:
+        """Derivatives of the sum of ``result``, up to this order; laid out alike, since eager ones may be expanded."""
+        tj = self.package
+        parts = [t.double().sum() for t in _tensors(result) if t.requires_grad]
+        found: list[Any] = []
+        while parts and order:
+            order -= 1
+            made = tj.autograd.grad(
+                sum(parts[1:], parts[0]), inputs, create_graph=order > 0, allow_unused=True
+            )
+            found += [g if g is None else g.detach().contiguous() for g in made]
+            parts = [g.double().square().sum() for g in made if g is not None and g.requires_grad]
+        return found
+
+
+def weights(shape: tuple[int, ...]) -> np.ndarray:
+    """A gradient that is not the same everywhere."""
+    return np.asarray((1.0 + np.arange(int(np.prod(shape))) % 7 / 8.0).reshape(shape))
+
+
+def _tensors(value: Any) -> list[Any]:
+    """The tensors of a nested value."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _tensors(v)]
+    return [value] if hasattr(value, "requires_grad") and hasattr(value, "grad_fn") else []
+
+
+def play(text: str, filename: str, compiling: bool, noise: int | None = None) -> Stage:
+    """One showing of the story ``text``."""
+    stage = Stage(compiling, noise)
+    stage.package.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    stage.space.update(__name__="story", __file__=filename, stage=stage)
+    try:
+        exec(compile(text, filename, "exec"), stage.space)
+    except Exception as error:  # outside all steps: the end of the story
+        stage.looks.append(look_at(stage.space, "the end", f"{type(error).__name__}: {error}"))
+    finally:
+        stage.package.set_grad_enabled(True)
+    return stage
+
+
+def counts(functions: Sequence[Any]) -> tuple[int, int]:
+    """Calls, and those that ran compiled."""
+    kept = [getattr(f, "stats", None) for f in functions]
+    found = [s for s in kept if s is not None]
+    return sum(s.calls for s in found), sum(s.compiled_calls for s in found)

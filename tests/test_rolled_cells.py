@@ -1,0 +1,73 @@
+"""Recurrent cells and layers as users write them: what becomes a loop, what backward computes, what is copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+from tracejit.runtime.launcher import Loop
+from tracejit.runtime.plan import HostCall
+
+BATCH, SIZE = 4, 6
+
+
+def programs(compiled):
+    return [program for entry in compiled._all() for program in entry.programs()]
+
+
+def loops(compiled):
+    """The native loops of each program."""
+    return [[i for i in p.plan.items if isinstance(i, Loop)] for p in programs(compiled)]
+
+
+def cell_over(gates):
+    def lstm(x):
+        h = c = tj.zeros(BATCH, SIZE)
+        for t in x.unbind(1):
+            i, f, g, o = gates(tj.cat([t, h], 1)).chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+        return (h * h).sum()
+
+    return lstm
+
+
+@pytest.mark.parametrize("steps", [12, 40])
+def test_a_cell_that_joins_its_inputs_is_one_loop_each_way(steps):
+    """Forward keeps what backward reads, so backward has no loop but its own."""
+    gates = nn.Linear(2 * SIZE, 4 * SIZE)
+    function = cell_over(gates)
+    compiled = tj.compile(function, strict=True)
+    for _ in range(3):
+        x = tj.rand(BATCH, steps, SIZE)
+        results = []
+        for f in (function, compiled):
+            gates.zero_grad()
+            start = x.clone().requires_grad_()
+            result = f(start)
+            result.backward()
+            grads = (gates.weight.grad, gates.bias.grad, start.grad)
+            results.append([result.detach().numpy(), *(g.numpy().copy() for g in grads)])
+        for a, b in zip(*results, strict=True):
+            np.testing.assert_allclose(a, b, 2e-4, 1e-5)
+    assert [len(found) for found in loops(compiled)] == [1, 1]
+    assert not any(isinstance(i, HostCall) for p in programs(compiled) for i in p.plan.items)
+
+
+@pytest.mark.parametrize(("width", "rolled"), [(8, True), (64, False)])
+def test_parameters_of_a_few_large_layers_are_not_copied_for_a_loop(width, rolled):
+    layers = [nn.Linear(width, width) for _ in range(8)]
+
+    def network(x):
+        for layer in layers:
+            x = x + ((layer(x).tanh() * 0.5).sin().exp() * 0.1).cos()
+        return x
+
+    compiled = tj.compile(network, strict=True)
+    x = tj.rand(3, width)
+    for _ in range(2):
+        found, expected = compiled(x).detach(), network(x).detach()
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-5, 1e-5)
+    assert any(loops(compiled)) == rolled

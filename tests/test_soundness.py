@@ -1,0 +1,164 @@
+"""Random stories with state agree eager and compiled, and the comparison sees what it should."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tracejit.testing import soundness
+from tracejit.testing.fuzz_check import Mismatch
+from tracejit.testing.soundness_programs import write
+from tracejit.trace.state import StateGuard
+
+SEEDS = range(24)
+CHUNK = 12
+
+#: A global that changes between calls.
+STALE = """
+scale = 0.5
+
+
+@stage.compile
+def program(x):
+    unused = 3
+    return x * scale
+
+
+x0 = stage.tensor(3)
+with stage.step():
+    out0 = program(x0)
+with stage.step():
+    out1 = program(x0)
+with stage.step():
+    scale = 0.75
+with stage.step():
+    out2 = program(x0)
+"""
+
+
+@pytest.mark.parametrize("first", SEEDS[::CHUNK])
+def test_random_stories_agree(first: int) -> None:
+    outcomes: collections.Counter[str] = collections.Counter()
+    for seed in range(first, first + CHUNK):
+        outcome, text = soundness.try_seed(seed)
+        assert outcome != "failed", text
+        outcomes[outcome] += 1
+    assert outcomes[""] >= CHUNK // 4, f"too few stories ran compiled: {outcomes}"
+
+
+def test_a_guard_that_always_holds_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    soundness.check(STALE)
+    known = StateGuard.__init__
+
+    def blind(self: StateGuard, checks: object, limits: object = ()) -> None:
+        known(self, (), ())
+
+    monkeypatch.setattr(StateGuard, "__init__", blind)
+    with pytest.raises(Mismatch, match=r"out2 = program\(x0\): out2: 3 of 3 differ"):
+        soundness.check(STALE)
+    smaller = soundness.shrink(STALE)
+    assert soundness.fails(smaller)
+    assert "unused" not in smaller
+    assert "scale = 0.75" in smaller
+
+
+@pytest.mark.parametrize(
+    ("inside", "seen"),
+    [
+        ("kept.append(1)", "len of kept: eager 0, compiled 1"),
+        ("x.add_(1)", "x0._version: eager 0, compiled 1"),
+        ("x.detach().add_(1e-2)", "x0._version"),
+        ("x.data.add_(1e-2)", "out0: 3 of 3 differ"),
+        (
+            "x.requires_grad_()",
+            "out0: eager .* False, True, False.*, compiled .* True, False, True",
+        ),
+        ("tj.rand(2)", "random state: eager"),
+        ("raise ValueError('no')", "eager: no error; compiled: ValueError: no"),
+        ("return x[...]", "out0 and x0 share memory only where they are compiled"),
+        ("return x", "x0: eager .*, compiled is out0"),
+    ],
+)
+def test_what_only_one_showing_does_is_seen(inside: str, seen: str) -> None:
+    text = (
+        "import tracejit as tj\nkept = []\ndef program(x):\n    if stage.compiling:\n"
+        f"        {inside}\n    return x.clone()\nx0 = stage.tensor(3)\nout0 = None\n"
+        "with stage.step():\n    out0 = program(x0)\n"
+    )
+    with pytest.raises(Mismatch, match=seen):
+        soundness.check(text)
+
+
+def test_a_result_that_shares_memory_is_seen() -> None:
+    text = (
+        "def program(x):\n    return x.data if stage.compiling else x.clone()\n"
+        "x0 = stage.tensor(3)\nwith stage.step():\n    out0 = program(x0)\n"
+    )
+    with pytest.raises(Mismatch, match="share memory only where they are compiled"):
+        soundness.check(text)
+
+
+def test_stories_are_reproducible() -> None:
+    assert write(7) == write(7)
+    assert write(7) != write(8)
+
+
+def test_stories_cover_what_they_are_about() -> None:
+    text = "".join(write(seed) for seed in range(300))
+    for part in (
+        "while ",
+        "break",
+        "continue",
+        "global ",
+        "nonlocal ",
+        "return ",
+        "raise ",
+        "except ",
+        "no_grad",
+        "inference_mode",
+        "autograd.grad",
+        ".backward(",
+        "opt.step()",
+        "manual_seed",
+        "generator=gen",
+        "F.dropout",
+        "register_forward_hook",
+        "handle.remove()",
+        "load_state_dict",
+        "net.eval()",
+        "nn.Parameter",
+        "__defaults__",
+        "__code__",
+        "__class__",
+        "setattr",
+        ".data",
+        "[1:]",
+        "requires_grad_",
+        "layout='expanded'",
+        "x0, y0 = base[:-1], base[1:]",
+    ):
+        assert part in text, part
+
+
+def test_a_failure_is_a_script(tmp_path: Path) -> None:
+    text = soundness.report(0, STALE, "differs")
+    ast.parse(text)
+    path = tmp_path / "story.py"
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "equal; 1 of 3 calls ran compiled\n"
+
+
+def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert soundness.main(["--programs", "2", "--seed", "11", "--size", "3"]) == 0
+    assert "seeds 11..: 2 programs" in capsys.readouterr().out
+    assert soundness.main(["--show", "11"]) == 0
+    assert "def program(" in capsys.readouterr().out
