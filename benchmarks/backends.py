@@ -1,6 +1,6 @@
-"""The implementations that are compared: tracejit eager and compiled, PyTorch eager and compiled, JAX.
+"""The implementations that are compared: tracejit eager, compiled and compiled whole, PyTorch eager and compiled, JAX.
 
-A backend that cannot be used here says why; nothing is imported before it is asked for.
+Nothing is imported before it is asked for; an implementation that is not installed says so when it is loaded.
 """
 
 from __future__ import annotations
@@ -12,21 +12,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from workloads import Call, Case, eager
+from cases import At, Case, Space, eager
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One column of the comparison. ``make(case, size)`` gives a call; ``needs`` is the package to install."""
+    """One column of the comparison. ``make(case)`` gives calls by size; ``needs`` is the package to install."""
 
     name: str
     title: str
     needs: str
-    make: Callable[[Case, int], Call]
+    make: Callable[[Case], At]
     compiles_c: bool = False
+    whole: bool = False  # runs only cases that are more than one function
+    extra: bool = False  # measured only when it is asked for
+
+    @property
+    def ours(self) -> bool:
+        """Is it this project?"""
+        return self.needs == "tracejit"
 
     def missing(self) -> str | None:
-        """Why this backend cannot run here, or None."""
+        """Why this backend cannot run in this process, or None."""
         if importlib.util.find_spec(self.needs) is None:
             return f"{self.needs} is not installed"
         if self.compiles_c and shutil.which("g++") is None and shutil.which("clang++") is None:
@@ -34,49 +41,77 @@ class Backend:
         return None
 
 
-def _tracejit_eager(case: Case, size: int) -> Call:
-    import tracejit as tj
+def _tracejit(
+    compile_function: bool, compile_step: bool, mode: str | None = None
+) -> Callable[[Case], At]:
+    def make(case: Case) -> At:
+        import tracejit as tj
 
-    return case.make(tj, eager, size)
+        def wrap(function: Any) -> Any:
+            return tj.compile(function, strict=True, mode=mode)
+
+        fused = compile_function or compile_step
+        function, step = (wrap if x else eager for x in (compile_function, compile_step))
+        return case.make(Space(tj, function, step, fused))
+
+    return make
 
 
-def _tracejit_compiled(case: Case, size: int) -> Call:
-    import tracejit as tj
-
-    return case.make(tj, lambda f: tj.compile(f, strict=True), size)
-
-
-def _torch_eager(case: Case, size: int) -> Call:
+def _torch_eager(case: Case) -> At:
     import torch
 
-    return case.make(torch, eager, size)
+    return case.make(Space(torch))
 
 
-def _torch_compiled(case: Case, size: int) -> Call:
+def _torch_compiled(case: Case) -> At:
     import torch
 
     torch._dynamo.reset()  # sizes seen before must not make this one dynamic
-    return case.make(torch, torch.compile, size)
+    return case.make(Space(torch, torch.compile, fused=True))
 
 
-def _jax(case: Case, size: int) -> Call:
+def _jax(case: Case) -> At:
     import jax_workloads
 
-    return jax_workloads.MAKERS[case.name](size)
+    return jax_workloads.MAKERS[case.name]()
+
+
+def reference(case: Case) -> At:
+    """The case in double precision, by PyTorch where it is installed."""
+    import importlib
+
+    name = "tracejit" if importlib.util.find_spec("torch") is None else "torch"
+    return case.make(Space(importlib.import_module(name), dtype="float64"))
 
 
 BACKENDS: tuple[Backend, ...] = (
-    Backend("tracejit-eager", "tracejit eager", "tracejit", _tracejit_eager),
-    Backend("tracejit", "tracejit compiled", "tracejit", _tracejit_compiled),
+    Backend("tracejit-eager", "tracejit eager", "tracejit", _tracejit(False, False)),
+    Backend("tracejit", "tracejit compiled", "tracejit", _tracejit(True, False)),
+    Backend("tracejit-step", "tracejit whole step", "tracejit", _tracejit(False, True), whole=True),
+    Backend(
+        "tracejit-background",
+        "tracejit in background",
+        "tracejit",
+        _tracejit(True, False, "background"),
+        extra=True,
+    ),
     Backend("torch-eager", "PyTorch eager", "torch", _torch_eager),
     Backend("torch-compile", "torch.compile", "torch", _torch_compiled, compiles_c=True),
     Backend("jax", "JAX jit", "jax", _jax),
 )
+#: What results are compared with; measured by nobody.
+REFERENCE = Backend("reference", "float64", "numpy", reference)
 
 
 def find(name: str) -> Backend:
     """The backend called ``name``; ``KeyError`` when there is none."""
-    return {backend.name: backend for backend in BACKENDS}[name]
+    return {backend.name: backend for backend in (*BACKENDS, REFERENCE)}[name]
+
+
+def known(names: Iterable[str]) -> list[Backend]:
+    """The backends called ``names``, in the order of the table; all but extra ones when there are none."""
+    wanted = list(names)
+    return [b for b in BACKENDS if (b.name in wanted if wanted else not b.extra)]
 
 
 def arrays(results: Iterable[Any]) -> list[np.ndarray]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -22,16 +24,25 @@ class WorkerError(Exception):
 class Process:
     """A worker process. Use as a context manager: it ends with the block."""
 
-    def __init__(self, backend: str, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        backend: str,
+        environment: Mapping[str, str],
+        log: Path,
+        python: str = sys.executable,
+        threads: int | None = None,
+    ) -> None:
         self.backend = backend
         self.log = log
+        limit = [] if threads is None else [str(threads)]
         with log.open("w") as errors:
             self.child = subprocess.Popen(
-                [sys.executable, str(WORKER), backend],
+                [python, str(WORKER), backend, *limit],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, **environment},
+                start_new_session=True,
             )
 
     def __enter__(self) -> Process:
@@ -39,7 +50,8 @@ class Process:
 
     def __exit__(self, *_: object) -> None:
         if self.child.poll() is None:
-            self.child.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.child.pid, signal.SIGKILL)  # with the compilers it started
         self.child.wait()
         assert self.child.stdin is not None
         assert self.child.stdout is not None
@@ -73,18 +85,30 @@ def _last_line(log: Path) -> str:
 
 
 def environment(scratch: Path, threads: int) -> dict[str, str]:
-    """Threads for every framework, and caches in a directory of this run, so that first calls are cold."""
+    """Threads for every framework, and every cache in a directory of this run, so that first calls are cold."""
     count = str(threads)
+    folders = {
+        "TRACEJIT_CACHE_DIR": scratch / "tracejit",
+        "TORCHINDUCTOR_CACHE_DIR": scratch / "inductor",
+        "TRITON_CACHE_DIR": scratch / "triton",
+        "JAX_COMPILATION_CACHE_DIR": scratch / "jax",
+        "NUMBA_CACHE_DIR": scratch / "numba",
+        "XDG_CACHE_HOME": scratch / "cache",
+        "TMPDIR": scratch / "tmp",
+    }
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
     return {
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
         "TRACEJIT_NUM_THREADS": count,
-        "TRACEJIT_CACHE_DIR": str(scratch / "tracejit"),
-        "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
-        "TRITON_CACHE_DIR": str(scratch / "triton"),
+        # JAX keeps what was dear to compile only, unless it is told to keep all.
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
+        **{name: str(folder) for name, folder in folders.items()},
     }
 
 
@@ -119,3 +143,12 @@ def _cpu_times() -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return fields[3] + fields[4], sum(fields)
+
+
+def available_memory() -> float:
+    """Bytes that can be taken without swapping; infinity where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return float(next(x for x in lines if x.startswith("MemAvailable")).split()[1]) * 1024
+    except (OSError, StopIteration, ValueError):
+        return float("inf")

@@ -1,4 +1,4 @@
-"""Steady state of every case in every implementation; ``compare.py`` measures the same in separate processes."""
+"""Steady state of every case in every implementation; ``peers.py`` measures the same in separate processes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from workloads import CASES, Call, Case
+from cases import Call, Case, Size, label
+from workloads import CASES
 
-SIZED = [pytest.param(c, size, id=f"{c.name}-{size}") for c in CASES for size in c.sizes]
 
-
-@pytest.mark.parametrize(("case", "size"), SIZED)
-def test_steady_state(
-    benchmark: Any, case: Case, size: int, prepared: Callable[[Case, int], Call]
-) -> None:
-    benchmark.group = f"{case.name} {size:,}"
-    results = benchmark(prepared(case, size))
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_steady_state(benchmark: Any, case: Case, prepared: Callable[[Case, Size], Call]) -> None:
+    benchmark.group = f"{case.name} {label(case.main)}"
+    results = benchmark(prepared(case, case.main))
     assert results

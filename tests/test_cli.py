@@ -97,10 +97,12 @@ def python_m(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 def test_help_lists_every_command(cli: Cli):
     outcome = cli("--help")
     assert outcome.code == 0
-    assert all(name in outcome.out for name in ("demo", "inspect", "bench", "info", "cache"))
+    assert all(
+        name in outcome.out for name in ("demo", "inspect", "profile", "bench", "info", "cache")
+    )
 
 
-@pytest.mark.parametrize("command", ["demo", "inspect", "bench", "info", "cache"])
+@pytest.mark.parametrize("command", ["demo", "inspect", "profile", "bench", "info", "cache"])
 def test_every_command_has_help(cli: Cli, command: str):
     outcome = cli(command, "--help")
     assert outcome.code == 0
@@ -153,28 +155,6 @@ def test_info(cli: Cli):
     assert {"processor", "BLAS", "cache", "python"} <= set(found)
     text = cli("info").out
     assert all(name in text for name in found)
-
-
-def test_cache_info_and_clear(tmp_path: Path):
-    environment = {"TRACEJIT_CACHE_DIR": str(tmp_path)}
-    compile_one = (
-        "import tracejit as tj; f = tj.compile(lambda x: x * 2 + 1); f(tj.ones(3)); f(tj.ones(3))"
-    )
-    assert python("-c", compile_one, **environment).returncode == 0
-    stored = [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert stored
-    info = python_m("cache", "info", **environment).stdout
-    assert str(tmp_path) in info
-    assert f"kernels stored  {len(stored)}" in info
-    cleared = python_m("cache", "clear", **environment)
-    assert cleared.returncode == 0
-    assert f"deleted {len(stored)} kernels" in cleared.stdout
-    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert "deleted 0 kernels" in python_m("cache", "clear", **environment).stdout
-
-
-def test_cache_in_memory_only():
-    assert "in memory only" in python_m("cache", "info", TRACEJIT_CACHE_DIR="off").stdout
 
 
 # -- inspect -------------------------------------------------------------------------------------

@@ -286,10 +286,12 @@ def test_regression_losses(reduction):
     d = (x - t).astype(np.float64)
     reduce = {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction]
     cases = {
-        nn.MSELoss(reduction): d**2,
-        nn.L1Loss(reduction): abs(d),
-        nn.SmoothL1Loss(reduction, beta=0.5): np.where(abs(d) < 0.5, d * d, abs(d) - 0.25),
-        nn.HuberLoss(reduction, delta=0.5): np.where(
+        nn.MSELoss(reduction=reduction): d**2,
+        nn.L1Loss(reduction=reduction): abs(d),
+        nn.SmoothL1Loss(reduction=reduction, beta=0.5): np.where(
+            abs(d) < 0.5, d * d, abs(d) - 0.25
+        ),
+        nn.HuberLoss(reduction=reduction, delta=0.5): np.where(
             abs(d) < 0.5, d * d / 2, 0.5 * (abs(d) - 0.25)
         ),
     }

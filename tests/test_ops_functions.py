@@ -79,7 +79,7 @@ def test_writing_through_a_view_is_its_write_rule(op: Movement) -> None:
     for case in samples.cases(op):
         base = tj.tensor(case.operands[0])
         view = op(base, **case.attributes)
-        if op.write is None:
+        if not view.array.flags.writeable:
             assert op.name == "expand"
             continue
         value = tj.full(tuple(view.shape), -5.0, dtype=base.dtype)

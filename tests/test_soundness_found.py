@@ -87,3 +87,100 @@ for _ in range(3):
 """,
         2 if order == "leaf, made" else 0,
     )
+
+
+def test_a_value_that_backward_needs_is_overwritten_inside() -> None:
+    agree(
+        """
+bank = stage.tensor(N)
+@stage.compile
+def program(x):
+    y = x * bank
+    z = y * y
+    y.add_(1)
+    return z
+for _ in range(3):
+    x0 = stage.tensor(N, grad=True)
+    out0 = program(x0)
+    with stage.step():
+        stage.backward(out0)
+""",
+        0,
+    )
+
+
+def test_state_that_backward_needs_is_written_by_the_next_call() -> None:
+    agree(
+        """
+bank = stage.tensor(N)
+@stage.compile
+def program(x):
+    bank.mul_(0.5)
+    bank.add_(0.1)
+    return (bank * x).sum()
+x0 = stage.tensor(N, grad=True)
+outs = []
+for number in range(5):
+    with stage.step():
+        outs.append(program(x0))
+    with stage.step():
+        stage.backward(outs[number if number % 2 else number - 1])
+""",
+        4,
+    )
+
+
+SOME = """
+bank = stage.tensor(N)
+@stage.compile
+def program(x, y):
+    return {body}
+for number in range(6):
+    x0, y0 = tj.zeros(N, requires_grad=True), stage.tensor(N, grad=True)
+    with stage.step():
+        out0 = program(x0, y0)
+    with stage.step():
+        stage.backward(out0, retain=True, part=slice(number % 3, number % 3 + 1))
+    with stage.step():
+        bank.add_(1)
+    with stage.step():
+        stage.backward(out0, retain=True, part=slice(1, None))
+    with stage.step():
+        slopes = stage.slopes(out0[number % 3], x0, y0)
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x.log(), x * 2, y * 3",
+        "(x + 1).log() * y, (x + 1).log() / x, y.sum()",
+        "x * bank, y.sin(), x * y * bank",
+        "tj.cat([x, y]).log(), tj.cat([x, y]) * 2, x.sum() * y",
+        "tj.where(x > 0, x.sqrt(), y), (x.exp() @ y) * 2, y / x",
+        "x.floor(), x.ceil() * y, x.trunc().sum()",
+    ],
+)
+def test_backward_from_some_of_the_results(body: str) -> None:
+    """Others give nothing: no zeros, no nan, no gradients of inputs that only they depend on, no version checks."""
+    agree(SOME.replace("{body}", body), 5)
+
+
+def test_backward_from_one_result_of_rolled_rounds() -> None:
+    agree(
+        """
+@stage.compile
+def program(x, w):
+    h = x
+    for _ in range(12):
+        h = tj.tanh(h @ w + x)
+    return h.sum(), (x * 2).sum(), (h / (x - x)).sum()
+for number in range(6):
+    x0, w0 = stage.tensor(2, N, grad=True), stage.tensor(N, N, grad=True)
+    with stage.step():
+        out0 = program(x0, w0)
+    with stage.step():
+        stage.backward(out0, part=slice(number % 2, number % 2 + 1))
+""",
+        5,
+    )

@@ -287,7 +287,6 @@ CRITICAL = (
 COMPILING = ("runtime/kernels.py", "runtime/loader.py", "runtime/store.py", "codegen/llvm.py")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupted_at_random_moments() -> None:
     for number, function in enumerate(threads.FUNCTIONS):
         _, wrong = interrupts.interrupt_often(function, times=3, seed=number)
@@ -295,14 +294,12 @@ def test_interrupted_at_random_moments() -> None:
 
 
 @pytest.mark.parametrize("function", threads.FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupted_at_known_moments(function) -> None:
     wrong = interrupts.interrupt_everywhere(function, 10, seed=2, parts=CRITICAL)
     assert not wrong, wrong[:3]
     assert sys.gettrace() is None
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupted_while_kernels_are_compiled_and_stored(
     monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
@@ -333,25 +330,26 @@ def test_a_signal_during_recording() -> None:
     def handler(number, frame):
         raise KeyboardInterrupt
 
-    f = tj.compile(lambda v: sum((v * k).sin() for k in range(60)).sum())
     before = signal.signal(signal.SIGALRM, handler)
+    struck = 0
     try:
-        for delay in (0.001, 0.003, 0.01):
+        for delay in (0.001, 0.003, 0.01) * 2:  # one that strikes in a finalizer is lost
+            f = tj.compile(lambda v: sum((v * k).sin() for k in range(60)).sum())
             signal.setitimer(signal.ITIMER_REAL, delay)
             try:
                 for n in range(1, 20):
                     f(tj.ones(n))
             except KeyboardInterrupt:
-                pass
-            else:
-                pytest.fail("the signal came too late")
+                struck += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            compiled = f.stats.compiled_calls
+            for _ in range(3):
+                assert np.isclose(f(tj.zeros(2)).item(), 0.0)
+            assert f.stats.compiled_calls >= compiled + 2
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    compiled = f.stats.compiled_calls
-    for _ in range(3):
-        assert np.isclose(f(tj.zeros(2)).item(), 0.0)
-    assert f.stats.compiled_calls >= compiled + 2
+    assert struck
 
 
 # --- CPython's parser ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, func, linalg, nn, optim
+from . import autograd, distributions, func, linalg, nn, optim, utils
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from .autograd import (
@@ -40,9 +40,20 @@ from .dtypes import bool_ as bool
 from .func import grad, value_and_grad
 from .interop import from_dlpack, from_numpy
 from .jit import CompiledFunction, compile
+from .memory_formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+    strided,
+)
+from .number_limits import finfo, iinfo
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
+from .profiling import profile
+from .questions import is_complex, is_floating_point, is_nonzero, is_tensor, numel
 from .random import (
     Generator,
     default_generator,
@@ -53,6 +64,7 @@ from .random import (
     set_rng_state,
 )
 from .serialization import load, save
+from .settings import get_num_threads, set_num_threads, use_deterministic_algorithms
 from .tensor import Tensor
 from .tensor import install_methods as _install
 from .tensor_make import as_tensor, asarray, tensor
@@ -85,13 +97,18 @@ __all__ = [
     "autograd",
     "bfloat16",
     "bool",
+    "channels_last",
+    "channels_last_3d",
     "compile",
+    "contiguous_format",
     "default_generator",
     "device",
     "double",
+    "distributions",
     "dtype",
     "e",
     "enable_grad",
+    "finfo",
     "float",
     "float16",
     "float32",
@@ -100,10 +117,12 @@ __all__ = [
     "from_numpy",
     "func",
     "get_default_dtype",
+    "get_num_threads",
     "get_printoptions",
     "get_rng_state",
     "grad",
     "half",
+    "iinfo",
     "inf",
     "inference_mode",
     "initial_seed",
@@ -112,28 +131,40 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "is_complex",
+    "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "is_nonzero",
+    "is_tensor",
     "linalg",
     "load",
     "long",
     "manual_seed",
+    "memory_format",
     "nan",
     "newaxis",
     "nn",
     "no_grad",
+    "numel",
     "optim",
     "pi",
+    "profile",
+    "preserve_format",
     "promote_types",
     "save",
     "seed",
     "set_default_dtype",
     "set_grad_enabled",
+    "set_num_threads",
     "set_printoptions",
     "set_rng_state",
     "short",
+    "strided",
     "tensor",
     "uint8",
+    "use_deterministic_algorithms",
+    "utils",
     "value_and_grad",
     *sorted(_PUBLISHED),
 ]

@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from .jit import CompiledFunction
 
 
+def name_of(function: Any) -> str:
+    """What a callable without a name is called."""
+    inner = getattr(function, "func", None)
+    return getattr(inner, "__name__", None) or type(function).__name__
+
+
 class Stats:
     """Counts of one compiled function since it was made."""
 
@@ -24,17 +30,6 @@ class Stats:
             f"Stats(calls={self.calls}, compiled_calls={self.compiled_calls}, eager_calls={self.eager_calls}, "
             f"recordings={self.recordings})"
         )
-
-
-def name_of(function: Any) -> str:
-    """What a callable without a name of its own is called.
-
-    >>> import functools
-    >>> name_of(functools.partial(print, "text"))
-    'print'
-    """
-    inner = getattr(function, "func", None)
-    return getattr(inner, "__name__", None) or type(function).__name__
 
 
 class BoundFunction:
@@ -53,6 +48,10 @@ class BoundFunction:
         except Exception as error:
             error.__traceback__ = shortened(error)
             raise
+
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's profile of calls on the instance."""
+        return self.__func__.profile(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)

@@ -44,22 +44,35 @@ class CompiledModule(Module):
         return super().__getattr__(name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return compile_module, (self._orig_mod, self.compiled.strict, self.compiled.verify)
+        call = self.compiled
+        return compile_module, (self._orig_mod, call.strict, call.verify, call.background)
 
     def __repr__(self) -> str:
         return f"Compiled({self._orig_mod!r})"
 
 
-_INSPECTION = ("explain", "graphs", "kernels", "source", "code_for", "stats", "reasons")
+_INSPECTION = (
+    "explain",
+    "graphs",
+    "kernels",
+    "source",
+    "code_for",
+    "profile",
+    "wait",
+    "stats",
+    "reasons",
+)
 
 
-def compile_module(module: Module, strict: bool = False, verify: bool = False) -> CompiledModule:
+def compile_module(
+    module: Module, strict: bool = False, verify: bool = False, background: bool = False
+) -> CompiledModule:
     """A compiled twin of ``module``."""
     cls: Any = type(module)
     twin: CompiledModule = object.__new__(_class_for(cls))
     object.__setattr__(twin, "__dict__", module.__dict__)
     object.__setattr__(twin, "_orig_mod", module)
-    call = CompiledFunction(_Call(module), strict=strict, verify=verify)
+    call = CompiledFunction(_Call(module), strict=strict, verify=verify, background=background)
     object.__setattr__(twin, "compiled", call)
     return twin
 

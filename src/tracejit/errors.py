@@ -51,20 +51,20 @@ def user_frame() -> FrameType | None:
 _INTERNAL: set[str] = set()
 
 
+def user_depth() -> int:
+    """How far up the user's frame is, as ``warnings`` counts from the caller."""
+    user, frame, depth = user_frame(), sys._getframe(1), 1
+    while frame.f_back is not None and frame is not user:
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
 def user_line() -> str:
     """``file.py:31   h = x @ w1`` for the user's current line, or an empty string at no user frame."""
     frame = user_frame()
     if frame is None:
         return ""
     return describe_line(frame.f_code.co_filename, frame.f_lineno)
-
-
-def user_depth() -> int:
-    """How far up from the caller the user's frame is."""
-    user, frame, depth = user_frame(), sys._getframe(1), 0
-    while frame.f_back is not None and frame is not user:
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def describe_line(filename: str, lineno: int) -> str:

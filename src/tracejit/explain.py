@@ -70,6 +70,8 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
     )
     if found["captured"]:
         lines.append(f"    captured: {', '.join(found['captured'])}")
+    if found["behind"]:
+        lines.append(f"    {found['behind']}")
     if found["closed"]:
         lines.append(f"    unseen branches run eagerly: {found['closed']}")
     lines += [f"    not guarded: {limit}" for limit in found["limits"]]
@@ -96,6 +98,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         ],
         "eager": entry.failure,
         "closed": entry.closed,
+        "behind": entry.behind.describe() if entry.behind is not None else "",
         "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }
 

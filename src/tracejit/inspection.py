@@ -88,9 +88,38 @@ class Inspection:
         if reason not in self._warned:
             self._warned.add(reason)
             warnings.warn(
-                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=user_depth() + 1
+                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=user_depth()
             )
         self._explain(reason)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """With ``mode="background"``: wait until everything asked for is compiled; False when ``timeout`` is over.
+
+        >>> import tracejit as tj
+        >>> f = tj.compile(lambda x: x + 1, mode="background")
+        >>> _ = f(tj.ones(3))
+        >>> f.wait(60.0), f(tj.ones(3)), f.stats.compiled_calls
+        (True, tensor([2., 2., 2.]), 1)
+        """
+        from .runtime.behind import worker
+
+        return worker().wait(timeout)
+
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function some times with these arguments and tell where the time goes.
+
+        Returns a :class:`~tracejit.profiling.Profile`: time, bytes and operations of every kernel, its distance to what
+        the machine can do, launches and allocations; ``trace(path)`` and ``roofline(path)`` write pictures of it.
+        For code around several calls, or with backward passes, use :func:`tracejit.profile`.
+
+        >>> import tracejit as tj
+        >>> f = tj.compile(lambda x: (x * 2).exp())
+        >>> [kernel.name for kernel in f.profile(tj.ones(100)).kernels]
+        ['k_mul_exp']
+        """
+        from .profiling.profiles import profile_calls
+
+        return profile_calls(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}: {self.stats}>"

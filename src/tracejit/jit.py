@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from . import config, dtypes
+from . import config, dtypes, scripting
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats, name_of
 from .errors import ArgumentError
@@ -23,6 +23,7 @@ from .inspection import Inspection
 from .locks import renewed_rlock
 from .modes import MODES
 from .tensor import Tensor
+from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
 from .trace.number_uses import NumberUses
 from .trace.numbers import ANY, UnfitError
@@ -34,6 +35,7 @@ from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
+globals().update({name: getattr(scripting, name) for name in scripting.__all__})
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
@@ -44,13 +46,21 @@ class CompiledFunction(Inspection):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     def __init__(
-        self, function: Callable[..., Any], *, strict: bool = False, verify: bool = False
+        self,
+        function: Callable[..., Any],
+        *,
+        strict: bool = False,
+        verify: bool = False,
+        background: bool = False,
     ) -> None:
         plain = isinstance(function, FunctionType)  # the attributes of other callables are state
         functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
         self.function = function
         self.strict = strict
         self.verify = verify
+        self.background = background
+        if background:
+            warm_up()
         self.name = getattr(function, "__name__", None) or name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
@@ -123,6 +133,8 @@ class CompiledFunction(Inspection):
                 result = entry.replay(tensors, numbers)
         except Refused as failure:
             refused = f"compiled code refused its input ({failure}), and eager execution did not"
+        except Pending:
+            log.debug("%s: its kernels are not there yet", self.name)
         except UnseenSegment as unseen:
             branch = unseen
         except NotReplayable as found:
@@ -168,12 +180,9 @@ class CompiledFunction(Inspection):
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
+        numbers: list[Any] = []
         if key[3] is not None:
-            structure, numbers = self.uses.learn((args, kwargs))
-            if structure != key[3]:
-                key = (*key[:3], structure, *key[4:])
-        else:
-            numbers = []
+            key, numbers = self.uses.learn_call(key, (args, kwargs))
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
@@ -186,10 +195,9 @@ class CompiledFunction(Inspection):
                     return self._replay(found, tensors, args, kwargs, numbers)
                 if not self._changes_always():
                     replaced = self.uses.learn_state(key, self.entries.get(key, ()))
-                    why = None if replaced is None else replaced.difference(tensors)
-                    if replaced is not None:
-                        self._forget(replaced)
+                    why = replaced and replaced.difference(tensors)
                     why = why or why_new(self.entries, key, tensors)
+                    self._forget(replaced)
                     self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
                     entry = Entry(self, key, tensors, args, kwargs)
                     return self._extend(entry, tensors, args, kwargs, why)
@@ -273,6 +281,8 @@ class CompiledFunction(Inspection):
             self.uses.unkept[entry.key] = entry
             self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
             return
+        if entry.behind is not None:
+            entry.behind.request(entry)
         variants = self.entries.setdefault(entry.key, [])
         if entry in variants:
             return
@@ -286,10 +296,11 @@ class CompiledFunction(Inspection):
             self.entries.pop(oldest)
             self._backoffs.pop(oldest, None)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: Entry | None) -> None:
         """Another recording takes the place of an entry."""
-        variants = self.entries.get(entry.key, [])
-        self.entries[entry.key] = [known for known in variants if known is not entry]
+        key = None if entry is None else entry.key
+        if key in self.entries:
+            self.entries[key] = [known for known in self.entries[key] if known is not entry]
 
     def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
         if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:
@@ -303,7 +314,9 @@ class CompiledFunction(Inspection):
         if isinstance(self.function, FunctionType):
             return self
         function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(function, strict=self.strict, verify=self.verify)
+        return CompiledFunction(
+            function, strict=self.strict, verify=self.verify, background=self.background
+        )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name where the name leads here, else as the function with the options."""
@@ -312,7 +325,7 @@ class CompiledFunction(Inspection):
             found = getattr(found, part, None)
         if found is self:
             return self.__qualname__
-        return _compiled, (self.function, self.strict, self.verify)
+        return _compiled, (self.function, self.strict, self.verify, self.background)
 
 
 def compile(
@@ -338,9 +351,11 @@ def compile(
         strict: raise :class:`~tracejit.errors.CaptureError` instead of running eagerly (``fullgraph`` means the same).
         verify: run eagerly too at every call, compare values and gradients, and raise
             :class:`~tracejit.errors.VerificationError` on the first difference.
+        mode: with "background" kernels are compiled by a thread behind the program, and calls run eagerly until they
+            are there; ``f.wait()`` waits for them.
         disable: return ``model`` as it is.
 
-    ``dynamic``, ``backend``, ``mode`` and ``options`` are PyTorch's; they are accepted and change nothing.
+    ``dynamic``, ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.
 
     Raises:
         TypeError: ``model`` is not callable.
@@ -352,38 +367,34 @@ def compile(
     >>> f(tj.ones(3)), f(tj.ones(3))
     (tensor(6.), tensor(6.))
     """
-    del dynamic, backend, mode, options
+    del dynamic, backend, options
     strict = strict or fullgraph
     if model is None:
-        return functools.partial(compile, strict=strict, verify=verify, disable=disable)
+        return functools.partial(compile, strict=strict, verify=verify, mode=mode, disable=disable)
     if disable:
         return model
     if isinstance(model, (staticmethod, classmethod)):
-        return type(model)(compile(model.__func__, strict=strict, verify=verify))
-    return _compiled(model, strict, verify)
+        return type(model)(compile(model.__func__, strict=strict, verify=verify, mode=mode))
+    return _compiled(model, strict, verify, mode == "background")
 
 
-def _compiled(model: Any, strict: bool, verify: bool) -> Any:
+def _compiled(model: Any, strict: bool, verify: bool, background: bool = False) -> Any:
     from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
     if isinstance(model, CompiledModule):
-        return (
-            compile_module(model._orig_mod, strict=strict, verify=verify)
-            if strict or verify
-            else model
-        )
+        if not (strict or verify or background):
+            return model
+        model = model._orig_mod
     if isinstance(model, CompiledFunction):
-        return (
-            CompiledFunction(model.function, strict=strict, verify=verify)
-            if strict or verify
-            else model
-        )
+        if not (strict or verify or background):
+            return model
+        model = model.function
     if not callable(model):
         raise ArgumentError(
             f"compile() takes a function, a method or a module, not {type(model).__name__}",
             "Write @tj.compile above a def, or tj.compile(model).",
         )
     if isinstance(model, Module):
-        return compile_module(model, strict=strict, verify=verify)
-    return CompiledFunction(model, strict=strict, verify=verify)
+        return compile_module(model, strict, verify, background)
+    return CompiledFunction(model, strict=strict, verify=verify, background=background)

@@ -65,13 +65,15 @@ def grad(
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of ``outputs`` (weighted with ``grad_outputs``) with respect to ``inputs``; ``.grad`` is untouched.
 
     An input that ``outputs`` do not depend on is a ``RuntimeError``, or None with ``allow_unused``, or zeros with
-    ``materialize_grads``.
+    ``materialize_grads``. ``only_inputs`` is always so; ``is_grads_batched=True`` raises ``NotImplementedError``.
 
     >>> import tracejit as tj
     >>> x = tj.tensor(3.0, requires_grad=True)
@@ -79,6 +81,10 @@ def grad(
     >>> tj.autograd.grad(first, x)
     (tensor(18.),)
     """
+    if is_grads_batched:
+        raise NotImplementedError(
+            "is_grads_batched=True is not supported: call grad() for each of the gradients"
+        )
     if allow_unused is False and materialize_grads:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "

@@ -1,4 +1,4 @@
-"""The ``tracejit`` command: demo, inspect, bench, info, cache.
+"""The ``tracejit`` command: demo, inspect, profile, bench, info, cache.
 
 Each command lives in a module of its own whose ``command()`` builds it. Everything heavy is imported when a command
 runs, so ``tracejit --help`` answers at once.
@@ -52,12 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _group() -> click.Group:
     import click
 
-    from . import bench, cache, demo, info, inspect
+    from . import bench, cache, demo, info, inspect, profile
 
     return click.Group(
         "tracejit",
         help="A tracing compiler for PyTorch-style Python.",
-        commands=[m.command() for m in (demo, inspect, bench, info, cache)],
+        commands=[m.command() for m in (demo, inspect, profile, bench, info, cache)],
         params=[_version_option()],
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         no_args_is_help=True,

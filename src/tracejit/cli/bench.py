@@ -1,4 +1,4 @@
-"""``tracejit bench``: eager against compiled over small real programs."""
+"""``tracejit bench``: eager against compiled over small real programs; with ``--peers``, against other systems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..testing.workloads import WORKLOADS, Workload, runner
-from . import output
+from . import output, peers
 from .timing import busy, median_time, timed
 
 if TYPE_CHECKING:
@@ -48,12 +48,18 @@ def command() -> click.Command:
     import click
 
     path = click.Path(dir_okay=False, path_type=Path)
-    return click.Command(
+    return _command_class()(
         "bench",
         callback=_run,
         help="Time built-in workloads eagerly and compiled, side by side. Results are compared first.",
         params=[
             click.Option(["--quick"], is_flag=True, help="One small size of each workload."),
+            click.Option(
+                [peers.FLAG],
+                is_flag=True,
+                expose_value=False,
+                help="Compare with PyTorch and JAX instead; see bench --peers --help for its options.",
+            ),
             click.Option(
                 ["--only", "names"],
                 multiple=True,
@@ -64,6 +70,19 @@ def command() -> click.Command:
             click.Option(["--plot", "plot_path"], type=path, help="Write a bar chart."),
         ],
     )
+
+
+def _command_class() -> type[click.Command]:
+    """A command that hands all arguments over once ``--peers`` is among them."""
+    import click
+
+    class Bench(click.Command):
+        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+            if peers.FLAG in args:
+                ctx.exit(peers.run([x for x in args if x != peers.FLAG]))
+            return super().parse_args(ctx, args)
+
+    return Bench
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from . import output
@@ -19,6 +20,20 @@ def command() -> click.Group:
         help="Look at or empty the store of compiled kernels.",
         commands=[
             click.Command("info", callback=_info, help="Where the store is and what it holds."),
+            click.Command(
+                "list",
+                callback=_list,
+                help="The stored kernels, those used last first.",
+                params=[
+                    click.Option(
+                        ["--limit"],
+                        type=click.IntRange(min=1),
+                        default=50,
+                        show_default=True,
+                        help="At most so many.",
+                    )
+                ],
+            ),
             click.Command("clear", callback=_clear, help="Delete every stored kernel."),
         ],
         no_args_is_help=True,
@@ -41,6 +56,44 @@ def rows() -> list[tuple[str, str]]:
 
 def _info() -> None:
     output.pairs(rows())
+
+
+def _list(limit: int) -> None:
+    import datetime as dt
+
+    from ..runtime.store import kernel_store
+
+    store = kernel_store()
+    rows = [
+        (
+            names_in(store.get(key) or b""),
+            output.size(size),
+            dt.datetime.fromtimestamp(used).strftime("%Y-%m-%d %H:%M"),
+            key[:16],
+        )
+        for key, size, used in store.recent(limit)
+    ]
+    output.table("", ("kernel", "size", "used", "key"), rows)
+    left = store.info().entries - len(rows)
+    if left > 0:
+        output.console().print(f"and {left} more")
+
+
+def names_in(data: bytes) -> str:
+    """The functions of an object file, without the part of their names that is the key; ``-`` where it cannot be read.
+
+    >>> names_in(b"")
+    '-'
+    """
+    from ..runtime.elf import MalformedObjectError, is_elf, symbols
+
+    if not is_elf(data):
+        return "-"
+    try:
+        defined, _ = symbols(data)
+    except MalformedObjectError:
+        return "-"
+    return ", ".join(sorted(re.sub(r"_[0-9a-f]{16}$", "", name) for name in defined)) or "-"
 
 
 def _clear() -> None:

@@ -136,6 +136,8 @@ from .softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from .transformer import Transformer, TransformerDecoder, TransformerEncoder
 from .transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
+from . import modules  # isort: skip  (the layers above under PyTorch's module paths)
+
 __all__ = [
     "CELU",
     "ELU",
@@ -283,5 +285,6 @@ __all__ = [
     "ZeroPad3d",
     "functional",
     "init",
+    "modules",
     "utils",
 ]

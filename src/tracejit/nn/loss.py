@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ops.functions.losses import old_reduction
 from . import functional as F
 from .module import Module
 
@@ -21,18 +22,29 @@ __all__ = [
 
 
 class _Loss(Module):
-    """A loss with a reduction."""
+    """A loss with a reduction; ``size_average`` and ``reduce`` are its old spelling."""
 
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__()
-        self.reduction = reduction
+        self.reduction = old_reduction(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):
     """A loss with a weight for every class, a buffer."""
 
-    def __init__(self, weight: Any = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
 
@@ -60,8 +72,14 @@ class MSELoss(_Loss):
 class SmoothL1Loss(_Loss):
     """Quadratic below ``beta``, linear above, with slope one."""
 
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
     def forward(self, input: Any, target: Any) -> Any:
@@ -73,7 +91,7 @@ class HuberLoss(_Loss):
     """Quadratic below ``delta``, linear above, with slope ``delta``; ``ValueError`` unless delta > 0."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         if delta <= 0:
             raise ValueError(f"HuberLoss: delta must be positive, got {delta}")
         self.delta = delta
@@ -86,8 +104,14 @@ class HuberLoss(_Loss):
 class KLDivLoss(_Loss):
     """target * (log(target) - input) for log-probabilities ``input``; also takes reduction "batchmean"."""
 
-    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
-        super().__init__(reduction)
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
     def forward(self, input: Any, target: Any) -> Any:
@@ -108,11 +132,13 @@ class CrossEntropyLoss(_WeightedLoss):
     def __init__(
         self,
         weight: Any = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
+        reduce: bool | None = None,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, reduction)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
@@ -132,9 +158,14 @@ class NLLLoss(_WeightedLoss):
     """-input[target] for log-probabilities ``input`` of (N, C, *) or (C,)."""
 
     def __init__(
-        self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
     ) -> None:
-        super().__init__(weight, reduction)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input: Any, target: Any) -> Any:
@@ -159,8 +190,15 @@ class BCELoss(_WeightedLoss):
 class BCEWithLogitsLoss(_WeightedLoss):
     """BCELoss of sigmoid(input), without overflow; ``pos_weight`` scales the positive class."""
 
-    def __init__(self, weight: Any = None, reduction: str = "mean", pos_weight: Any = None) -> None:
-        super().__init__(weight, reduction)
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Any = None,
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Any, target: Any) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..ops.functions.losses import old_reduction
 from . import functional as F
+from .loss import _Loss
 from .module import Module
 
 __all__ = [
@@ -25,19 +25,6 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
 ]
-
-
-class _Loss(Module):
-    """A loss with a reduction."""
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.reduction = old_reduction(size_average, reduce, reduction)
 
 
 class _MarginLoss(_Loss):

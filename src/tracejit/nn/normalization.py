@@ -134,6 +134,8 @@ class GroupNorm(_Affine):
         affine: bool = True,
         device: Any = None,
         dtype: DType | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
@@ -142,7 +144,7 @@ class GroupNorm(_Affine):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self._make((num_channels,), affine, affine, device=device, dtype=dtype)
+        self._make((num_channels,), affine, affine and bias, device=device, dtype=dtype)
 
     def forward(self, input: Any) -> Any:
         """group_norm(x)."""

@@ -87,10 +87,21 @@ def _expand_type(x: TensorType, *, shape: Shape) -> TensorType:
     return TensorType(shape, x.dtype)
 
 
+def _write_expanded(base: Any, value: Any, *, shape: Shape) -> Any:
+    """Only where nothing is repeated: then the view has the elements of its base."""
+    if shapes.numel(shape) != base.type.numel:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+    return reshape(value, shape=tuple(base.shape))
+
+
 @movement(
     _expand_type,
     strides=strides.expanded,
     grad=lambda g, x_type: sum_to(g, x_type.shape),
+    write=_write_expanded,
     samples=(
         Sample(((3, 1),), {"shape": (3, 4)}),
         Sample(((3,),), {"shape": (2, 3)}),
@@ -100,7 +111,10 @@ def _expand_type(x: TensorType, *, shape: Shape) -> TensorType:
 )
 def expand(x: Array, *, shape: Shape) -> Array:
     """x repeated along extents of one, without copying."""
-    return xp(x).broadcast_to(x, shape)
+    view = xp(x).broadcast_to(x, shape)
+    if view.size == x.size and getattr(x.flags, "writeable", False):
+        view.flags.writeable = True  # nothing is repeated: a view like any other
+    return view
 
 
 def sum_to(g: Any, shape: Shape) -> Any:

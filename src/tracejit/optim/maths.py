@@ -39,3 +39,24 @@ def lerp(start: Any, end: Any, mix: Mix) -> Any:
     if mix.early:
         return start + (end - start) * mix.weight
     return end - (end - start) * mix.rest
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """``x`` where the condition holds, else ``y``."""
+    return np.where(condition, x, y) if isinstance(condition, np.ndarray) else x.where(condition, y)
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; NaN stays."""
+    return np.sign(x) if isinstance(x, np.ndarray) else x.sign()
+
+
+def clamp(x: Any, least: Any, most: Any) -> Any:
+    """``x`` between two bounds."""
+    if isinstance(x, np.ndarray):
+        return np.minimum(np.maximum(x, x.dtype.type(least)), x.dtype.type(most))
+    return x.maximum(_like(least, x)).minimum(_like(most, x))
+
+
+def _like(number: Any, x: Any) -> Any:
+    return number if hasattr(number, "dtype") else x.new_full((), number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,6 +26,8 @@ class Counts:
 
 
 COUNTS = Counts()
+#: Called before a function goes through LLVM; what they raise gives the compilation up.
+gates: list[Callable[[], None]] = []
 _addresses: dict[str, int] = {}
 _lock = awaited_rlock(0)
 
@@ -91,6 +94,8 @@ def _made(key: str, function: Function) -> int:
         if data is None:
             from ..codegen.llvm import compile_source
 
+            for gate in gates:
+                gate()
             source = function.source.replace(f"def {function.name}(", f"def {symbol}(", 1)
             # LLVM 22 aborts without its own optimisations on `<4 x i32> & 0xFFFF0000`, which is bfloat16 rounding.
             data = compile_source(source, symbol, thorough="bf16" in source)

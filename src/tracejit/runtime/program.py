@@ -7,6 +7,7 @@ stretch between host calls) and returns a block, or for host results an array, p
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,16 @@ def pointer_of(tensor: Any) -> int:
     return pointer
 
 
+#: Called with every program that is made.
+watchers: list[Callable[[Program], None]] = []
+_alive: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
+
+
+def alive() -> list[Program]:
+    """All programs there are."""
+    return [p for p in (reference() for reference in _alive.valuerefs()) if p is not None]
+
+
 class Program:
     """Runs a plan for one set of sizes.
 
@@ -48,9 +59,17 @@ class Program:
     ``types`` are those of the outputs.
     """
 
+    plan: Plan
+    table: Table
+    types: tuple[TensorType, ...]
+    source: str
+    run: Callable[..., Any]
+    _sizes: tuple[Extents, Mapping[int, int]]
+
     def __init__(self, plan: Plan) -> None:
         bound = ProgramPlan(plan).bind({})
-        self._set(plan, bound.table, bound.types, bound.source, bound.run)
+        self.__dict__.update(bound.__dict__)
+        self._made()
 
     @classmethod
     def of(
@@ -60,26 +79,32 @@ class Program:
         types: tuple[TensorType, ...],
         source: str,
         names: dict[str, Any],
+        sizes: tuple[Extents, Mapping[int, int]],
     ) -> Program:
-        """A program from its parts."""
+        """A program from its parts; ``sizes`` are the symbols of the plan and their values."""
         self = object.__new__(cls)
-        run = define(source, f"program {plan.graph.name}", "run", names)
-        self._set(plan, table, types, source, run)
-        return self
-
-    def _set(
-        self,
-        plan: Plan,
-        table: Table,
-        types: tuple[TensorType, ...],
-        source: str,
-        run: Callable[..., Any],
-    ) -> None:
         self.plan = plan
         self.table = table
         self.types = types
         self.source = source
-        self.run = run
+        self.run = define(source, f"program {plan.graph.name}", "run", names)
+        self._sizes = sizes
+        self._made()
+        return self
+
+    def _made(self) -> None:
+        _alive[id(self)] = self
+        for watch in watchers:
+            watch(self)
+
+    def bound(self, value: Any) -> Any:
+        """``value`` (nested tuples, lists, dicts) of the plan with this program's sizes in it."""
+        return bind_numbers(*self._sizes, value)
+
+    def host_name(self, number: int) -> str:
+        """The op that a library call of the program runs."""
+        calls = (i for i in self.plan.items if isinstance(i, HostCall))
+        return next(call.op.name for call in calls if call.index == number)
 
 
 class ProgramPlan:
@@ -99,7 +124,8 @@ class ProgramPlan:
             *_numbers((self.types, self.hosts, plan.constants)),
         ]
         self.symbolic = list({id(x): x for x in numbers if is_symbolic(x)}.values())
-        self.compute = Computed(scope or Extents(), self.symbolic)
+        self.scope = scope or Extents()
+        self.compute = Computed(self.scope, self.symbolic)
 
     def bind(self, sizes: Mapping[int, int]) -> Program:
         """The program for these values of the symbols."""
@@ -124,7 +150,7 @@ class ProgramPlan:
         for call in self.hosts:
             names[f"call{call.index}"] = caller(_with_numbers(call, number), constants)
         types = tuple(_with_numbers(self.types, number))
-        return Program.of(self.plan, table, types, self.source, names)
+        return Program.of(self.plan, table, types, self.source, names, (self.scope, sizes))
 
 
 _RECORDS = (TensorType, HostCall, HostOperand, Slot, Constant)

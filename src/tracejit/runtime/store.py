@@ -150,6 +150,11 @@ class KernelStore:
             count, size = len(files), sum(size for _, size, _ in files)
         return StoreInfo(self.directory, count, size, self._hits, self._misses)
 
+    def recent(self, limit: int) -> list[tuple[str, int, float]]:
+        """Key, bytes and last use (seconds since the epoch, to the hour) of entries on disk, newest first."""
+        files = sorted(self._files(), reverse=True)[:limit]
+        return [(path.name, size, modified) for modified, size, path in files]
+
     # Memory.
 
     def _remember(self, key: str, data: bytes) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dis
+import gc
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,19 @@ class Interrupted(BaseException):
     """What is raised in the place of ``KeyboardInterrupt``."""
 
 
+@contextlib.contextmanager
+def _without_debris() -> Iterator[None]:
+    """What an interrupt left half made dies here, and its finalizers may complain."""
+    before = sys.unraisablehook
+    try:
+        sys.unraisablehook = lambda found: None
+        yield
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+
+
+@_without_debris()
 def interrupted(run: Callable[[], Any], delay: float) -> bool:
     """Run something and raise :class:`Interrupted` in it after ``delay`` seconds; was it ended by that?"""
     target = threading.get_ident()
@@ -86,9 +102,23 @@ class _Tracer:
         return self
 
     def _after_break(self, frame: Any) -> bool:
+        code, here = frame.f_code, frame.f_lasti
         before = self.last.get(frame)
-        self.last[frame] = frame.f_lasti
-        return before is not None and frame.f_code.co_code[before] in _BREAKS
+        self.last[frame] = here
+        if before is None or code.co_code[before] not in _BREAKS:
+            return False
+        return _handler(code, before) == _handler(code, here)  # else it would be raised too late
+
+
+@cache
+def _handlers(code: CodeType) -> list[Any]:
+    parse = getattr(dis, "_parse_exception_table", None)
+    return [] if parse is None else list(parse(code))
+
+
+def _handler(code: CodeType, offset: int) -> list[int]:
+    """Where an exception raised at an instruction goes to within its function."""
+    return [e.target for e in _handlers(code) if e.start <= offset < e.end]
 
 
 def moments(run: Callable[[], Any], parts: Sequence[str] = ("tracejit",)) -> list[Moment]:
@@ -108,6 +138,7 @@ def interrupted_at(
     _traced(run, parts, moment)
 
 
+@_without_debris()
 def _traced(run: Callable[[], Any], parts: Sequence[str], stop: Moment | None) -> _Tracer:
     tracer = _Tracer(parts, stop)
     before = sys.gettrace()

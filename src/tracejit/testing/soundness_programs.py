@@ -24,6 +24,8 @@ _OUTSIDE = (
     "stage.backward({o})",
     "stage.backward({o})",
     "stage.backward({o}, retain=True)",
+    "stage.backward({o}, retain=True, part=slice(1))",
+    "stage.backward({o}, part=slice(1, None))",
     "slopes{k} = stage.slopes({o}, {a})",
     "{o}.add_(0.5)",
     "{o} = None",

@@ -80,9 +80,9 @@ class Stage:
         line = linecache.getline(frame.f_code.co_filename, number).strip()
         self.looks.append(look_at(self.space, f"line {number}: {line}", error))
 
-    def backward(self, *results: Any, retain: bool = False) -> None:
-        """Go backward from every tensor in ``results`` that has a history."""
-        found = {id(t): t for t in _tensors(results) if t.requires_grad}
+    def backward(self, *results: Any, retain: bool = False, part: slice = slice(None)) -> None:
+        """Go backward from the tensors in ``results`` that have a history, or from a ``part`` of them."""
+        found = {id(t): t for t in _tensors(results)[part] if t.requires_grad}
         seeds = [
             self.package.from_numpy(weights(tuple(t.shape))).to(t.dtype) for t in found.values()
         ]

@@ -1,29 +1,26 @@
-"""The backward pass of compiled code: one node of the ordinary autograd graph, with kernels of its own."""
+"""The backward pass of compiled code: its graph, what it keeps from forward, its programs per layout of gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..autograd.node import FREED, Edge, Node
-from ..errors import AutogradError
 from ..extents import Decision
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
-from ..layout import MemoryLayout, layout_of
-from ..modes import MODES
+from ..layout import MemoryLayout
 from ..ops.source import full
+from ..passes.absent import without
 from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
 from ..runtime.program import Program, ProgramPlan
 from ..sizes import Decided
 from ..tensor import Tensor
-from ..tensor_core import Version
 from ..types import Shape, TensorType
 from .bound import Bound
 from .dump import dump_program
@@ -45,8 +42,9 @@ class BackwardProgram:
     results: Results
     packed: bool
     copied: tuple[int, ...]
+    present: tuple[bool, ...] = ()  # which gradients there are, where some seeds were absent
 
-    def run(self, values: Sequence[Tensor], pack: Any) -> list[Tensor]:
+    def run(self, values: Sequence[Any], pack: Any) -> Sequence[Tensor | None]:
         """The gradients."""
         if self.copied:
             values = list(values)
@@ -55,7 +53,35 @@ class BackwardProgram:
         arguments = [values[i] for i in self.reads]
         if self.packed:
             arguments.append(pack)
-        return self.results.wrap(self.program.run(*arguments))
+        if not self.present:
+            return self.results.wrap(self.program.run(*arguments))
+        if not any(self.present):
+            return [None] * len(self.present)
+        return spread(self.results.wrap(self.program.run(*arguments)), self.present)
+
+
+def spread(found: Sequence[Tensor], present: Sequence[bool]) -> list[Tensor | None]:
+    """What was found at the places where something is present, None at the others."""
+    given = iter(found)
+    return [next(given) if there else None for there in present]
+
+
+def absent_among(seeds: Sequence[Any]) -> frozenset[int]:
+    """The positions of gradients that were not given."""
+    return frozenset(i for i, seed in enumerate(seeds) if seed is None)
+
+
+def run_present(
+    graph: Graph, first: Sequence[Tensor], seeds: Sequence[Tensor | None]
+) -> Sequence[Tensor | None]:
+    """Run a gradient graph op by op; ``seeds`` are its last inputs, some of them absent."""
+    absent = absent_among(seeds)
+    present: tuple[bool, ...] = tuple(True for _ in graph.outputs)
+    kinds = [v.type for v in graph.inputs[len(first) :]]
+    if absent:
+        graph, present, _ = without(graph, len(first), absent)
+    given = [_seed(seed, kind) for seed, kind in zip(seeds, kinds, strict=True)]
+    return spread(interpreter.run_tensors(graph, [*first, *given]), present)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +91,7 @@ class BackwardPlan:
     program: ProgramPlan
     reads: tuple[int, ...]
     holds: Decided
+    present: tuple[bool, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +100,7 @@ class InterpretedBackward:
 
     backward: BoundBackward
 
-    def run(self, values: Sequence[Tensor], pack: Any) -> list[Tensor]:
+    def run(self, values: Sequence[Any], pack: Any) -> Sequence[Tensor | None]:
         """The gradients."""
         given = iter(values)
         offsets, graph = self.backward.offsets, self.backward.graph
@@ -81,7 +108,7 @@ class InterpretedBackward:
             next(given) if offset is None else self.unpacked(value.type, pack, offset)
             for value, offset in zip(graph.inputs, offsets, strict=False)
         ]
-        return interpreter.run_tensors(graph, [*saved, *given])
+        return run_present(graph, saved, list(given))
 
     def unpacked(self, kind: TensorType, pack: Any, offset: int) -> Tensor:
         """A saved value that lies in the block shared by all."""
@@ -104,13 +131,17 @@ class Backward:
     plans: dict[Any, BackwardPlan]
 
     def plan(
-        self, patterns: tuple[Pattern, ...], pack: dict[Value, int], bound: Bound
+        self,
+        patterns: tuple[Pattern, ...],
+        pack: dict[Value, int],
+        bound: Bound,
+        absent: frozenset[int] = frozenset(),
     ) -> BackwardPlan | None:
         """The plan for gradients that lie like ``patterns`` and saved values packed like ``pack``.
 
         None where what is decided about sizes does not hold for those of ``bound``.
         """
-        key = patterns, tuple(pack)
+        key = patterns, tuple(pack), absent
         found = self.plans.get(key)
         if (
             found is not None
@@ -118,11 +149,17 @@ class Backward:
             return found if found.holds(bound.sizes) else None
         offsets = [pack.get(v) for v in self.saved]
         with bound.scope.deciding() as decisions:
-            made, reads = plan_backward(self.graph, self.saved_strides, offsets, patterns)
+            graph, present = restricted(self.graph, len(self.saved), absent)
+            made, reads = plan_backward(graph, self.saved_strides, offsets, patterns)
         found = self.plans[key] = BackwardPlan(
-            ProgramPlan(made, bound.scope), reads, Decided(bound.scope, decisions)
+            ProgramPlan(made, bound.scope), reads, Decided(bound.scope, decisions), present
         )
         return found if found.holds(bound.sizes) else None
+
+
+def restricted(graph: Graph, saved: int, absent: frozenset[int]) -> tuple[Graph, tuple[bool, ...]]:
+    """A backward graph without some gradients, and which of its outputs are left; all are where () is given."""
+    return without(graph, saved, absent)[:2] if absent else (graph, ())
 
 
 def plan_backward(
@@ -167,7 +204,7 @@ class BoundBackward:
         self.checked_inputs = tuple(map(name, plan.checked_inputs))
         self.checked_outputs = tuple(map(name, plan.checked_outputs))
         self.reread = tuple(map(name, plan.reread))
-        self.programs: dict[tuple[MemoryLayout, ...], AnyProgram] = {}
+        self.programs: dict[tuple[MemoryLayout | None, ...], AnyProgram] = {}
 
     @cached_property
     def gradient_graph(self) -> Graph:
@@ -185,22 +222,27 @@ class BoundBackward:
         found: list[int | None] = self.bound.numbers([self.pack.get(v) for v in self.plan.saved])
         return found
 
-    def compile(self, layouts: tuple[MemoryLayout, ...]) -> BackwardProgram:
-        """The program for gradients that lie like ``layouts``."""
+    def compile(self, layouts: tuple[MemoryLayout | None, ...]) -> BackwardProgram:
+        """The program for gradients that lie like ``layouts``; None for those that are absent."""
         first = len(self.saved) - sum(v in self.pack for v in self.plan.saved)
         patterns: list[Pattern] = []
         copied: list[int] = []
+        kinds = [v.type for v in self.graph.inputs[len(self.saved) :]]
         for i, layout in enumerate(layouts):
+            if layout is None:
+                shape = kinds[i].shape
+                patterns.append(stride_pattern(shape, kinds[i].contiguous_strides()))
+                continue
             pattern = stride_pattern(layout.type.shape, layout.strides)
             if pattern[0] == "free" or not layout.aligned:
                 copied.append(first + i)
                 shape = layout.type.shape
                 pattern = stride_pattern(shape, layout.type.contiguous_strides())
             patterns.append(pattern)
-        program, reads = self.program(tuple(patterns))
+        program, reads, present = self.program(tuple(patterns), absent_among(layouts))
         dump_program(self.plan.graph.name, program)
         packed = bool(program.plan.packed_inputs)
-        found = BackwardProgram(program, reads, Results(program), packed, tuple(copied))
+        found = BackwardProgram(program, reads, Results(program), packed, tuple(copied), present)
         self.programs[layouts] = found
         return found
 
@@ -211,15 +253,23 @@ class BoundBackward:
         with self.bound.lock:
             self.plan.plan(dense, self.pack, self.bound)
 
-    def program(self, patterns: tuple[Pattern, ...]) -> tuple[Program, tuple[int, ...]]:
+    def program(
+        self, patterns: tuple[Pattern, ...], absent: frozenset[int]
+    ) -> tuple[Program, tuple[int, ...], tuple[bool, ...]]:
         """The program for gradients that lie like ``patterns``: from the plan for all sizes where that applies."""
         with self.bound.lock:
-            plan = self.plan.plan(patterns, self.pack, self.bound)
+            plan = self.plan.plan(patterns, self.pack, self.bound, absent)
         if plan is not None:
-            return plan.program.bind(self.bound.sizes), plan.reads
+            return plan.program.bind(self.bound.sizes), plan.reads, plan.present
         strides = self.bound.numbers(list(self.plan.saved_strides))
-        alone, reads = plan_backward(self.graph, strides, self.offsets, patterns)
-        return Program(alone), reads
+        graph, present = restricted(self.graph, len(self.saved), absent)
+        alone, reads = plan_backward(graph, strides, self.offsets, patterns)
+        return Program(alone), reads, present
+
+    def reads(self, absent: frozenset[int]) -> frozenset[int]:
+        """The positions of the inputs that the gradients depend on where some are absent."""
+        first = len(self.gradient_graph.inputs) - len(self.seeds)
+        return without(self.gradient_graph, first, absent)[2]
 
 
 def make_backward(
@@ -264,118 +314,6 @@ def _reread(graph: Graph, gradient: Gradient) -> list[Value]:
     used = {x for v in gradient.graph.values for x in v.value_operands}
     inputs = zip(graph.inputs, gradient.graph.inputs, strict=False)
     return [mine for mine, theirs in inputs if theirs in used]
-
-
-@dataclass(frozen=True, eq=False)
-class Site:
-    """What all backward nodes of one compiled path share.
-
-    ``checked`` are the types of the tensors whose versions are checked.
-    """
-
-    function: str
-    backward: BoundBackward
-    programs: dict[tuple[MemoryLayout, ...], AnyProgram]
-    types: tuple[TensorType, ...]
-    seeds: tuple[int, ...]
-    checked: tuple[TensorType, ...]
-    report: Callable[[str], None]
-
-
-class CompiledBackward(Node):
-    """The node behind the outputs of a compiled call.
-
-    ``inputs`` are all inputs of the graph (for differentiating again), ``saved`` and ``pack`` what the backward program
-    reads, ``versions`` the version counters that must not have moved, with the values they had: first those that eager
-    execution checks, then those of inputs that are read again only to differentiate once more.
-    """
-
-    only_reads = True
-
-    def __init__(
-        self,
-        site: Site,
-        edges: Sequence[Edge | None],
-        inputs: Sequence[Tensor],
-        saved: Sequence[Tensor],
-        pack: Any,
-        versions: Sequence[tuple[Version, int]],
-    ) -> None:
-        super().__init__(edges, len(site.types))
-        self.site = site
-        self.inputs: Sequence[Tensor] | None = inputs
-        self.saved: Sequence[Tensor] = saved
-        self.pack = pack
-        self.versions = versions
-
-    def name(self) -> str:
-        """The name ``grad_fn`` prints."""
-        return f"Compiled_{self.site.function}_Backward"
-
-    def release(self) -> None:
-        """Let go of everything kept for backward."""
-        self.inputs = self.pack = None
-        self.saved = self.versions = ()
-
-    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
-        if self.inputs is None:
-            raise AutogradError(FREED)
-        site = self.site
-        for i, (version, expected) in enumerate(self.versions):
-            if version.value != expected:
-                self.refuse(i, version.value, expected)
-        seeds = [_seed(grads[i], site.types[i]) for i in site.seeds]
-        if MODES.grad or MODES.recorder is not None:
-            # op by op on tensors, so that it can be differentiated again
-            graph = site.backward.gradient_graph
-            return interpreter.run_tensors(graph, [*self.inputs, *seeds])
-        layouts = tuple([g._layout or layout_of(g) for g in seeds])
-        program = site.programs.get(layouts) or self.compile(layouts)
-        gradients: Sequence[Tensor | None] = program.run([*self.saved, *seeds], self.pack)
-        return gradients
-
-    def compile(self, layouts: tuple[MemoryLayout, ...]) -> Any:
-        """The program for these gradients, or what replaces it when that fails."""
-        site = self.site
-        try:
-            return site.backward.compile(layouts)
-        except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
-            reason = getattr(error, "summary", None) or str(error)
-            site.report(
-                f"a backward kernel could not be compiled ({type(error).__name__}: {reason})"
-            )
-        found = site.programs[layouts] = InterpretedBackward(site.backward)
-        return found
-
-    def refuse(self, number: int, found: int, expected: int) -> None:
-        """A tensor that this pass reads was changed in place since."""
-        checked = self.site.checked
-        if number >= len(checked):
-            if MODES.grad:
-                raise AutogradError(
-                    "an input of compiled code was modified by an inplace operation; differentiating its gradient "
-                    f"again (create_graph=True) reads it once more (saved by {self.name()}).",
-                    "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
-                )
-            return
-        kind = checked[number]
-        raise AutogradError(
-            "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: [{kind.dtype.tensor_name} {list(kind.shape)}] is at version {found}; expected version "
-            f"{expected} instead (saved by {self.name()}).",
-            "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
-        )
-
-
-def as_before(tensor: Tensor) -> Tensor:
-    """A copy of a tensor that the call is about to write to: the same values, the same place in the autograd graph."""
-    copy = Tensor._wrap(tensor.array.copy(order="K"))
-    edge = tensor._edge()
-    if edge is not None:
-        copy._requires_grad = True
-        copy._grad_fn, copy._output_nr = edge
-    return copy
 
 
 def _seed(gradient: Tensor | None, kind: TensorType) -> Tensor:

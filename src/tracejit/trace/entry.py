@@ -17,7 +17,8 @@ from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..runtime.program import Program
 from ..tensor import Tensor
-from .backward import Site
+from .backward_node import Site
+from .behind import PASSING, Behind, compile_backwards, why_failed
 from .inputs import Signature
 from .number_arguments import with_values
 from .number_fitness import check_codes, check_error, plain_state, take_back
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from ..jit import CompiledFunction
 
 log = logging.getLogger("tracejit")
-
-#: Errors that need not come again when the same is compiled once more.
-PASSING = (SystemError, MemoryError, OSError)
 
 
 class Entry:
@@ -80,6 +78,7 @@ class Entry:
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
         self.source = ""
+        self.behind = Behind() if owner.background else None
         self.symbolic: SymbolicTree | None = None
         self._lock = renewed_lock()
         self._serve: Callable[..., Any] | None = None
@@ -184,7 +183,7 @@ class Entry:
                 return result
             self.failure = recorder.failure
         self._guard_by(recorder, guard, tensors)
-        if self.failure is None:
+        if self.failure is None and self.behind is None:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
@@ -275,6 +274,8 @@ class Entry:
             self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
+        if self.behind is not None:
+            compile_backwards(self.root)
         self.compiled = True
 
     def _bound(self) -> Runner:
@@ -307,14 +308,16 @@ class Entry:
         return self._serve(tensors, numbers)
 
     def _compile_or_fail(self) -> None:
+        if self.behind is not None:
+            self.behind.serve(self)
+            return
         with self._lock:
             if not self.compiled and self.failure is None:
                 try:
                     self.compile()
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
-                    reason = getattr(error, "summary", None) or str(error)
-                    reason = f"a kernel could not be compiled ({type(error).__name__}: {reason})"
+                    reason = why_failed(error)
                     if isinstance(error, PASSING) and not self.tried:
                         self.tried = True
                         raise NotReplayable(f"{reason}; it is tried once more") from None
@@ -339,8 +342,9 @@ class Entry:
                 backward.programs,
                 tuple(v.type for v in leaf.shown),
                 backward.seeds,
-                tuple(v.type for v in (*backward.checked_inputs, *backward.checked_outputs)),
+                tuple(v.type for v, _ in leaf.checked),
                 self.owner.compile_failed,
+                leaf.positions,
             )
         found: Site = leaf.site
         return found

@@ -8,7 +8,7 @@ graph alone does not tell about outputs whose history a backward pass inside has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,6 +80,7 @@ class GradientsInside:
     external: dict[int, tuple[Tensor, Value]]
     alive: list[Any]
     written: dict[int, Tensor]
+    write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     value_of: Callable[[Tensor], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
@@ -226,7 +227,18 @@ class GradientsInside:
             return None
         leaves: dict[Value, None] = {}
         freed = False
-        stack = [output.grad_fn]
+        for node in self.nodes_behind([output]):
+            if isinstance(node, AccumulateGrad):
+                known = self.external.get(id(node.variable))
+                if known is not None:
+                    leaves[known[1]] = None
+            else:
+                freed |= node.freed
+        return tuple(leaves) if freed else None
+
+    def nodes_behind(self, outputs: Iterable[Tensor]) -> Iterator[Node]:
+        """The leaves and the nodes made by the run that the histories of ``outputs`` lead to."""
+        stack = [t.grad_fn for t in outputs if t.requires_grad]
         seen: set[Node] = set()
         while stack:
             node = stack.pop()
@@ -234,13 +246,31 @@ class GradientsInside:
                 continue
             seen.add(node)
             if isinstance(node, AccumulateGrad):
-                known = self.external.get(id(node.variable))
-                if known is not None:
-                    leaves[known[1]] = None
+                yield node
             elif node.sequence >= self.first_node:
-                freed |= node.freed
+                yield node
                 stack.extend(edge[0] for edge in node.edges if edge is not None)
-        return tuple(leaves) if freed else None
+
+    def kept_writes(self, outputs: Iterable[Tensor]) -> tuple[tuple[Value, int], ...]:
+        """Inputs that the tape keeps as the run left them: no later write may come before the backward pass.
+
+        What it keeps and the run overwrote after that makes every eager backward pass fail, so it is not recorded.
+        """
+        written = {id(t._version): t for t in self.written.values()}
+        found: dict[Value, int] = {}
+        for node in self.nodes_behind(outputs):
+            saved = getattr(node, "saved", None)
+            for entry in saved.values() if isinstance(saved, dict) else ():
+                tensor = getattr(entry, "tensor", None)
+                if tensor is None or tensor._version.value == 0:
+                    continue
+                now, target = tensor._version.value, written.get(id(tensor._version))
+                count = 0 if target is None else self.write_counts.get(id(target), 0)
+                if target is not None and entry.version == now and count:
+                    found[self.external[id(target)][1]] = count
+                elif entry.version != now and (not count or entry.version > now - count):
+                    self.unsupported("a value that a backward pass needs is overwritten")
+        return tuple(found.items())
 
     def check_histories(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> None:
         """Refuse outputs with a history that differentiating the graph does not give."""

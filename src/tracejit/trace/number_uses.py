@@ -110,6 +110,11 @@ class NumberUses:
             tensors.clear()
         return flatten(arguments, tensors), numbers
 
+    def learn_call(self, key: Any, arguments: Any) -> tuple[Any, list[Any]]:
+        """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary."""
+        structure, numbers = self.learn(arguments)
+        return (*key[:3], structure, *key[4:]), numbers
+
     def learn(self, arguments: Any) -> tuple[Any, list[Any]]:
         """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
         tensors: list[Any] = []

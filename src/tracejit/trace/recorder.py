@@ -26,6 +26,7 @@ from .gradients_inside import Effects, GradientsInside
 from .inputs import Signature
 from .numbers import Number, outcome_key
 from .numbers_inside import NumbersInside, user_line
+from .outside import overlaps_itself
 from .places import Place
 
 MAX_STATEMENTS = 200_000
@@ -58,6 +59,9 @@ class Recording:
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
+    kept_writes: tuple[
+        tuple[Value, int], ...
+    ] = ()  # inputs the tape keeps as written, and how often
     numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
     stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # what it left in Python state
 
@@ -339,7 +343,14 @@ class Recorder(GradientsInside, NumbersInside):
         )
         effects = self.effects(slots, recipes)
         return Recording(
-            tuple(self.path), recipes, writes, dict(self.random_calls), effects, numbers, stores
+            tuple(self.path),
+            recipes,
+            writes,
+            dict(self.random_calls),
+            effects,
+            self.kept_writes(outputs),
+            numbers,
+            stores,
         )
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
@@ -374,19 +385,6 @@ class Recorder(GradientsInside, NumbersInside):
         return OutputRecipe(
             "computed", value, steps, requires_grad, number, inference, spent, version, apart
         )
-
-
-def overlaps_itself(tensor: Tensor) -> bool:
-    """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
-    if not tensor.array.size:
-        return False
-    end = 0
-    pairs = zip(tensor.array.strides, tensor.shape, strict=True)
-    for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
-        if step < end + tensor.array.itemsize:
-            return True
-        end += step * (count - 1)
-    return False
 
 
 @contextmanager

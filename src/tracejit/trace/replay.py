@@ -15,7 +15,7 @@ from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..tensor import Tensor
 from ..tensor_core import REBOUND
-from .backward import CompiledBackward
+from .backward_node import CompiledBackward
 from .ending import show
 from .numbers import ANY, NumberGuard, outcome_key
 from .replay_numbers import NumberLines, conditions_on_item
@@ -119,6 +119,7 @@ class _ReplayWriter(NumberLines):
             "show": show,
             "wrap_result": wrap_result,
             "outcome_of": outcome_of,
+            "outcome_key": outcome_key,
             "Refused": Refused,
             "Unseen": UnseenSegment,
             "failures": FAILURES,
@@ -191,12 +192,11 @@ class _ReplayWriter(NumberLines):
             self.segment(child)
             self.number = before
             self.indent -= 1
-        self.names["outcome_key"] = outcome_key
         if isinstance(guard, NumberGuard):
-            self.add(f"outcome = outcome_key({self.number_names[guard.value]})")
-        elif block is not None:
-            self.add("outcome = outcome_key(bool(outcome))")
-        self.add(f"raise Unseen({here}.segment, outcome)")
+            key = f"outcome_key({self.number_names[guard.value]})"
+        else:
+            key = "outcome" if block is None else "outcome_key(bool(outcome))"
+        self.add(f"raise Unseen({here}.segment, {key})")
 
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
@@ -238,8 +238,9 @@ class _ReplayWriter(NumberLines):
         inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
-        checked = [self.by_value[v] for v in leaf.watched]
-        versions = [f"(v{i}, v{i}.value)" for i in range(len(checked))]
+        checked = [self.by_value[v] for v, _ in leaf.watched]
+        ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
+        versions = [f"(v{i}, v{i}.value{more})" for i, more in enumerate(ahead)]
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
         pack = "pack" if runner.pack else "None"

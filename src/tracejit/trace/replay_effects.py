@@ -13,7 +13,7 @@ import numpy as np
 
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
-from .backward import as_before
+from .backward_node import as_before
 from .ending import Ending, NotReplayable
 from .inputs import Source
 from .replay import _ReplayWriter

@@ -54,11 +54,24 @@ class Leaf:
         return tuple(v for v in self.backward.reread if v in written) if self.backward else ()
 
     @cached_property
-    def watched(self) -> tuple[Value, ...]:
-        """The values whose versions must not move before the backward pass."""
-        backward, copied = self.backward, set(self.overwritten)
-        reread = (v for v in backward.reread if v not in copied)
-        return (*backward.checked_inputs, *backward.checked_outputs, *reread)
+    def checked(self) -> tuple[tuple[Value, int], ...]:
+        """The values whose versions eager execution checks, with the writes that are still to come."""
+        backward = self.backward
+        fixed = (*backward.checked_inputs, *backward.checked_outputs)
+        return (*self.recording.kept_writes, *((v, 0) for v in fixed))
+
+    @cached_property
+    def watched(self) -> tuple[tuple[Value, int], ...]:
+        """The values whose versions must not move before the backward pass, with the writes still to come."""
+        copied = set(self.overwritten)
+        return (*self.checked, *((v, 0) for v in self.backward.reread if v not in copied))
+
+    @cached_property
+    def positions(self) -> tuple[int | None, ...]:
+        """Where what is watched stands among the inputs of the graph; None for what the run wrote or made."""
+        places = {v: i for i, v in enumerate(self.graph.inputs)}
+        kept = len(self.recording.kept_writes)
+        return (*[None] * kept, *(places.get(v) for v, _ in self.watched[kept:]))
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.graph import Value
 from ..runtime.program import KernelFailure
 from ..tensor import Tensor
-from .backward import CompiledBackward, as_before
+from .backward_node import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
 from .numbers import ANY, Number, NumberGuard, cell_maker, item_of, outcome_key
 from .segments import Runner
@@ -178,8 +178,8 @@ class Walk:
             if v not in runner.pack
         ]
         versions = [
-            (t._version, t._version.value)
-            for t in (environment[positions[v]] for v in leaf.watched)
+            (t._version, t._version.value + ahead)
+            for t, ahead in ((environment[positions[v]], ahead) for v, ahead in leaf.watched)
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
         edges = [inputs[i]._edge() for i in backward.wrt]

@@ -1,16 +1,30 @@
-"""Helpers for gradients and parameters: clipping, and the way to one flat vector and back."""
+"""Helpers around parameters: clipping gradients, one flat vector and back, normalised weights, folded batch norm."""
 
 from __future__ import annotations
 
-from . import rnn
+from . import fusion, parametrizations, parametrize, rnn
 from .clip_grad import clip_grad_norm_, clip_grad_value_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
+from .fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from .skip_init import skip_init
+from .spectral_norm import remove_spectral_norm, spectral_norm
+from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
+    "fuse_conv_bn_eval",
+    "fuse_linear_bn_eval",
+    "fusion",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "skip_init",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -94,7 +94,8 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Any) -> Tensor:
     wide = upcast(x)
     if all(n == 1 for n in size) or not all(size):
         mean = e.div(r.sum(wide, dims=tuple(range(2, x.ndim)), keepdim=True), numel(own))
-        mean = m.expand(mean, shape=(*shape_of(x)[:2], *size))
+        if not all(size):
+            mean = m.expand(mean, shape=(*shape_of(x)[:2], *size))
     elif _even(own, size):
         kernel = tuple(n // want for n, want in zip(own, size, strict=True))
         mean = e.div(p.sum_windows(wide, **_tiles(kernel)._asdict()), numel(kernel))

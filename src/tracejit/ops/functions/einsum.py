@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Sequence
 from typing import Any
 
 from .. import elementwise as e
@@ -12,17 +14,18 @@ from ..contraction import matmul
 from ..table import function
 from .common import Tensor, shape_of
 
-_SPARE = "".join(chr(0xE000 + i) for i in range(64))  # labels for the dimensions of an ellipsis
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#: Labels for the dimensions of an ellipsis: no letters, and before all letters in order.
+_SPARE = "".join(map(chr, range(1, 32)))
+#: The letter of every number in lists of subscripts.
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
 @function(method=False)
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum over all labels that are not in the output of the product of the operands.
 
-    Labels are letters; ``...`` stands for broadcast dimensions. Instead of an equation, each operand may be followed by
-    the list of its labels (numbers below 52, ``...``), and the list for the output come last. Raises ``RuntimeError``
-    for equations that do not fit the operands.
+    Labels are letters; ``...`` stands for broadcast dimensions. Lists of numbers may take the place of letters:
+    ``einsum(x, [0, 1], y, [1, 2], [0, 2])``. Raises ``RuntimeError`` for equations that do not fit the operands.
 
     >>> import tracejit as tj
     >>> tj.einsum("ij,jk->ik", tj.eye(2), tj.ones(2, 1))
@@ -44,18 +47,21 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 
 
 def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """The equation for operands that are each followed by a list of labels."""
+    """The equation of operands that alternate with lists of numbers, the output last if it is given."""
+    lists = [_spelled(numbers) for numbers in arguments[1::2]]
+    if len(arguments) % 2:
+        return f"{','.join(lists)}->{_spelled(arguments[-1])}", arguments[:-1:2]
+    return ",".join(lists), arguments[::2]
 
-    def term(labels: Any) -> str:
-        return "".join("..." if label is ... else _LETTERS[label] for label in labels)
 
-    pairs, rest = len(arguments) // 2, arguments[len(arguments) // 2 * 2 :]
-    inputs = ",".join(term(arguments[2 * i + 1]) for i in range(pairs))
-    return "->".join([inputs, *map(term, rest)]), tuple(arguments[2 * i] for i in range(pairs))
+def _spelled(numbers: Sequence[Any]) -> str:
+    if any(n is not Ellipsis and not 0 <= n < len(_LETTERS) for n in numbers):
+        raise RuntimeError(f"einsum(): subscripts in lists must be within [0, {len(_LETTERS)})")
+    return "".join("..." if n is Ellipsis else _LETTERS[n] for n in numbers)
 
 
 def _expanded(term: str, ndim: int) -> str:
-    """The ellipsis as upper-case labels, counted from the last dimension."""
+    """The ellipsis as labels of its own, counted from the last dimension."""
     named = term.replace("...", "")
     if not all(ch in _LETTERS for ch in named):
         raise RuntimeError(

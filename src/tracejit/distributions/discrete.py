@@ -1,0 +1,134 @@
+"""Distributions of counts: Bernoulli and categorical, given by probabilities or by logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..ops.functions.sampling import multinomial, rand
+from ..ops.functions.shaping import broadcast_shapes
+from .distribution import Distribution, broadcast, divergence
+
+__all__ = ["Bernoulli", "Categorical"]
+
+
+def _one_of(probs: Any, logits: Any) -> None:
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+
+
+class Bernoulli(Distribution):
+    """One with probability ``probs`` (or sigmoid(``logits``)), else zero.
+
+    Raises ``ValueError`` unless exactly one of the two is given, with probabilities in [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Bernoulli(tj.tensor([0.25])).log_prob(tj.tensor([1.0]))
+    tensor([-1.3863])
+    """
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        _one_of(probs, logits)
+        (given,) = broadcast(logits if probs is None else probs)
+        super().__init__(given.shape, (), validate_args)
+        if probs is None:
+            self.logits, self.probs = given, given.sigmoid()
+        else:
+            self._check("probs", given, (given >= 0) & (given <= 1))
+            self.logits, self.probs = given.logit(), given
+
+    @property
+    def mean(self) -> Any:
+        """The probability of one."""
+        return self.probs
+
+    @property
+    def variance(self) -> Any:
+        """p * (1 - p)."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Zeros and ones."""
+        with no_grad():
+            drawn = rand(self._extended(sample_shape), dtype=self.probs.dtype)
+            return (drawn < self.probs).to(self.probs.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability of ``value``."""
+        return (value * self.probs + (1 - value) * (1 - self.probs)).log()
+
+    def entropy(self) -> Any:
+        """-p log p - (1 - p) log(1 - p)."""
+        p = self.probs
+        return -(p.xlogy(p) + (1 - p).xlogy(1 - p))
+
+
+@divergence(Bernoulli)
+def _between_bernoullis(p: Bernoulli, q: Bernoulli) -> Any:
+    yes, no = p.probs, 1 - p.probs
+    return yes.xlogy(yes) - yes.xlogy(q.probs) + no.xlogy(no) - no.xlogy(1 - q.probs)
+
+
+class Categorical(Distribution):
+    """Index ``i`` with probability proportional to ``probs[..., i]`` (or exp(``logits[..., i]``)).
+
+    Raises ``ValueError`` unless exactly one of the two is given, with at least one dimension and no negative weight.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Categorical(tj.tensor([1.0, 3.0])).log_prob(tj.tensor(1))
+    tensor(-0.2877)
+    """
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        _one_of(probs, logits)
+        given = logits if probs is None else probs
+        if given.ndim < 1:
+            name = "logits" if probs is None else "probs"
+            raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+        super().__init__(given.shape[:-1], (), validate_args)
+        if probs is None:
+            self.logits = given.log_softmax(-1)
+            self.probs = self.logits.exp()
+        else:
+            self._check("probs", given, given >= 0)
+            self.probs = given / given.sum(-1, keepdim=True)
+            self.logits = self.probs.log()
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the probabilities."""
+        return self.probs.shape
+
+    @property
+    def mode(self) -> Any:
+        """The most probable index."""
+        return self.probs.argmax(-1)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Indices."""
+        with no_grad():
+            rows = self.probs.reshape(-1, self.probs.shape[-1])
+            drawn = multinomial(rows, prod(sample_shape), True)
+            return drawn.T.reshape(self._extended(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability of the indices ``value``."""
+        shape = broadcast_shapes(tuple(value.shape), tuple(self.batch_shape))
+        index = value.long().expand(shape).unsqueeze(-1)
+        logits = self.logits.expand((*shape, self.logits.shape[-1]))
+        return logits.gather(-1, index).squeeze(-1)
+
+    def entropy(self) -> Any:
+        """-Σ p log p."""
+        return -self.probs.xlogy(self.probs).sum(-1)
+
+
+@divergence(Categorical)
+def _between_categoricals(p: Categorical, q: Categorical) -> Any:
+    return (p.probs.xlogy(p.probs) - p.probs.xlogy(q.probs)).sum(-1)

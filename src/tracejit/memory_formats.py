@@ -1,0 +1,39 @@
+"""Names for orders of elements in memory. Tensors are kept row by row; the names are accepted and change nothing."""
+
+from __future__ import annotations
+
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "memory_format",
+    "preserve_format",
+    "strided",
+]
+
+
+class memory_format:  # noqa: N801  (PyTorch's spelling)
+    """An order of elements in memory, as a hint that arguments called ``memory_format`` take.
+
+    >>> import tracejit as tj
+    >>> tj.zeros(1, 2, 3, 3).contiguous(memory_format=tj.channels_last).is_contiguous()
+    True
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tracejit.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+strided = memory_format("strided")

@@ -1,0 +1,79 @@
+"""What the numbers of an element type can hold: ``finfo`` and ``iinfo``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .dtypes import DType, as_dtype, get_default_dtype
+
+__all__ = ["finfo", "iinfo"]
+
+
+class _Limits:
+    """Facts every number type has."""
+
+    dtype: str
+    bits: int
+
+    def __init__(self, dtype: DType, facts: dict[str, Any]) -> None:
+        self.__dict__.update(facts, dtype=dtype.name, bits=dtype.itemsize * 8)
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({facts})"
+
+
+class finfo(_Limits):  # noqa: N801  (PyTorch's spelling)
+    """Limits of a floating point type: ``min``, ``max``, ``eps``, ``tiny`` (least normal number), ``resolution``.
+
+    Without a dtype, those of the default dtype. Raises ``TypeError`` for a type that is not floating point.
+
+    >>> import tracejit as tj
+    >>> tj.finfo(tj.float32).eps, tj.finfo(tj.float16).max
+    (1.1920928955078125e-07, 65504.0)
+    """
+
+    min: float
+    max: float
+    eps: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
+
+    def __init__(self, type: DType | None = None) -> None:
+        dtype = get_default_dtype() if type is None else as_dtype(type)
+        if not dtype.is_floating_point:
+            raise TypeError(
+                f"finfo() requires a floating point input type. Use iinfo to handle '{dtype!r}'"
+            )
+        found: Any = ml_dtypes.finfo(dtype.np)  # type: ignore[no-untyped-call]
+        names = ("min", "max", "eps", "tiny", "smallest_normal", "resolution")
+        super().__init__(dtype, {name: float(getattr(found, name)) for name in names})
+
+
+class iinfo(_Limits):  # noqa: N801  (PyTorch's spelling)
+    """Limits of an integer type: ``min`` and ``max``.
+
+    Raises ``TypeError`` for a type that is not an integer type.
+
+    >>> import tracejit as tj
+    >>> tj.iinfo(tj.int8).min, tj.iinfo(tj.uint8).max
+    (-128, 255)
+    """
+
+    min: int
+    max: int
+
+    def __init__(self, type: DType) -> None:
+        dtype = as_dtype(type)
+        if dtype.category != "int":
+            raise TypeError(
+                f"iinfo() requires an integer input type. Use finfo to handle '{dtype!r}'"
+                if dtype.is_floating_point
+                else f"iinfo() requires an integer input type, not {dtype!r}"
+            )
+        found = np.iinfo(dtype.np)
+        super().__init__(dtype, {"min": int(found.min), "max": int(found.max)})

@@ -1,0 +1,69 @@
+"""Questions about values that PyTorch asks with functions, where tensors also have methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .errors import ArgumentError
+from .tensor import Tensor
+
+__all__ = ["is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel"]
+
+
+def is_tensor(obj: Any) -> bool:
+    """Is ``obj`` a tensor?
+
+    >>> import tracejit as tj
+    >>> tj.is_tensor(tj.ones(2)), tj.is_tensor([1.0])
+    (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def _of(name: str, method: Callable[[Any], Any], input: Any) -> Any:
+    if not isinstance(input, Tensor):
+        raise ArgumentError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    return method(input)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Is the dtype a floating point type? Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.is_floating_point(tj.ones(2)), tj.is_floating_point(tj.arange(2))
+    (True, False)
+    """
+    return bool(_of("is_floating_point", Tensor.is_floating_point, input))
+
+
+def is_complex(input: Tensor) -> bool:
+    """False: there are no complex tensors. Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.is_complex(tj.ones(2))
+    False
+    """
+    return bool(_of("is_complex", Tensor.is_complex, input))
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """The truth of a tensor with one element. Raises ``RuntimeError`` for other sizes.
+
+    >>> import tracejit as tj
+    >>> tj.is_nonzero(tj.tensor([0.5]))
+    True
+    """
+    return bool(_of("is_nonzero", bool, input))
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements. Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.numel(tj.ones(2, 3))
+    6
+    """
+    return int(_of("numel", Tensor.numel, input))

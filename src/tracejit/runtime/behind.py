@@ -1,0 +1,167 @@
+"""Work done behind the program's back: one thread that takes jobs one after the other.
+
+The thread starts with the first job and ends when there has been none for a while. LLVM runs without Python's lock, so
+most of a compilation does not slow the program down. A fork waits until the job under way is done (a thread does not
+survive a fork, and the locks it held would stay locked); jobs not begun are begun by the child's own thread as soon
+as it asks for one. At the end of the program jobs not begun are dropped, and the one under way gives up before
+its next kernel.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from ..locks import renewed_lock
+
+__all__ = ["Abandoned", "Worker", "worker"]
+
+log = logging.getLogger("tracejit")
+
+#: Seconds without a job after which the thread ends.
+PATIENCE = 2.0
+#: Seconds a fork waits for the job under way.
+FORK_PATIENCE = 60.0
+
+
+class Abandoned(Exception):
+    """The program ends: what is being compiled will not be needed."""
+
+
+class Worker:
+    """A queue of jobs and the thread that does them.
+
+    >>> found, done = Worker(), []
+    >>> found.submit(lambda: done.append(1))
+    >>> found.wait(10.0), done
+    (True, [1])
+    """
+
+    def __init__(self) -> None:
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._ending = False
+        self._renew()
+
+    def _renew(self) -> None:
+        """Locks that nobody holds, and no thread."""
+        self._changed = threading.Condition()
+        self._busy = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._running = 0
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Have a job done."""
+        if self._ending:
+            return
+        with self._changed:
+            self._jobs.append(job)
+            self._changed.notify_all()
+        self.ensure()
+
+    def ensure(self) -> None:
+        """Start a thread where there are jobs and none is there to do them."""
+        if self._ending or not self._jobs:
+            return
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="tracejit compiler", daemon=True
+                )
+                self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until all jobs are done; False when that takes longer than ``timeout`` seconds."""
+        self.ensure()
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._jobs and not self._running, timeout)
+
+    def check(self) -> None:
+        """Called before what takes long: raises :class:`Abandoned` in the thread of an ending program."""
+        if self._ending and threading.current_thread() is self._thread:
+            raise Abandoned
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._jobs:
+                    self._changed.wait(PATIENCE)
+                if not self._jobs or self._ending:
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+            with self._busy:  # a fork in between finds the job in the queue
+                with self._changed:
+                    if not self._jobs:
+                        continue
+                    job = self._jobs.popleft()
+                    self._running += 1
+                try:
+                    job()
+                except Abandoned:
+                    pass
+                except BaseException:
+                    log.exception("a job behind the program failed")
+                finally:
+                    with self._changed:
+                        self._running -= 1
+                        self._changed.notify_all()
+
+    # --- forks and the end -----------------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Wait for the job under way."""
+        self._held = threading.current_thread() is not self._thread and self._busy.acquire(
+            timeout=FORK_PATIENCE
+        )
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._held:
+            self._busy.release()
+
+    def stop(self) -> None:
+        """Drop what was not begun and wait for the rest."""
+        self._ending = True
+        with self._changed:
+            self._jobs.clear()
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+
+_worker: Worker | None = None
+_lock = renewed_lock()
+
+
+def worker() -> Worker:
+    """The worker of this process.
+
+    >>> worker() is worker()
+    True
+    """
+    global _worker
+    if _worker is None:
+        with _lock:
+            if _worker is None:
+                _worker = _started()
+    return _worker
+
+
+def _started() -> Worker:
+    from . import kernels
+
+    found = Worker()
+    kernels.gates.append(found.check)
+    atexit.register(found.stop)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=found.before_fork,
+            after_in_parent=found.after_fork_in_parent,
+            after_in_child=found._renew,
+        )
+    return found

@@ -1,0 +1,131 @@
+"""Compiling an entry behind the program's back (``compile(mode="background")``).
+
+The call that records an entry asks for its kernels and returns; until they are there, calls run eagerly. What goes
+wrong is told by the first call after it, in the caller's thread. Backward passes are compiled too, for gradients that
+lie in order, so that the first ``backward()`` finds them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..layout import contiguous_layout
+from ..modes import MODES
+from ..runtime.behind import Abandoned, worker
+from ..runtime.native import prepare
+from .ending import NotReplayable
+from .state_package import asking_functions
+from .tree import Segment
+
+if TYPE_CHECKING:
+    from .entry import Entry
+
+log = logging.getLogger("tracejit")
+
+#: Errors that need not come again when the same is compiled once more.
+PASSING = (SystemError, MemoryError, OSError)
+
+
+class Pending(Exception):
+    """The kernels are not there yet: this call runs eagerly."""
+
+
+class Behind:
+    """How far the kernels of an entry are.
+
+    ``waiting`` from the request to the end, ``calls`` that ran eagerly meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = False
+        self.calls = 0
+        self.seconds = 0.0
+        self.unreported: str | None = None
+
+    def request(self, entry: Entry) -> None:
+        """Have the entry compiled, unless that is under way."""
+        if not self.waiting and not entry.compiled and entry.failure is None:
+            self.waiting = True
+            modes = MODES.grad, MODES.inference
+            worker().submit(lambda: self.compile(entry, modes))
+
+    def serve(self, entry: Entry) -> None:
+        """Return when the entry can run compiled; otherwise raise why not."""
+        if self.unreported is not None:
+            reason, self.unreported = self.unreported, None
+            entry.owner.compile_failed(reason)
+        if entry.failure is not None:
+            raise NotReplayable(entry.failure)
+        if entry.compiled:
+            return
+        self.request(entry)
+        worker().ensure()
+        self.calls += 1
+        raise Pending
+
+    def compile(self, entry: Entry, modes: tuple[bool, bool]) -> None:
+        """What the worker does, in the modes of the call that was recorded."""
+        start = time.perf_counter()
+        MODES.grad, MODES.inference = modes
+        try:
+            prepare()
+            with entry._lock:
+                entry.compile()
+        except Abandoned:
+            raise
+        except Exception as error:
+            log.debug("compilation failed", exc_info=True)
+            if isinstance(error, PASSING) and not entry.tried:
+                entry.tried = True  # the next call asks once more
+                return
+            entry.failure = self.unreported = why_failed(error)
+        finally:
+            self.seconds = time.perf_counter() - start
+            self.waiting = False
+
+    def describe(self) -> str:
+        """The state in words, for ``explain()``."""
+        if self.waiting:
+            return f"being compiled in the background: {self.calls} call(s) ran eagerly so far"
+        return (
+            f"compiled in the background in {self.seconds:.3f} s: {self.calls} call(s) ran eagerly "
+            "meanwhile"
+        )
+
+
+@lru_cache(maxsize=1)
+def warm_up() -> None:
+    """Have the worker make what every recording and every program needs; once."""
+    worker().submit(prepare)
+    worker().submit(_read_package)
+
+
+def _read_package() -> None:
+    asking_functions()
+
+
+def why_failed(error: Exception) -> str:
+    """Why a compilation failed, for explanations and warnings."""
+    reason = getattr(error, "summary", None) or str(error)
+    return f"a kernel could not be compiled ({type(error).__name__}: {reason})"
+
+
+def compile_backwards(root: Segment) -> None:
+    """Compile the backward pass of every path; one that fails is left to the first ``backward()`` to report."""
+    for leaf in root.leaves():
+        backward = leaf.backward
+        if not backward:
+            continue
+        types = [leaf.shown[i].type for i in backward.seeds]
+        layouts = tuple(contiguous_layout(kind) for kind in types)
+        if layouts in backward.programs:
+            continue
+        try:
+            backward.compile(layouts)
+        except Abandoned:
+            raise
+        except Exception:
+            log.debug("a backward pass could not be compiled", exc_info=True)

@@ -1,0 +1,164 @@
+"""Checkpoints: what a part of the forward pass computes is dropped, and computed again when backward needs it.
+
+Tensors that the tape would keep are replaced by empty handles. The first handle that backward opens runs the part
+again, with the random state it had, and fills all of them in the order in which they were made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+from ..autograd.grad_mode import enable_grad
+from ..autograd.graph import saved_tensors_hooks
+from ..modes import MODES
+from ..random import get_rng_state, set_rng_state
+
+__all__ = ["checkpoint", "checkpoint_sequential"]
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] | None = None,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """``function(*args, **kwargs)``, whose intermediate values are computed again in backward instead of kept.
+
+    ``context_fn`` returns two context managers: one for forward, one for the second computation. With
+    ``preserve_rng_state`` both draw the same random numbers. ``use_reentrant``, ``debug`` and ``early_stop`` are
+    accepted and change nothing. Inside a compiled function this is the plain call: what is kept and what is computed
+    again is decided for the whole program. Raises ``RuntimeError`` in backward when the second computation keeps other
+    tensors than the first (``determinism_check="none"`` compares their number only).
+
+    >>> import tracejit as tj
+    >>> from tracejit.utils.checkpoint import checkpoint
+    >>> x = tj.tensor([1.0, 2.0], requires_grad=True)
+    >>> checkpoint(lambda t: t.exp().sin().sum(), x).backward()
+    >>> tj.allclose(x.grad, (x.exp().cos() * x.exp()).detach())
+    True
+    """
+    if MODES.recorder is not None:
+        return function(*args, **kwargs)
+    first, second = (
+        (contextlib.nullcontext(), contextlib.nullcontext()) if context_fn is None else context_fn()
+    )
+    if not MODES.grad:
+        with first:
+            return function(*args, **kwargs)
+    frame = _Frame(lambda: function(*args, **kwargs), second, preserve_rng_state)
+    frame.compare = determinism_check != "none"
+    with saved_tensors_hooks(frame.pack, frame.unpack), first:
+        return function(*args, **kwargs)
+
+
+class _Handle:
+    """Stands for one kept tensor: its place in the order, and what the tensor was."""
+
+    __slots__ = ("__weakref__", "kind", "place")
+
+    def __init__(self, place: int, kind: Any) -> None:
+        self.place = place
+        self.kind = kind
+
+
+class _Frame:
+    """One checkpointed call: the handles it gave out, and the tensors of its latest second computation."""
+
+    compare: bool
+
+    def __init__(self, run: Callable[[], Any], context: Any, preserve: bool) -> None:
+        self.run = run
+        self.context = context
+        self.random = get_rng_state() if preserve else None
+        self.handles: list[ref[_Handle]] = []
+        self.values: dict[int, Any] = {}
+
+    def pack(self, tensor: Any) -> _Handle:
+        """A handle in place of a tensor to keep."""
+        handle = _Handle(len(self.handles), tensor.type)
+        self.handles.append(ref(handle))
+        return handle
+
+    def unpack(self, handle: _Handle) -> Any:
+        """The tensor of a handle, computed again if need be; each computation serves a handle once."""
+        if handle.place not in self.values:
+            self.recompute()
+        if handle.place not in self.values:
+            self.refuse(f"{len(self.handles)} tensors were kept in forward, fewer when run again")
+        value = self.values.pop(handle.place)
+        if self.compare and value.type != handle.kind:
+            self.refuse(f"a tensor kept in forward was {handle.kind}, when run again {value.type}")
+        return value
+
+    def refuse(self, what: str) -> None:
+        """Say that the two computations differ."""
+        raise RuntimeError(
+            f"checkpoint: the second computation differs from the first: {what}. "
+            "The function must compute the same for the same arguments."
+        )
+
+    def recompute(self) -> None:
+        """Run the part again and keep what its tape keeps."""
+        place = 0
+
+        def keep(tensor: Any) -> Any:
+            nonlocal place
+            if place < len(self.handles) and self.handles[place]() is not None:
+                self.values[place] = tensor.detach()
+            place += 1
+            return tensor
+
+        now = get_rng_state()
+        if self.random is not None:
+            set_rng_state(self.random)
+        try:
+            with enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor), self.context:
+                self.run()
+        finally:
+            if self.random is not None:
+                set_rng_state(now)
+        if self.compare and place != len(self.handles):
+            self.refuse(f"{len(self.handles)} tensors were kept in forward, {place} when run again")
+
+
+def checkpoint_sequential(
+    functions: Sequence[Callable[..., Any]] | Any,
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+) -> Any:
+    """A chain of functions (or ``nn.Sequential``) cut into ``segments``; all but the last are checkpointed.
+
+    >>> import tracejit as tj
+    >>> from tracejit.utils.checkpoint import checkpoint_sequential
+    >>> checkpoint_sequential([tj.exp, tj.log, tj.sqrt], 2, tj.tensor([4.0]))
+    tensor([2.])
+    """
+    chain = list(functions.children() if hasattr(functions, "children") else functions)
+    size = len(chain) // segments
+
+    def part(low: int, high: int) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for function in chain[low:high]:
+                value = function(value)
+            return value
+
+        return run
+
+    for number in range(segments - 1):
+        input = checkpoint(
+            part(number * size, (number + 1) * size),
+            input,
+            use_reentrant=use_reentrant,
+            preserve_rng_state=preserve_rng_state,
+        )
+    return part((segments - 1) * size, len(chain))(input)

@@ -1,0 +1,90 @@
+"""From a list of samples to one batch: tensors are stacked, numbers become tensors, structures stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import float64
+from ...ops.functions.joining import stack
+from ...tensor import Tensor
+from ...tensor_make import as_tensor, tensor
+
+__all__ = ["default_collate", "default_convert"]
+
+
+def default_convert(data: Any) -> Any:
+    """Arrays in a structure as tensors; everything else as it is.
+
+    >>> import numpy as np, tracejit as tj
+    >>> tj.utils.data.default_convert({"a": np.ones(2, np.float32), "b": "text"})
+    {'a': tensor([1., 1.]), 'b': 'text'}
+    """
+    if isinstance(data, (Tensor, str, bytes)):
+        return data
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data if data.dtype.kind in "SUO" else as_tensor(data)
+    if isinstance(data, Mapping):
+        return _like(data, {key: default_convert(value) for key, value in data.items()})
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(default_convert(value) for value in data))
+    if isinstance(data, Sequence):
+        return [default_convert(value) for value in data]
+    return data
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """One batch of a list of samples of equal structure.
+
+    Tensors and arrays are stacked along a new first dimension, numbers become one tensor (floats float64), strings
+    stay a list; mappings, named tuples, tuples and lists are gone through. Raises ``TypeError`` for other values and
+    ``RuntimeError`` for sequences of different lengths.
+
+    >>> import tracejit as tj
+    >>> tj.utils.data.default_collate([(1, {"x": 0.5}), (2, {"x": 1.5})])
+    [tensor([1, 2]), {'x': tensor([0.5000, 1.5000], dtype=tracejit.float64)}]
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(list(batch), 0)
+    if isinstance(first, (np.ndarray, np.generic)):
+        return _of_arrays(batch, first)
+    if isinstance(first, float):
+        return tensor(list(batch), dtype=float64)
+    if isinstance(first, int):
+        return tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return _like(first, {key: default_collate([s[key] for s in batch]) for key in first})
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(default_collate(part) for part in zip(*batch, strict=True)))
+    if isinstance(first, Sequence):
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        return [default_collate(part) for part in zip(*batch, strict=True)]
+    raise TypeError(
+        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+        f"found {type(first)}"
+    )
+
+
+def _of_arrays(batch: Sequence[Any], first: Any) -> Any:
+    if first.dtype.kind in "SUO":
+        raise TypeError(
+            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+            f"found {first.dtype}"
+        )
+    if first.shape == ():
+        return as_tensor(np.stack([np.asarray(value) for value in batch]))
+    return stack([as_tensor(value) for value in batch], 0)
+
+
+def _like(mapping: Any, values: dict[Any, Any]) -> Any:
+    """A mapping of the same class, where that can be made of a dict."""
+    try:
+        return type(mapping)(values)
+    except TypeError:
+        return values

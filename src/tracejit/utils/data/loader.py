@@ -1,0 +1,164 @@
+"""DataLoader: samples of a dataset, in some order, as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ...random import Generator
+from .collate import default_collate, default_convert
+from .dataset import IterableDataset
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+
+__all__ = ["DataLoader", "get_worker_info"]
+
+
+def get_worker_info() -> None:
+    """None: samples are read by the process that asks for them.
+
+    >>> import tracejit as tj
+    >>> tj.utils.data.get_worker_info() is None
+    True
+    """
+    return
+
+
+class DataLoader:
+    """Goes over a dataset in batches, again from the start each time it is iterated.
+
+    ``shuffle`` draws a new order each time, from ``generator`` or the default one; ``sampler`` or ``batch_sampler``
+    give an order of one's own; ``batch_size=None`` gives single samples. ``collate_fn`` makes one batch of a list of
+    samples. Samples are read in this process: ``num_workers`` and what belongs to workers (``timeout``,
+    ``prefetch_factor``, ``persistent_workers``, ``worker_init_fn``, ``multiprocessing_context``, ``pin_memory``) are
+    accepted and change nothing. Raises ``ValueError`` for options that exclude each other.
+
+    >>> import tracejit as tj
+    >>> data = tj.utils.data.TensorDataset(tj.arange(5), tj.arange(5) * 2)
+    >>> for x, y in tj.utils.data.DataLoader(data, batch_size=3):
+    ...     print(x, y)
+    tensor([0, 1, 2]) tensor([0, 2, 4])
+    tensor([3, 4]) tensor([6, 8])
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        if num_workers < 0:
+            raise ValueError("num_workers option should be non-negative; use num_workers=0")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.pin_memory = pin_memory
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.generator = generator
+        self.prefetch_factor = prefetch_factor
+        self.persistent_workers = persistent_workers
+        self._set_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if collate_fn is None:
+            collate_fn = default_convert if self.batch_sampler is None else default_collate
+        self.collate_fn = collate_fn
+
+    def _set_order(
+        self,
+        batch_size: int | None,
+        shuffle: bool | None,
+        sampler: Any,
+        batch_sampler: Any,
+        drop_last: bool,
+    ) -> None:
+        one_by_one = isinstance(self.dataset, IterableDataset)
+        if one_by_one and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError(
+                "DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler options"
+            )
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
+        if sampler is None:
+            sampler = self._default_sampler(bool(shuffle), one_by_one)
+        if batch_size is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+
+    def _default_sampler(self, shuffle: bool, one_by_one: bool) -> Any:
+        if one_by_one:
+            return _Endless()
+        if shuffle:
+            return RandomSampler(self.dataset, generator=self.generator)
+        return SequentialSampler(self.dataset)
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            return self._from_iterable()
+        return self._from_indices()
+
+    def _from_indices(self) -> Iterator[Any]:
+        if self.batch_sampler is None:
+            for index in self.sampler:
+                yield self.collate_fn(self.dataset[index])
+            return
+        many = getattr(self.dataset, "__getitems__", None)
+        for batch in self.batch_sampler:
+            samples = [self.dataset[i] for i in batch] if many is None else many(batch)
+            yield self.collate_fn(samples)
+
+    def _from_iterable(self) -> Iterator[Any]:
+        if self.batch_size is None:
+            yield from map(self.collate_fn, self.dataset)
+            return
+        batch: list[Any] = []
+        for sample in self.dataset:
+            batch.append(sample)
+            if len(batch) == self.batch_size:
+                yield self.collate_fn(batch)
+                batch = []
+        if batch and not self.drop_last:
+            yield self.collate_fn(batch)
+
+    def __len__(self) -> int:
+        if isinstance(self.dataset, IterableDataset):
+            count = len(self.dataset)  # type: ignore[arg-type]
+            if self.batch_size is None:
+                return count
+            return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
+
+class _Endless:
+    """Stands for the order of a dataset that has its own."""
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
