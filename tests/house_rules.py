@@ -18,6 +18,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("backoff", "extents", "generated", "locks", "polynomial", "sizes"), 0),
     "varying": 0,
     **dict.fromkeys(("memory_formats", "number_limits", "scripting"), 0),
+    **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     **dict.fromkeys(("ops", "scalar_math"), 1),
     **dict.fromkeys(("ir", "tensor", "autograd", "dispatch"), 2),
     **dict.fromkeys(("tensor_core", "tensor_info", "tensor_inplace", "tensor_autograd"), 2),

@@ -263,7 +263,7 @@ def test_threads_with_different_shapes() -> None:
         thread.join(60)
     assert not failures
     assert f.stats.compiled_calls > 100, f.explain()
-    assert not f.reasons
+    assert set(f.reasons) <= {"another thread was recording"}
 
 
 def test_recursion_and_calls_inside_hooks() -> None:

@@ -109,6 +109,17 @@ def _tree(segment: Segment, depth: int) -> list[str]:
     lines = [f"{pad}{len(segment.statements)} operations"]
     if segment.leaf is not None:
         lines.append(f"{pad}return ({segment.leaf.calls} replays)")
+    if segment.finding is not None:
+        where = describe_line(*segment.finding.line) if segment.finding.line else ""
+        lines.append(f"{pad}{segment.finding.op.name} ({segment.calls} replays)   {where}")
+        for child in segment.children.values():
+            lines += _tree(child, depth)
+    if segment.choices is not None:
+        lines = lines[:-1]
+        for key, child in segment.children.items():
+            decided = segment.choices[key].decisions
+            lines.append(f"{pad}when {' and '.join(map(str, decided))}:")
+            lines += _tree(child, depth + 1)
     if segment.guard is not None:
         where = describe_line(*segment.guard.line) if segment.guard.line else ""
         lines.append(f"{pad}guard ({segment.calls} replays)   {where}")

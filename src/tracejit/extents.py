@@ -18,48 +18,33 @@ a decision too, so nothing can be frozen unseen.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from . import polynomial
+from .plain_number import PlainNumber
 from .polynomial import Terms
-
-#: Symbols stand for sizes of at least this; zero and one are sizes of their own kind and never symbols.
-SMALLEST = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """``extent`` compared with zero, and how it came out."""
-
-    extent: Extent
-    relation: str  # "==", "<" or "<="
-    outcome: bool
-
-    def __str__(self) -> str:
-        return f"{self.extent.formula()} {self.relation} 0 is {self.outcome}"
-
-
-@dataclass(slots=True)
-class Symbol:
-    """A number in polynomials: its present value, a lower bound, and the statement that computes it.
-
-    ``statement`` is empty for sizes given from outside. Symbols that one call computes share its text.
-    """
-
-    value: int
-    low: int | None
-    statement: str = ""
-    needs: tuple[int, ...] = ()
+from .symbols import SMALLEST, Decision, Symbol, told_low
 
 
 class Extents:
-    """The symbols of one plan, and the extents made of them: equal polynomials are one object."""
+    """The symbols of one plan, and the extents made of them: equal polynomials are one object.
+
+    In a ``watched`` scope extents are in the hands of user code: showing one or looking it up is a decision for its
+    value. In a ``closed`` one they are plain numbers from now on.
+    """
+
+    watched = False
+    closed = False
+    #: Symbols that every call tells; their present values change (see ``sizes.revalue``). That sizes made of them
+    #: differ, or are not zero or one, is no decision: where a program depends on it, its recording decided it.
+    told: frozenset[int] = frozenset()
 
     def __init__(self) -> None:
-        self.symbols: list[Symbol] = []
+        self.symbols: Any = []
         self.functions: dict[str, Callable[..., Any]] = {}
         self.decisions: dict[tuple[Terms, str], Decision] = {}
         self._interned: dict[Terms, Extent] = {}
@@ -69,6 +54,11 @@ class Extents:
         """A new size from outside."""
         assert value >= SMALLEST
         return self._new(value, SMALLEST)
+
+    def told_symbol(self, value: int) -> Extent:
+        """A new size that every call tells; see ``told``."""
+        self.told |= {len(self.symbols)}
+        return self._new(value, told_low(value))
 
     def reserve(self, value: int, low: int | None = 0) -> Extent:
         """A new symbol whose computation is given later, by :meth:`compute`."""
@@ -129,12 +119,18 @@ class Extents:
 
     def decide(self, extent: Extent, relation: str, outcome: bool) -> bool:
         """Note how a comparison with zero came out."""
+        if self.closed:
+            return outcome
         if relation == "==" and extent.terms[0][1] < 0:  # one form for both
             extent = -extent
         key = (extent.terms, relation)
         if key not in self.decisions:
             self.decisions[key] = Decision(extent, relation, outcome)
         return outcome
+
+    def pin(self, extent: Extent) -> None:
+        """A plain number is made of an extent."""
+        self.decide(difference(extent, extent.value), "==", True)
 
     @contextmanager
     def deciding(self) -> Iterator[list[Decision]]:
@@ -148,7 +144,7 @@ class Extents:
             self.decisions = before
 
 
-class Extent:
+class Extent(PlainNumber):
     """One symbolic integer. Arithmetic gives extents (or plain numbers, where symbols cancel out)."""
 
     __slots__ = ("low", "scope", "symbols", "terms", "value")
@@ -157,12 +153,16 @@ class Extent:
         self.scope = scope
         self.terms = terms
         self.symbols = tuple(dict.fromkeys(n for monomial, _ in terms for n in monomial))
+        self.evaluate()
+
+    def evaluate(self) -> None:
+        """The present value and the lower bound, from those of the symbols."""
         value, low = 0, 0
         bounded = True
-        for monomial, factor in terms:
+        for monomial, factor in self.terms:
             term, least = factor, factor
             for number in monomial:
-                symbol = scope.symbols[number]
+                symbol = self.scope.symbols[number]
                 term *= symbol.value
                 bound = symbol.low
                 bounded = bounded and factor > 0 and bound is not None and bound >= 0
@@ -180,23 +180,23 @@ class Extent:
         return int
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self._shown())
 
     def __format__(self, spec: str) -> str:
-        return format(self.value, spec)
+        return format(self._shown(), spec)
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        return hash(self._shown())
+
+    def _shown(self) -> int:
+        """The number, for text and tables."""
+        return self.__index__() if self.scope.watched else self.value
 
     def __index__(self) -> int:
         """A plain number: from here on the plan holds for this one only."""
-        self.scope.decide(difference(self, self.value), "==", True)
+        if not self.scope.closed:
+            self.scope.pin(self)
         return self.value
-
-    __int__ = __index__
-
-    def __float__(self) -> float:
-        return float(self.__index__())
 
     def __bool__(self) -> bool:
         return not self.__eq__(0)
@@ -219,15 +219,6 @@ class Extent:
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> Any:
-        return self * -1
-
-    def __pos__(self) -> Any:
-        return self
-
-    def __abs__(self) -> Any:
-        return self if self >= 0 else -self
-
     def __floordiv__(self, other: Any) -> Any:
         return _binary("//", self, other)
 
@@ -240,45 +231,28 @@ class Extent:
     def __rmod__(self, other: Any) -> Any:
         return _binary("%", other, self)
 
-    def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.__index__() / other
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / self.__index__()
-
-    def __pow__(self, other: Any) -> Any:
-        return self.__index__() ** other
-
-    def __rpow__(self, other: Any) -> Any:
-        return other ** self.__index__()
-
     # --- comparison ------------------------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         if self is other:
             return True
         if type(other) is not Extent and not isinstance(other, (int, float)):
             return NotImplemented
         return _compare(self, other, "==")
 
-    def __ne__(self, other: object) -> bool:
-        found = self.__eq__(other)
-        return found if found is NotImplemented else not found
-
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Any) -> Any:
         return _compare(self, other, "<")
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Any) -> Any:
         return _compare(self, other, "<=")
 
-    def __gt__(self, other: Any) -> bool:
-        return not _compare(self, other, "<=")
-
-    def __ge__(self, other: Any) -> bool:
-        return not _compare(self, other, "<")
+    @property
+    def is_told(self) -> bool:
+        """Is it made of a size that calls tell?"""
+        waiting = list(self.symbols)
+        while waiting and waiting[-1] not in self.scope.told:
+            waiting += self.scope.symbols[waiting.pop()].needs
+        return bool(waiting)
 
     # --- as text ---------------------------------------------------------------------------------------------------
 
@@ -301,12 +275,18 @@ def _binary(operator: str, a: Any, b: Any) -> Any:
     """``a operator b`` where at least one is an extent."""
     first, second = type(a) is Extent, type(b) is Extent
     scope: Extents = a.scope if first else b.scope
+    if scope.closed or (first and second and a.scope is not b.scope):
+        a, b = settled(a), settled(b)
+        return _OPERATORS[operator](a, int(b) if type(a) is type(b) is Extent else b)
     key = (operator, a.terms if first else a, b.terms if second else b)
     found = scope._made.get(key)
     if found is not None:
         return found
-    if not all(is_symbolic or isinstance(x, int) for is_symbolic, x in ((first, a), (second, b))):
-        return NotImplemented
+    other = b if first else a
+    if not (first and second) and not isinstance(other, int):
+        if not isinstance(other, float):
+            return NotImplemented
+        return _OPERATORS[operator](*(int(x) if type(x) is Extent else x for x in (a, b)))
     x = a.terms if first else polynomial.constant(int(a))
     y = b.terms if second else polynomial.constant(int(b))
     if operator == "*":
@@ -335,15 +315,47 @@ def _divided(scope: Extents, operator: str, a: Any, b: Any) -> Any:
     return scope.define(f"({left}) {operator} ({right})", value, low, a, b)
 
 
-def _compare(a: Extent, b: Any, relation: str) -> bool:
+#: For what is a plain number by now.
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
+
+def settled(x: Any) -> Any:
+    """The plain number of an extent whose scope is closed; everything else as it is."""
+    return x.value if type(x) is Extent and x.scope.closed else x
+
+
+def _compare(a: Extent, b: Any, relation: str) -> Any:
     if isinstance(b, float):
-        b = int(b) if b == int(b) else a.__index__() + 0 * b
+        if not math.isfinite(b):  # whatever the size
+            return b > 0 and relation != "=="
+        if b != (whole := math.floor(b)):
+            if relation == "==":
+                return False
+            relation = "<="
+        b = whole
     gap = _binary("-", a, b)
+    if gap is NotImplemented:
+        return gap
     if type(gap) is not Extent:
         return _holds(gap, relation)
     value = _holds(gap.value, relation)
+    if not value and gap.scope.told and _is_general(a, b, relation) and gap.is_told:
+        return False
     known = known_sign(gap, relation)
     return gap.scope.decide(gap, relation, value) if known is None else known
+
+
+def _is_general(a: Extent, b: Any, relation: str) -> bool:
+    """Is it of no interest that a comparison did not hold: does what serves this case serve all (see ``told``)?"""
+    if type(b) is Extent or b >= SMALLEST:
+        return relation == "=="
+    return a.value >= SMALLEST
 
 
 def _holds(value: int, relation: str) -> bool:
@@ -381,9 +393,5 @@ def hint(size: Any) -> Any:
 
 
 def is_symbolic(size: Any) -> bool:
-    """Is this a size that may be another one next time?
-
-    >>> is_symbolic(3)
-    False
-    """
+    """Is this a size that may be another one next time?"""
     return type(size) is Extent

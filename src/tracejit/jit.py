@@ -213,10 +213,8 @@ class CompiledFunction(Inspection):
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
         """The entry that serves a call."""
-        for entry in self.entries.get(key, ()):
-            if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
-                return entry
-        return None
+        known = self.entries.get(key, ())
+        return next((e for e in known if e.holds() and (not e.pinned or e.accepts(tensors))), None)
 
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
@@ -261,6 +259,9 @@ class CompiledFunction(Inspection):
             except Exception:
                 self._keep(entry)
                 raise
+        if entry.apart:  # the next call is recorded with constants
+            self._forget(entry)
+            return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))
         self._keep(entry)
         reason = entry.failure or entry.closed
@@ -298,9 +299,8 @@ class CompiledFunction(Inspection):
 
     def _forget(self, entry: Entry | None) -> None:
         """Another recording takes the place of an entry."""
-        key = None if entry is None else entry.key
-        if key in self.entries:
-            self.entries[key] = [known for known in self.entries[key] if known is not entry]
+        if entry is not None and entry.key in self.entries:
+            self.entries[entry.key] = [x for x in self.entries[entry.key] if x is not entry]
 
     def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
         if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import CodeType
 from typing import Any
 
-from .extents import (
-    Decision,
-    Extent,
-    Extents,
-    difference,
-    hint,
-    known_sign,
-    low_of,
-    symbols_of,
-    text_of,
-)
+from .extents import Extent, Extents, difference, hint, known_sign, low_of, symbols_of, text_of
 from .generated import define
+from .symbols import Decision, told_low
+
+log = logging.getLogger("tracejit")
 
 
 def largest(a: Any, b: Any) -> Any:
@@ -53,7 +49,7 @@ def _extreme(name: str, a: Any, b: Any) -> Any:
     if type(a) is not Extent and type(b) is not Extent:
         return max(a, b) if name == "max" else min(a, b)
     gap = difference(a, b)
-    known = known_sign(gap, "<") if type(gap) is Extent else gap < 0
+    known = gap < 0 if type(gap) is not Extent else None if gap.is_told else known_sign(gap, "<")
     if known is not None:
         return (b if known else a) if name == "max" else (a if known else b)
     scope = a.scope if type(a) is Extent else b.scope
@@ -74,6 +70,54 @@ def float_bits(number: Any) -> Any:
         return int(struct.unpack("<q", struct.pack("<d", float(number)))[0])
     text = f"float_bits({number.formula()})"
     return number.scope.define(text, float_bits(number.value), None, number)
+
+
+def revalue(scope: Extents, values: Mapping[int, int]) -> None:
+    """Give symbols other present values; what is decided from here on is decided for these.
+
+    What functions made of sizes (where buffers lie, say) belongs to one plan and stays as it is.
+
+    >>> sizes = Extents()
+    >>> n = sizes.symbol(6)
+    >>> half = n // 4
+    >>> revalue(sizes, {0: 9})
+    >>> n, half, n * 2 > 15
+    (9, 2, True)
+    """
+    if all(scope.symbols[number].value == value for number, value in values.items()):
+        return
+    names: dict[str, Any] = {"float_bits": float_bits}
+    done: set[int] = set()
+    for number in range(len(scope.symbols)):
+        _revalue(scope, number, values, names, done)
+    for extent in scope._interned.values():
+        extent.evaluate()
+
+
+@functools.lru_cache(maxsize=1024)
+def _expression(statement: str) -> CodeType:
+    """The right side of a statement."""
+    return compile(statement.split("= ", 1)[1], "sizes", "eval")
+
+
+def _revalue(
+    scope: Extents, number: int, values: Mapping[int, int], names: dict[str, Any], done: set[int]
+) -> None:
+    """The present value of one symbol; one that cannot be computed now belongs to another branch."""
+    symbol = scope.symbols[number]
+    if number in done:
+        return
+    done.add(number)
+    for needed in symbol.needs:
+        _revalue(scope, needed, values, names, done)
+    if number in values:
+        symbol.value, symbol.low = values[number], told_low(values[number])
+    elif symbol.statement.startswith(f"n{number} = "):
+        try:
+            symbol.value = eval(_expression(symbol.statement), names)
+        except ArithmeticError:
+            log.debug("n%d has no value", number)
+    names[f"n{number}"] = symbol.value
 
 
 # --- computing with other sizes -----------------------------------------------------------------------------------
@@ -149,12 +193,23 @@ class Decided:
 
 def _are_present(scope: Extents, parameters: Sequence[int], sizes: Mapping[int, int]) -> bool:
     """Are these the values for which everything was decided?"""
-    return all(scope.symbols[n].value == sizes[n] for n in parameters)
+    return not scope.told and all(scope.symbols[n].value == sizes[n] for n in parameters)
 
 
 def _defined(scope: Extents, lines: Sequence[str], name: str) -> Any:
     names = {"float_bits": float_bits, **scope.functions}
     return define("\n".join(lines) + "\n", "sizes", name, names)
+
+
+def given_symbols(scope: Extents, extent: Extent) -> set[int]:
+    """The symbols from outside that an extent hangs on.
+
+    >>> sizes = Extents()
+    >>> n, m = sizes.symbol(6), sizes.symbol(4)
+    >>> given_symbols(sizes, n // 4 + 2 * m)
+    {0, 1}
+    """
+    return set(_statements(scope, [extent])[1])
 
 
 def _statements(scope: Extents, results: Iterable[Any]) -> tuple[list[str], tuple[int, ...]]:

@@ -76,6 +76,7 @@ class TensorCore(ops.OperatorMixin):
     _history = 0
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _inference = False
+    _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
     _watched = False  # compiled code captured it: see REBOUND
     _grad: Tensor | None = None
     _retains_grad = False
@@ -116,6 +117,8 @@ class TensorCore(ops.OperatorMixin):
         other._version = self._version
         if self._inference:
             other._inference = True
+        if self._run_time_type is not None:
+            other._run_time_type = self._run_time_type
         return other
 
     def _become_view(self, source: Any, op: Op, attributes: dict[str, Any]) -> None:
@@ -144,6 +147,9 @@ class TensorCore(ops.OperatorMixin):
         """Element type and shape as the IR spells them."""
         kind = self._type
         if kind is None:
+            recorded = self._run_time_type
+            if recorded is not None and not recorded.scope.closed:
+                return recorded.type
             array = self._array
             kind = self._type = _type_of(array.shape, array.dtype)
         return kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .device import check_device, device
+from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
 
@@ -82,6 +83,7 @@ class InfoMethods(TensorCore):
 
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
+        _lies()
         if self._array is None:
             strides = self.type.contiguous_strides()
         else:
@@ -91,10 +93,12 @@ class InfoMethods(TensorCore):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True when the elements lie in memory row by row without gaps."""
+        _lies()
         return self._array is None or bool(self._array.flags.c_contiguous)
 
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
+        _lies()
         array = self.array
         return (_address(array) - _address(_owner(array))) // self.dtype.itemsize
 
@@ -104,6 +108,7 @@ class InfoMethods(TensorCore):
 
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
+        _lies()
         return Storage(self.array)
 
     def is_floating_point(self) -> bool:
@@ -136,6 +141,12 @@ class InfoMethods(TensorCore):
         name = f"cuda:{device}" if isinstance(device, int) else device or "cuda"
         check_device(name)
         return self
+
+
+def _lies() -> None:
+    """Python is about to learn how a tensor lies in memory."""
+    if MODES.recorder is not None:
+        MODES.recorder.layout_read()
 
 
 def _owner(array: Any) -> Any:

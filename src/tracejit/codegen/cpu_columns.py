@@ -36,7 +36,7 @@ class Columns:
         self.rows = nest.axes[nest.reduced[0]].extent
         around = writer.extents_product(nest.reduced[1:])
         work = largest(1, around * smallest(self.columns, TILE))
-        self.block_rows = largest(1, BLOCK_ELEMENTS // work)
+        self.block_rows = largest(1, BLOCK_ELEMENTS // largest(1, work))
         self.blocks = largest(1, -(-self.rows // self.block_rows))
         self.outer_count = writer.extents_product(self.outer)
         self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]

@@ -79,4 +79,8 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int]:
     writer.decompose(axes[:-1], "row", 2)
     indent = writer.open_loops(axes[-1:], 2)
     inner = largest(writer.nest.axes[-1].extent, 1)
-    return indent, writer.extents_product(axes[:-1]), largest(1, config.grain_elements // inner)
+    return (
+        indent,
+        writer.extents_product(axes[:-1]),
+        largest(1, config.grain_elements // largest(1, inner)),
+    )

@@ -29,7 +29,7 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     outer = axes[:-1] if points else axes
     inner = largest(writer.extents_product(nest.reduced[-1:] if points else nest.reduced), 1)
     length = writer.extents_product(axes if len(axes) <= 1 and points else outer)
-    size = BLOCK if points and len(axes) <= 1 else largest(1, BLOCK // inner)
+    size = BLOCK if points and len(axes) <= 1 else largest(1, BLOCK // largest(1, inner))
     blocks = -(-length // size)
     block_size, total = writer.number("block_size", size), writer.number("length", length)
     writer.text.add(1, "for block in range(lo, hi):")

@@ -29,7 +29,7 @@ def write_rows(writer: Writer) -> Function:
         writer.extents_product(nest.kept),
         largest(writer.extents_product(nest.reduced), 1),
     )
-    grain = largest(1, config.grain_elements // inner)
+    grain = largest(1, config.grain_elements // largest(1, inner))
     return writer.finish(
         rows, grain, writer.name, f"{describe_domain(writer.group)}: reduces the inner axes"
     )

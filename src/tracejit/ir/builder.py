@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..extents import Extent
 from ..modes import MODES
 from ..ops.table import Op
 from ..types import Scalar, TensorType
@@ -34,6 +35,7 @@ class Builder:
         self.inputs: list[Value] = []
         self.body: list[Statement] = []
         self.line: tuple[str, int] | None = None
+        self.scope: Any = None  # of the sizes that the run being recorded told
         self._known: dict[Any, Value] = {}
 
     def input(self, name: str, type: TensorType) -> Value:
@@ -58,12 +60,18 @@ class Builder:
         key = _statement_key(op, operands, attributes)
         if occurrence:
             key = (*key, "occurrence", occurrence)
+        kind = None
+        if self.scope is not None:
+            kind = self._inferred(op, operands, attributes)
+            if _watched(kind.shape):
+                key = (*key, "shape", *attribute_key(kind.shape))
         known = self._known.get(key)
         if known is not None:
+            if kind is not None:
+                known.type = kind  # the same, in symbols of the present recording
             return known
-        types = [x.type if isinstance(x, Value) else x for x in operands]
         value = Value(
-            op.infer(types, attributes),
+            kind or self._inferred(op, operands, attributes),
             op,
             tuple(operands),
             dict(attributes),
@@ -72,6 +80,20 @@ class Builder:
         self._known[key] = value
         self.body.append(value)
         return value
+
+    def _inferred(
+        self, op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]
+    ) -> TensorType:
+        return op.infer([x.type if isinstance(x, Value) else x for x in operands], attributes)
+
+    def found(self, value: Value) -> Value:
+        """``value``, of an op whose shape the run tells, or the known one that is equal."""
+        assert value.op is not None
+        key = _statement_key(value.op, value.operands, value.attributes)
+        known = self._known.setdefault(key, value)
+        if known is value:
+            self.body.append(value)
+        return known
 
     def guard(self, value: Value, expected: Scalar, line: tuple[str, int] | None = None) -> None:
         """Add a guard, once."""
@@ -158,9 +180,16 @@ def attribute_key(value: Any) -> Any:
     """
     if isinstance(value, tuple):
         kinds = tuple(map(type, value))
-        if float in kinds or tuple in kinds:
+        if float in kinds or tuple in kinds or (Extent in kinds and _watched(value)):
             return tuple(map(attribute_key, value))
         return value, kinds
     if isinstance(value, float):
         return ("float", value.hex())
+    if type(value) is Extent and value.scope.watched:
+        return ("extent", value.terms)
     return (type(value).__name__, value)
+
+
+def _watched(values: tuple[Any, ...]) -> bool:
+    """Are there sizes among these that must not be compared unseen?"""
+    return any(type(x) is Extent and x.scope.watched for x in values)

@@ -192,8 +192,12 @@ def _eigh_grad(g: Any, out: Any) -> Any:
 def eigen_symmetric(x: Array) -> Array:
     """Eigenvalues in the first row, eigenvectors as columns below, of symmetric matrices (lower triangle read)."""
     n = xp(x)
-    values, vectors = n.linalg.eigh(wide(x))
-    return n.concatenate([values[..., None, :], vectors], -2).astype(x.dtype, copy=False)
+
+    def packed(x: Array) -> Array:
+        values, vectors = n.linalg.eigh(x)
+        return n.concatenate([values[..., None, :], vectors], -2)
+
+    return _guarded("eigh", packed, x)
 
 
 def _qr_type(x: TensorType) -> TensorType:
@@ -257,5 +261,9 @@ def _svd_grad(g: Any, out: Any) -> Any:
 def svd_packed(x: Array) -> Array:
     """U, a row of singular values, and V^T below each other, of tall matrices."""
     n = xp(x)
-    u, s, vh = n.linalg.svd(wide(x), full_matrices=False)
-    return n.concatenate([u, s[..., None, :], vh], -2).astype(x.dtype, copy=False)
+
+    def packed(x: Array) -> Array:
+        u, s, vh = n.linalg.svd(x, full_matrices=False)
+        return n.concatenate([u, s[..., None, :], vh], -2)
+
+    return _guarded("svd", packed, x)

@@ -78,7 +78,8 @@ def permute(x: Array, *, dims: Shape) -> Array:
 def _expand_type(x: TensorType, *, shape: Shape) -> TensorType:
     ahead = len(shape) - x.ndim
     if ahead < 0 or builtins.any(
-        e not in (1, n) for e, n in zip(x.shape, shape[max(ahead, 0) :], strict=False)
+        not (e is n or e == n or e == 1)
+        for e, n in zip(x.shape, shape[max(ahead, 0) :], strict=False)
     ):
         raise ShapeError(
             f"The expanded size of the tensor {list(shape)} must match the existing size {list(x.shape)} "

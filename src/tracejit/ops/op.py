@@ -66,7 +66,11 @@ class Op:
     grads: Mapping[str, GradRule]
     samples: tuple[Sample, ...] = ()
     doc: str = ""
-    dynamic: bool = False  # the result's shape depends on values
+    dynamic: bool = (
+        False  # the result's shape depends on values: ``infer`` gives None for such extents
+    )
+
+    tells_values: bool = False  # the elements of the result are read as sizes
 
     @property
     def kind(self) -> str:
@@ -115,6 +119,15 @@ class Op:
     ) -> TensorType:
         """Type of the result; raises the op's own error for operands it refuses."""
         raise NotImplementedError
+
+    def told_axes(
+        self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
+    ) -> tuple[int, ...]:
+        """The dimensions of the result whose extents only the run tells."""
+        if not self.dynamic:
+            return ()
+        shape: tuple[Any, ...] = self.infer(operands, attributes).shape
+        return tuple([d for d, extent in enumerate(shape) if extent is None])
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""

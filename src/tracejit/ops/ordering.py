@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..sizes import largest
 from ..types import TensorType
 from .comparison import eq, gt, logical_and
 from .elementwise import mul, where
@@ -62,7 +63,7 @@ def _flip(x: Any, dim: int) -> Any:
     shape = x.type.shape
     if not shape:
         return x
-    starts = tuple(max(n - 1, 0) if d == dim else 0 for d, n in enumerate(shape))
+    starts = tuple(largest(n - 1, 0) if d == dim else 0 for d, n in enumerate(shape))
     steps = tuple(-1 if d == dim else 1 for d in range(len(shape)))
     return slice(x, starts=starts, counts=shape, steps=steps)
 
@@ -220,12 +221,24 @@ def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Arra
 # --- results whose size depends on values -------------------------------------------------------
 
 
-def _dynamic(*operands: Any, **attributes: Any) -> Any:
-    """No type is known before the run: graphs refuse ops marked ``dynamic``."""
-    return None
+# Their rules give None for an extent that only the run tells.
 
 
-@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((3, 4), 0, 2),)), Sample(((0,),))))
+def _nonzero_type(x: TensorType) -> TensorType:
+    return TensorType((None, len(x.shape)), dtypes.int64)  # type: ignore[arg-type]
+
+
+def _unique_type(x: TensorType, *, part: str) -> TensorType:
+    if part == "inverse":
+        return TensorType(x.shape, dtypes.int64)
+    return TensorType((None,), x.dtype if part == "values" else dtypes.int64)  # type: ignore[arg-type]
+
+
+def _counted_type(x: TensorType, *, minlength: int) -> TensorType:
+    return TensorType((None,), dtypes.int64)  # type: ignore[arg-type]
+
+
+@indexing(_nonzero_type, dynamic=True, samples=(Sample((Ints((3, 4), 0, 2),)), Sample(((0,),))))
 def nonzero(x: Array) -> Array:
     """The positions of the elements that are not zero, one row each."""
     return (
@@ -236,7 +249,7 @@ def nonzero(x: Array) -> Array:
     )
 
 
-@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))
+@indexing(_unique_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))
 def unique_part(x: Array, *, part: str) -> Array:
     """A part of the sorted distinct elements of x: "values", "inverse" or "counts"."""
     n = xp(x)
@@ -249,7 +262,35 @@ def unique_part(x: Array, *, part: str) -> Array:
     return found[part]
 
 
-@indexing(_dynamic, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"minlength": 6}),))
+@indexing(
+    lambda x: TensorType(x.shape, dtypes.int64),
+    dynamic=True,
+    tells_values=True,
+    samples=(Sample((Ints((3,), 0, 4),)),),
+)
+def as_sizes(x: Array) -> Array:
+    """The elements of x, which are sizes: none is negative."""
+    if x.size and int(x.min()) < 0:
+        raise ValueError("a negative size")
+    return xp(x).array(x, np.int64)
+
+
+@indexing(
+    lambda counts: TensorType((None,), dtypes.int64),  # type: ignore[arg-type]
+    dynamic=True,
+    samples=(
+        Sample((Ints((3,), 0, 4),)),
+        Sample((np.array([1, -1]),), {}, RuntimeError, "repeats can not be negative"),
+    ),
+)
+def repeated_positions(counts: Array) -> Array:
+    """Each position as often as its count says."""
+    if counts.size and int(counts.min()) < 0:
+        raise RuntimeError("repeats can not be negative")
+    return xp(counts).repeat(xp(counts).arange(counts.size), counts).astype(np.int64, copy=False)
+
+
+@indexing(_counted_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"minlength": 6}),))
 def bincount_of(x: Array, *, minlength: int) -> Array:
     """How often each integer from zero on occurs."""
     return xp(x).bincount(x, minlength=minlength).astype(np.int64, copy=False)

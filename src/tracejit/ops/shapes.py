@@ -18,9 +18,13 @@ def broadcast(name: str, shapes: Sequence[Shape], operands: Sequence[Any] = ()) 
         for position in range(1, len(shape) + 1):
             extent = shape[-position]
             known = result[-position]
-            if known == 1:
+            if type(known) is int and known == 1:
                 result[-position] = extent
-            elif extent not in (1, known):
+            elif extent is known or (type(extent) is int and extent == 1) or extent == known:
+                continue
+            elif known == 1:
+                result[-position] = extent
+            elif extent != 1:
                 listing = " and ".join(map(str, operands or shapes))
                 raise ShapeError(
                     f"The size of tensor a ({known}) must match the size of tensor b ({extent}) at "
@@ -100,6 +104,11 @@ def resolve_size(shape: Sequence[int], count: int) -> Shape:
 def as_size(extent: Any) -> int:
     """An extent as an int; symbolic ones stay what they are."""
     return extent if is_symbolic(extent) else extent.__index__()  # type: ignore[no-any-return]
+
+
+def whole(number: Any) -> int:
+    """``int(number)``; symbolic sizes stay what they are."""
+    return number if is_symbolic(number) else int(number)
 
 
 def size_arguments(sizes: tuple[Any, ...]) -> Shape:

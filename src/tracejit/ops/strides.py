@@ -56,6 +56,11 @@ def expanded(shape: Shape, strides: Shape, result: Shape, /, **_: Shape) -> Stri
     return 0, (*(0,) * ahead, *kept)
 
 
+def may_repeat(rule: object) -> bool:
+    """May a view with this rule show an element more than once?"""
+    return rule is expanded
+
+
 def sliced(
     shape: Shape, strides: Shape, result: Shape, /, *, starts: Shape, counts: Shape, steps: Shape
 ) -> Strided:

@@ -178,6 +178,7 @@ def indexing(
     grad: Grad = None,
     samples: Sequence[Sample] = (),
     dynamic: bool = False,
+    tells_values: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an op that addresses elements by integer tensors.
 
@@ -185,7 +186,13 @@ def indexing(
     True
     """
     return lambda function: _register(
-        Indexing, function, grad, infer_type=infer, samples=tuple(samples), dynamic=dynamic
+        Indexing,
+        function,
+        grad,
+        infer_type=infer,
+        samples=tuple(samples),
+        dynamic=dynamic,
+        tells_values=tells_values,
     )
 
 

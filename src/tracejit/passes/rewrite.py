@@ -14,6 +14,7 @@ from typing import Any
 
 from ..ir.builder import Builder, mapped
 from ..ir.graph import Graph, Guard, Value
+from ..ops.strides import may_repeat
 from ..ops.table import Movement, Op, lookup
 from ..types import Scalar
 
@@ -114,7 +115,7 @@ def _repeats(value: Value) -> bool:
     """Is this a view in which elements share a place?"""
     while is_view(value):
         assert isinstance(value.op, Movement)
-        if value.op.write is None:
+        if may_repeat(value.op.strides):
             return True
         value = value.value_operands[0]
     return False

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..extents import Decision, Extent, Extents
+from ..extents import Extent, Extents
 from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, part, split_operands
 from ..polynomial import Terms
+from ..symbols import Decision
 from .arena import aligned
 from .launcher import Loop, Step
 

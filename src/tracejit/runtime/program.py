@@ -6,9 +6,8 @@ stretch between host calls) and returns a block, or for host results an array, p
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..generated import define
 from ..sizes import Computed
 from ..types import TensorType
 from .allocator import allocate
+from .filling import bind_numbers, filler, numbers_in
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
 from .plan import Constant, HostCall, HostOperand, Plan, Slot
 from .plan_host import caller
@@ -121,11 +121,16 @@ class ProgramPlan:
         numbers = [
             *self.words,
             *self.sizes.values(),
-            *_numbers((self.types, self.hosts, plan.constants)),
+            *numbers_in((self.types, self.hosts, plan.constants)),
         ]
         self.symbolic = list({id(x): x for x in numbers if is_symbolic(x)}.values())
         self.scope = scope or Extents()
         self.compute = Computed(self.scope, self.symbolic)
+        self.places = [i for i, word in enumerate(self.words) if is_symbolic(word)]
+        self.fixed = [0 if is_symbolic(word) else signed(word) for word in self.words]
+        self.fill_types = filler(self.types)
+        self.fill_constants = [filler(c) for c in plan.constants]
+        self.fill_hosts = [filler(call) for call in self.hosts]
 
     def bind(self, sizes: Mapping[int, int]) -> Program:
         """The program for these values of the symbols."""
@@ -134,7 +139,10 @@ class ProgramPlan:
         def number(x: Any) -> Any:
             return found.get(id(x), x)
 
-        table = make_table([signed(found.get(id(word), word)) for word in self.words])
+        words = self.fixed.copy()
+        for place in self.places:
+            words[place] = signed(number(self.words[place]))
+        table = make_table(words)
         names: dict[str, Any] = {
             "run_slots": table.run_slots,
             "allocate": allocate,
@@ -144,45 +152,16 @@ class ProgramPlan:
         }
         for name, size in self.sizes.items():
             names[name] = number(size)
-        constants = [_made(_with_numbers(c, number)) for c in self.plan.constants]
+        constants = [
+            _made(c if fill is None else fill(found))
+            for c, fill in zip(self.plan.constants, self.fill_constants, strict=True)
+        ]
         for i, array in enumerate(constants):
             names[f"constant{i}"], names[f"c{i}"] = array, address_of(array)
-        for call in self.hosts:
-            names[f"call{call.index}"] = caller(_with_numbers(call, number), constants)
-        types = tuple(_with_numbers(self.types, number))
+        for call, fill in zip(self.hosts, self.fill_hosts, strict=True):
+            names[f"call{call.index}"] = caller(call if fill is None else fill(found), constants)
+        types = self.types if self.fill_types is None else self.fill_types(found)
         return Program.of(self.plan, table, types, self.source, names, (self.scope, sizes))
-
-
-_RECORDS = (TensorType, HostCall, HostOperand, Slot, Constant)
-
-
-def _numbers(value: Any) -> Iterator[Any]:
-    """The plain numbers in nested tuples, dicts and records."""
-    stack = [value]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, (tuple, list)):
-            stack.extend(x)
-        elif isinstance(x, dict):
-            stack.extend(x.values())
-        elif isinstance(x, _RECORDS):
-            stack.extend(getattr(x, f.name) for f in dataclasses.fields(x))
-        elif is_symbolic(x):
-            yield x
-
-
-def _with_numbers(value: Any, number: Callable[[Any], Any]) -> Any:
-    """``value`` with every symbolic size replaced."""
-    if isinstance(value, (tuple, list)):
-        return type(value)(_with_numbers(x, number) for x in value)
-    if isinstance(value, dict):
-        return {key: _with_numbers(x, number) for key, x in value.items()}
-    if isinstance(value, _RECORDS):
-        parts = {
-            f.name: _with_numbers(getattr(value, f.name), number) for f in dataclasses.fields(value)
-        }
-        return type(value)(**parts)
-    return number(value)
 
 
 def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
@@ -193,13 +172,6 @@ def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
 def _made(constant: Constant) -> Any:
     """The array of a constant."""
     return np.ascontiguousarray(constant.op.evaluate((), constant.attributes))
-
-
-def bind_numbers(scope: Extents, sizes: Mapping[int, int], value: Any) -> Any:
-    """``value`` (nested tuples, lists, dicts) with numbers in place of what is made of symbols."""
-    symbolic = list({id(x): x for x in _numbers(value)}.values())
-    found = dict(zip(map(id, symbolic), Computed(scope, symbolic)(sizes), strict=True))
-    return _with_numbers(value, lambda x: found.get(id(x), x))
 
 
 class _RunWriter:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..extents import Decision
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout
@@ -19,7 +19,8 @@ from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
 from ..runtime.program import Program, ProgramPlan
-from ..sizes import Decided
+from ..sizes import Decided, revalue
+from ..symbols import Decision
 from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .bound import Bound
@@ -129,6 +130,7 @@ class Backward:
     reread: tuple[Value, ...]  # inputs that only differentiating again reads
     decisions: list[Decision]
     plans: dict[Any, BackwardPlan]
+    present: Mapping[int, int] = field(default_factory=dict)  # told sizes for which it was made
 
     def plan(
         self,
@@ -148,6 +150,7 @@ class Backward:
         ):  # another would be made for the same example sizes, and decide the same
             return found if found.holds(bound.sizes) else None
         offsets = [pack.get(v) for v in self.saved]
+        revalue(bound.scope, self.present)
         with bound.scope.deciding() as decisions:
             graph, present = restricted(self.graph, len(self.saved), absent)
             made, reads = plan_backward(graph, self.saved_strides, offsets, patterns)
@@ -260,7 +263,8 @@ class BoundBackward:
         with self.bound.lock:
             plan = self.plan.plan(patterns, self.pack, self.bound, absent)
         if plan is not None:
-            return plan.program.bind(self.bound.sizes), plan.reads, plan.present
+            with suppress(ArithmeticError):  # a size told at run time may be zero
+                return plan.program.bind(self.bound.sizes), plan.reads, plan.present
         strides = self.bound.numbers(list(self.plan.saved_strides))
         graph, present = restricted(self.graph, len(self.saved), absent)
         alone, reads = plan_backward(graph, strides, self.offsets, patterns)

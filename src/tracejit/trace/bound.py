@@ -9,7 +9,7 @@ from typing import Any
 from ..extents import Extents
 from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, is_loop, loop_value, split_operands
-from ..runtime.program import bind_numbers
+from ..runtime.filling import bind_numbers
 from ..types import TensorType
 
 

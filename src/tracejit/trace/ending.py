@@ -19,7 +19,7 @@ from ..runtime.program import pointer_of
 from ..tensor import Tensor
 from ..tensor_core import Version
 from .inputs import Source
-from .recorder import OutputRecipe
+from .recording import OutputRecipe
 from .tree import Leaf
 
 Environment = list[Any]

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import config, dtypes
 from ..errors import describe_line
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Value
+from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
-from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward_node import Site
 from .behind import PASSING, Behind, compile_backwards, why_failed
+from .graft import graft, graft_error
 from .inputs import Signature
+from .made import Made
 from .number_arguments import with_values
 from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import Varying
@@ -31,11 +32,12 @@ from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
+from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_gradients import ArgumentGradient
-from .structure import structure_of
-from .tree import Divergence, Leaf, Raise, Segment, graft, graft_error
-from .tree_plan import SymbolicTree
+from .structure import Structure, structure_of
+from .tree import Divergence, Finding, Leaf, Raise, Segment
+from .tree_plan import SymbolicTree, TreePlan
 from .walk import NotReplayable, Refused, UnseenSegment, Walk
 
 if TYPE_CHECKING:
@@ -43,8 +45,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tracejit")
 
+#: From which plan on for sizes told at run time one is made for exactly those of the call.
+EXACT = 2
 
-class Entry:
+
+class Entry(Made):
     """Everything known about one signature under one Python state."""
 
     def __init__(
@@ -64,6 +69,7 @@ class Entry:
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
+        self.apart = False  # must it be recorded again without numbers that vary?
         self.errors_passed = (
             0  # how often an eager run went on where a recorded one ended in an error
         )
@@ -80,6 +86,7 @@ class Entry:
         self.source = ""
         self.behind = Behind() if owner.background else None
         self.symbolic: SymbolicTree | None = None
+        self._planned: tuple[TreePlan, Structure]
         self._lock = renewed_lock()
         self._serve: Callable[..., Any] | None = None
 
@@ -128,14 +135,9 @@ class Entry:
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
-        function = self.owner.function
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
-        uses = self.owner.uses
-        if self.guard is None:
-            self.places = dict(uses.places)  # all its paths are recorded with the same ones
-        guard = watch(function, statics, self.places)
-        check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
+        guard = self._watched(statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
@@ -145,35 +147,35 @@ class Entry:
             result, structure = run_recorded(self, recorder, guard, args, kwargs, leaves)
             kept = True
         except Exception as error:
-            MODES.recorder = None
+            MODES.recorder = MODES.builder = None
             check_error(error, recorder)
             with recorder.careful("an error"):
                 end = Raise.of(error, recorder.failure is None)
                 kept = self._end_in(end, recorder, guard, tensors, why)
             raise
         finally:
-            MODES.recorder = None
+            MODES.recorder = MODES.builder = None
             if not kept:
+                recorder.close()
                 self.signature.rollback(count)
         self.history.append(why)
         guard = recorder.widened(guard)
         plain_state(guard.checks if recorder.handed_out else ())
         self.unstable = guard.difference()
         if self.unstable is not None:
-            uses.learn_places(guard.moved())
+            self.owner.uses.learn_places(guard.moved())
             recorder.unsupported(f"it changes Python state: {self.unstable}")
         if modes != _modes():
             recorder.unsupported("it changes the gradient mode or the default dtype")
         after: list[Any] = []
-        if flatten((args, kwargs), after) != before or list(map(id, after)) != list(
-            map(id, tensors)
-        ):
+        if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, tensors)]:
             recorder.unsupported("it changes its arguments")
         reason = unrepeatable(result, structure, (args, kwargs), statics, guard)
         if reason is not None:
             recorder.unsupported(reason)
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
+        recorder.close()
         result = with_values(result) if len(leaves) > sum(map(is_tensor, leaves)) else result
         if recorder.failure is not None:
             self.signature.rollback(count)
@@ -187,6 +189,15 @@ class Entry:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
+    def _watched(self, statics: Sequence[Any]) -> StateGuard:
+        """The Python state that a run hangs on."""
+        uses = self.owner.uses
+        if self.guard is None:
+            self.places = dict(uses.places)  # all its paths are recorded with the same ones
+        guard = watch(self.owner.function, statics, self.places)
+        check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
+        return guard
+
     def _end_in(
         self, end: Raise, recorder: Recorder, guard: StateGuard, tensors: list[Tensor], why: str
     ) -> bool:
@@ -197,7 +208,8 @@ class Entry:
         grown = False
         with self._lock:
             try:
-                grown = graft_error(self.root, tuple(recorder.path), end)
+                if recorder.scope is None:  # where sizes are told, another may do well
+                    grown = graft_error(self.root, tuple(recorder.path), end)
             except Divergence as divergence:
                 self.diverged, self.failure = True, str(divergence)
             if grown:
@@ -270,7 +282,9 @@ class Entry:
             unroll_tree(self.root)
             self.symbolic = None
             root = self._bound()
-        if writable(root):
+        if self.root.finds_sizes:
+            self._serve, self.source = SizedWalk(self, root, *self._planned), ""
+        elif writable(root):
             self._serve, self.source = make_replay(self, root)
         else:
             self._serve, self.source = Walk(self, root), ""
@@ -288,7 +302,18 @@ class Entry:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
             plan = self.symbolic.plan(self.root, self.strides, found, self._wants_gradient)
             self.owner.plans.keep(found, plan)
+        self._planned = plan, found
         return plan.bind(self.root, found)
+
+    def planned_for(self, told: dict[int, int], number: int) -> SizedWalk:
+        """A walk by a plan for sizes told at run time, for which the plans there are do not hold."""
+        with self._lock:
+            if not self.compiled:
+                raise NotReplayable("another path is being compiled")
+            _, found = self._planned
+            tree = SymbolicTree(self.owner.name, self.signature, told, number >= EXACT)
+            plan = tree.plan(self.root, self.strides, found, self._wants_gradient)
+            return SizedWalk(self, plan.bind(self.root, found), plan, found, number)
 
     def _wants_gradient(self, value: Value) -> bool:
         source = next(s for s in self.signature.sources if s.value is value)
@@ -328,9 +353,13 @@ class Entry:
 
     def unseen(self, branch: UnseenSegment) -> str:
         """A branch that was not recorded, in words."""
-        guard = branch.segment.guard
-        where = describe_line(*guard.line) if guard is not None and guard.line else ""
-        return f"an unseen branch at {where}" if where else "an unseen branch"
+        segment = branch.segment
+        if segment.choices is not None:
+            return segment.unseen_choice()
+        end = segment.guard or segment.finding
+        where = describe_line(*end.line) if end is not None and end.line else ""
+        kind = "size" if isinstance(end, Finding) else "branch"
+        return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
 
     def site(self, leaf: Leaf) -> Site:
         """What the backward nodes of a path share."""
@@ -340,39 +369,14 @@ class Entry:
                 self.owner.name,
                 backward,
                 backward.programs,
-                tuple(v.type for v in leaf.shown),
+                leaf.types(leaf.shown),
                 backward.seeds,
-                tuple(v.type for v, _ in leaf.checked),
+                leaf.types([v for v, _ in leaf.checked]),
                 self.owner.compile_failed,
                 leaf.positions,
             )
         found: Site = leaf.site
         return found
-
-    # --- inspection ----------------------------------------------------------------------------------------------
-
-    def programs(self) -> Iterator[Program]:
-        """Every program of the tree, forward then backward."""
-        for segment in self.root.segments():
-            if segment.runner is not None:
-                yield segment.runner.program
-        for leaf in self.root.leaves():
-            if leaf.backward:
-                yield from (
-                    p.program for p in leaf.backward.programs.values() if hasattr(p, "program")
-                )
-
-    def kernels(self) -> Iterator[Any]:
-        """Every kernel of the entry."""
-        for program in self.programs():
-            yield from program.plan.kernels
-
-    def graphs(self) -> Iterator[Graph]:
-        """Forward and backward graph of every path."""
-        for leaf in self.root.leaves():
-            yield leaf.graph
-            if leaf.backward:
-                yield leaf.backward.graph
 
 
 def _modes() -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
 
 if TYPE_CHECKING:
     from .inputs import Signature
-    from .recorder import OutputRecipe, Step
+    from .recording import OutputRecipe, Step
 
 
 class Repeated(Protocol):
@@ -86,6 +86,7 @@ class GradientsInside:
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     unsupported: Callable[[str], None]
     careful: Callable[[str], Any]
+    show: Callable[[Tensor, Value], None]
 
     def __init__(self) -> None:
         self.first_node = next_number()
@@ -114,7 +115,8 @@ class GradientsInside:
         if self.failure is None:
             with self.careful("a saved copy"):
                 self.alive.append(result)
-                self.roots[id(result)] = self.value_of(source)
+                value = self.roots[id(result)] = self.value_of(source)
+                self.show(result, value)
 
     def unpacked(self, tensor: Tensor) -> None:
         """The tape gives back a saved tensor: one made inside without the recorder's knowledge is no input."""

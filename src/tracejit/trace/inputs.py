@@ -13,6 +13,7 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
 from ..types import Shape, TensorType
+from .found_sizes import Registry
 from .numbers import Number, NumberTable
 from .state_checks import Check
 from .state_gradients import ArgumentGradient
@@ -52,6 +53,7 @@ class Signature:
     leaves: dict[int, Tensor] = field(default_factory=dict)
     numbers: NumberTable = field(default_factory=NumberTable)
     cells: dict[Any, Value] = field(default_factory=dict)
+    sizes: Registry = field(default_factory=Registry)
 
     @property
     def special(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.graph import Guard
+from .found_sizes import APART
 from .numbers import Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
 from .signature import flatten, is_number
@@ -93,6 +94,7 @@ class NumberUses:
         self.settled: dict[PlaceKey, str] = {}  # places that decide too much to vary, and why
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
+        self.beside_sizes = False  # were there some that could not vary?
 
     @property
     def in_use(self) -> bool:
@@ -160,6 +162,7 @@ class NumberUses:
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
         reasons = [] if self.unfit is None else [self.unfit]
+        reasons += [APART] if self.beside_sizes else []
         reasons += self.settled.values()
         reasons += [why for use in self.known.values() for why in use.constant.values()]
         return list(dict.fromkeys(reasons))
@@ -168,7 +171,9 @@ class NumberUses:
         """A call left ``entry`` at a decision; True when the numbers it was taken from do not vary from now on."""
         guard = branch.segment.guard
         if isinstance(guard, Guard) and is_number(guard.expected):
-            if self.unfit is None:  # the other numbers read on these paths will change as well
+            if entry.root.finds_sizes:
+                self.beside_sizes = True
+            elif self.unfit is None:  # the other numbers read on these paths will change as well
                 guards = [segment.guard for segment in entry.root.segments()]
                 numbers = [g for g in guards if isinstance(g, Guard) and is_number(g.expected)]
                 self.item_lines.update(g.line for g in numbers if g.line is not None)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ..errors import user_frame
 from ..ir.graph import Value
 from ..ops.kinds import operand_info
 from ..ops.table import Elementwise, Op
 from ..tensor import Tensor
 from ..types import Scalar
 from ..varying import VaryingFloat, VaryingInt, is_varying, plain
+from .found_sizes import user_line
 from .numbers import ItemRead, Number, NumberGuard, outcome_key
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class NumbersInside:
     path: dict[Any, None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
+    end_piece: Callable[[Any], None]
+    scope: Any
 
     def __init__(self) -> None:
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
@@ -51,6 +53,8 @@ class NumbersInside:
 
     def varies(self, source: Value, value: Scalar) -> bool:
         """Is a number read from ``source`` one that varies? The first time it is read decides."""
+        if self.scope is not None:  # not beside sizes that the run tells
+            return False
         number = self.signature.numbers.known.get(("item", source))
         if number in self.items_read or (source, outcome_key(value)) in self.guards:
             return number in self.items_read
@@ -61,7 +65,7 @@ class NumbersInside:
         number = self.signature.numbers.source("item", source, type(value), "item")
         if number not in self.items_read:
             self.items_read.add(number)
-            self.path[ItemRead(source, number, user_line())] = None
+            self.end_piece(ItemRead(source, number, user_line()))
             self.path[number] = None
         return self.varying(number, value)
 
@@ -89,7 +93,7 @@ class NumbersInside:
         if number not in self.pinned:
             self._step(number)
             self.pinned[number] = value
-            self.path[NumberGuard(number, value, user_line())] = None
+            self.end_piece(NumberGuard(number, value, user_line()))
 
     def _operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Numbers for the operands that vary, values for all others."""
@@ -160,11 +164,3 @@ def _constant(x: Any) -> Any:
     if is_varying(x):
         return x._forced()
     return tuple(map(_constant, x)) if type(x) is tuple else x
-
-
-def user_line() -> tuple[str, int] | None:
-    """File and line of the user's code that runs."""
-    import sys
-
-    frame = user_frame()
-    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)

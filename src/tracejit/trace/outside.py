@@ -13,7 +13,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..tensor import Tensor
-from .signature import Static, containers
+from .signature import SizeLeaf, Static, containers
 from .state import StateGuard
 
 _LASTING = (type, ModuleType, BuiltinFunctionType, enum.Enum, DType)
@@ -65,7 +65,7 @@ def _objects(structure: Any) -> Iterator[Any]:
     if isinstance(structure, Static):
         if structure.identity:
             yield structure.value
-    elif structure is not None:
+    elif structure is not None and not isinstance(structure, SizeLeaf):
         for child in structure[1]:
             pair = (
                 isinstance(child, tuple) and len(child) == 2 and isinstance(child[0], (Static, str))

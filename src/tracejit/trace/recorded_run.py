@@ -6,11 +6,12 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
+from .found_sizes import APART
 from .number_arguments import standing_in
 from .number_functions import following
 from .places import patched
 from .recorder import Recorder
-from .signature import flatten
+from .signature import flatten, shows_sizes, unflatten
 from .state import StateGuard
 
 if TYPE_CHECKING:
@@ -24,6 +25,19 @@ def run_recorded(
 
     The caller takes the recorder away again.
     """
+    result, structure = _run(entry, recorder, guard, args, kwargs, leaves)
+    if recorder.apart:
+        entry.apart = True
+        entry.owner.uses.give_up(APART)
+    if recorder.scope is not None and shows_sizes(structure):
+        result = unflatten(structure, iter(leaves))
+    return result, structure
+
+
+def _run(
+    entry: Entry, recorder: Recorder, guard: StateGuard, args: Any, kwargs: Any, leaves: list[Any]
+) -> Any:
+    """The result with sizes and numbers as they were recorded."""
     function, source = entry.owner.function, entry.signature.numbers.source
     standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
     positions = iter(range(len(entry.number_names)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,60 +17,29 @@ from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.inverse import write
+from ..ops.movement import reshape
 from ..ops.table import Movement, Op
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
-from .gradients_inside import Effects, GradientsInside
+from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
+from .gradients_inside import GradientsInside
 from .inputs import Signature
-from .numbers import Number, outcome_key
-from .numbers_inside import NumbersInside, user_line
+from .numbers import outcome_key
+from .numbers_inside import NumbersInside
 from .outside import overlaps_itself
-from .places import Place
+from .recording import OutputRecipe, Recording, Step
 
 MAX_STATEMENTS = 200_000
-Step = tuple[Op, dict[str, Any]]
 
 
-@dataclass(eq=False)
-class OutputRecipe:
-    """How a call makes one output tensor: from graph output ``index`` or from an input, then a chain of view steps."""
-
-    kind: str  # "computed" or "input"
-    value: Value
-    steps: tuple[Step, ...]
-    requires_grad: bool
-    number: int = 0  # outputs of equal number are one tensor
-    inference: bool = False
-    spent: tuple[Value, ...] | None = (
-        None  # a backward pass freed its history: the leaves it led to
-    )
-    version: int = 0  # how often the storage was written to
-    apart: int | None = None  # through .data: a count of its own, and what it has come to
-
-
-@dataclass(eq=False)
-class Recording:
-    """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
-
-    path: tuple[Any, ...]
-    outputs: tuple[OutputRecipe, ...]
-    writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
-    random_calls: dict[Value, int]
-    effects: Effects | None = None  # what else the run did to the world
-    kept_writes: tuple[
-        tuple[Value, int], ...
-    ] = ()  # inputs the tape keeps as written, and how often
-    numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
-    stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # what it left in Python state
-
-
-class Recorder(GradientsInside, NumbersInside):
+class Recorder(GradientsInside, NumbersInside, FindsSizes):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
         GradientsInside.__init__(self)
         NumbersInside.__init__(self)
+        FindsSizes.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Any, None] = {}
@@ -132,7 +100,7 @@ class Recorder(GradientsInside, NumbersInside):
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
         occurrence = 0
         if tracked:
-            key = (op.name, operands[0] if operands else None, repr(operands[1:]), repr(attributes))
+            key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
         value: Value = self.builder.emit(op, operands, attributes, user_line(), occurrence)
@@ -155,17 +123,20 @@ class Recorder(GradientsInside, NumbersInside):
     def _record(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
     ) -> None:
-        if getattr(op, "dynamic", False):
-            self.unsupported(f"{op.name}: the size of its result depends on values")
-            return
+        if self.pending is not None:
+            operands, attributes = self.pending
+            self.pending = None
+            self.on_tape(out, op, operands, attributes)
         self.alive.append(out)
         attributes = self.constants(attributes)
+        if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
+            return
         if isinstance(op, Movement) and op.is_view and out._base is not None:
             steps: tuple[Step, ...] = ((op, dict(attributes)),)
             if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
                 steps += ((elementwise.detach_copy, {}),)
             self.parents[id(out)] = (operands[0], steps)
-            self.value_of(out)
+            self.show(out, self.value_of(out))
             return
         values = [
             self.value_of(x) if isinstance(x, Tensor) else self.operand(op, operands, i, attributes)
@@ -183,6 +154,7 @@ class Recorder(GradientsInside, NumbersInside):
         if len(self.path) > MAX_STATEMENTS:
             self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
         self.roots[id(out)] = value
+        self.show(out, value)
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -197,6 +169,8 @@ class Recorder(GradientsInside, NumbersInside):
         version = tensor._version
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
+        if any(op is reshape for op, _ in steps):
+            self.layout_read()  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
         if detached:
@@ -219,13 +193,17 @@ class Recorder(GradientsInside, NumbersInside):
         (op, attributes), rest = steps[0], steps[1:]
         if rest:
             value = self.write_through(self.emit(op, (base,), attributes), rest, value)
-        before = len(self.builder.body)
         with self.builder.writing():
             result: Value = write(op, attributes, base, value)
-        for statement in self.builder.body[before:]:
-            self.path.setdefault(statement)
-        self.path.setdefault(result)
+        self.note(result)
         return result
+
+    def note(self, value: Value) -> None:
+        """Add a value to the path, after what it is made of."""
+        if value.op is not None and value not in self.path:
+            for operand in value.value_operands:
+                self.note(operand)
+            self.path[value] = None
 
     def write_outside(self, tensor: Tensor, new: Tensor, tracked: bool) -> None:
         """A tensor from outside changes: the compiled call must write it back."""
@@ -284,12 +262,22 @@ class Recorder(GradientsInside, NumbersInside):
         key = (condition, outcome_key(value))
         if key not in self.guards:
             self.guards[key] = None
-            self.path[Guard(condition, value, user_line())] = None
+            self.end_piece(Guard(condition, value, user_line()))
 
     def escape(self, tensor: Tensor, how: str) -> None:
         """The values left for Python code that cannot be followed (``how``: by which call)."""
         del tensor
         self.unsupported(f"{how} of a tensor inside a compiled function")
+
+    def read(self, tensor: Tensor, how: str) -> list[int] | None:
+        """The values are asked for as a list (``how``: by which call), to be given if they can be followed."""
+        found = None
+        if self.failure is None:
+            with self.careful(how):
+                found = self.sizes_in(tensor)
+        if found is None:
+            self.escape(tensor, how)
+        return found
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
@@ -315,6 +303,7 @@ class Recorder(GradientsInside, NumbersInside):
         if self.failure is None:
             line = user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
+            self.close()
 
     @contextmanager
     def careful(self, what: str) -> Iterator[None]:
@@ -342,16 +331,13 @@ class Recorder(GradientsInside, NumbersInside):
             if self.roots[key] is not self.external[key][1]
         )
         effects = self.effects(slots, recipes)
-        return Recording(
-            tuple(self.path),
-            recipes,
-            writes,
-            dict(self.random_calls),
-            effects,
-            self.kept_writes(outputs),
-            numbers,
-            stores,
-        )
+        kept, draws = self.kept_writes(outputs), dict(self.random_calls)
+        found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
+        if self.scope is not None:
+            found.sizes = SizesFound(
+                self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()
+            )
+        return found
 
     def recipe(self, tensor: Tensor, shown: dict[Value, Tensor]) -> OutputRecipe:
         """How to make an output: what it shows, through which views.
@@ -394,4 +380,4 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
     try:
         yield recorder
     finally:
-        MODES.recorder = None
+        MODES.recorder = MODES.builder = None

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..extents import Decision, Extents
+from ..extents import Extents
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout, contiguous_layout
 from ..passes.pipeline import run_passes
 from ..runtime.plan import Plan, make_plan
 from ..runtime.program import Program, ProgramPlan
+from ..symbols import Decision
 from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .dump import dump_program
@@ -41,6 +42,7 @@ class SegmentPlan:
     pack: dict[Value, int]
     segment: Segment
     children: dict[Any, SegmentPlan]
+    decisions: tuple[Decision, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,7 @@ class Runner:
     pack: Set[Value]
     segment: Segment
     children: dict[Any, Runner]
+    made: SegmentPlan
 
     @property
     def idle(self) -> bool:
@@ -188,7 +191,11 @@ class TreeCompiler:
         strides: Mapping[Value, Shape],
         leaf_needs: Mapping[Leaf, Sequence[Value]],
         packable: Mapping[Leaf, Set[Value]],
+        present: Callable[[Segment], None],
     ) -> None:
+        self.present = (
+            present  # makes the sizes of a recorded run through a segment the present ones
+        )
         self.name = name
         self.scope = scope
         self.strides = strides
@@ -210,7 +217,10 @@ class TreeCompiler:
             )
             family[key] = found
             for i, (outcome, child) in enumerate(segment.children.items()):
-                stack.append((child, found.positions, 2 * number + i + 1, found.children, outcome))
+                known = found.positions
+                if segment.finding is not None:
+                    known = known | {segment.finding.value: len(known)}
+                stack.append((child, known, 2 * number + i + 1, found.children, outcome))
         return siblings[None]
 
     def segment(self, name: str, segment: Segment, positions: dict[Value, int]) -> SegmentPlan:
@@ -234,6 +244,7 @@ class TreeCompiler:
             pack,
             segment,
             {},
+            tuple(segment.built[2]),
         )
 
     def built(
@@ -258,6 +269,7 @@ class TreeCompiler:
             len(segment.statements),
         )
         if segment.built is None or segment.built[0] != asked:
+            self.present(segment)
             with self.scope.deciding() as decisions:
                 made = compile_graph(
                     name, inputs, segment.statements, outputs, strides, packable, None, overwrite
@@ -284,7 +296,10 @@ def overwritable(leaf: Leaf) -> dict[Value, Value]:
 
 
 def bind_segments(
-    plan: SegmentPlan, root: Segment, sizes: Mapping[int, int], names: Callable[[Value], Value]
+    plan: SegmentPlan,
+    root: Segment,
+    sizes: Callable[[Segment], Mapping[int, int]],
+    names: Callable[[Value], Value],
 ) -> Runner:
     """Runners for the recorded tree ``root`` from the plan of its structure and its sizes.
 
@@ -301,7 +316,7 @@ def bind_segments(
         if known is not None and known.plan is found.program:  # bound before, to the same sizes
             program, results = known.program, known.results
         else:
-            program = found.program.bind(sizes)
+            program = found.program.bind(sizes(segment))
             results = Results(program)
             dump_program(found.graph.name, program)
         runner = family[key] = Runner(
@@ -314,6 +329,7 @@ def bind_segments(
             {names(v) for v in found.pack},
             segment,
             {},
+            found,
         )
         made.append(runner)
         for outcome, child in found.children.items():

@@ -14,9 +14,13 @@ from typing import Any
 
 from ..device import device
 from ..dtypes import DType
+from ..extents import Extent
+from ..ir.builder import attribute_key
 from ..layout import layout_of
+from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
+from .found_sizes import plain
 from .state_values import describe, token
 
 MAPPINGS = (dict, OrderedDict)
@@ -41,6 +45,23 @@ class Static:
 
     def __repr__(self) -> str:
         return describe(self.value)
+
+
+class SizeLeaf:
+    """A size that the run told, among what it returned."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SizeLeaf) and attribute_key(self.value) == attribute_key(
+            other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash(attribute_key(self.value))
 
 
 def fields_of(value: Any) -> tuple[str, ...] | None:
@@ -79,7 +100,16 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
     if is_varying(value):
         leaves.append(value)
         return None
+    if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
+        return SizeLeaf(value)
     return Static(value)
+
+
+def shows_sizes(structure: Any) -> bool:
+    """Is there a size that a run told in what it returned?"""
+    if isinstance(structure, tuple):
+        return any(map(shows_sizes, structure))
+    return isinstance(structure, SizeLeaf)
 
 
 def containers(value: Any, found: list[Any]) -> list[Any]:
@@ -108,6 +138,8 @@ def unflatten(structure: Any, leaves: Any) -> Any:
         return next(leaves)
     if isinstance(structure, Static):
         return structure.value
+    if isinstance(structure, SizeLeaf):
+        return plain(structure.value)
     kind, children = structure
     if kind in MAPPINGS:
         return kind((key.value, unflatten(child, leaves)) for key, child in children)
@@ -124,6 +156,8 @@ def unflatten(structure: Any, leaves: Any) -> Any:
 def statics_of(structure: Any) -> list[Any]:
     """What Python state can hang on among the other parts: objects, and the classes of dataclasses and the like."""
     if structure is None:
+        return []
+    if isinstance(structure, SizeLeaf):
         return []
     if isinstance(structure, Static):
         return [structure.value] if structure.identity else []

@@ -12,19 +12,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..extents import SMALLEST, Extents
+from ..extents import Extent, Extents
 from ..ir.builder import attribute_key
 from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, is_loop, loop_value
+from ..symbols import SMALLEST
 from ..types import Shape, TensorType
+from .found_sizes import Registry, has_extents
 from .inputs import Signature, Source
 from .numbers import NumberGuard
-from .tree import Leaf, Segment
+from .told_sizes import Mapped, Told
+from .tree import Finding, Leaf, Segment
 
 #: Attributes of ops that are sizes: they may change from call to call like the extents of inputs.
 SIZES = frozenset({"shape", "start", "starts", "count", "counts", "widths", "size"})
 
 Pattern = tuple[Any, ...]
+
+
+@dataclass
+class Sizes:
+    """The sizes met so far, and names for those that runs tell."""
+
+    told: Told
+    met: list[int]
 
 
 @dataclass
@@ -34,6 +45,7 @@ class Structure:
     key: Any = ()
     sizes: list[int] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
+    told: tuple[int, ...] = ()  # the sizes that runs tell, in the order in which they are found
 
 
 def structure_of(
@@ -42,33 +54,36 @@ def structure_of(
     """The structure of everything recorded so far; ``wants`` tells which inputs want gradients."""
     found = Structure()
     numbers: dict[Value, int] = {}
+    told = Told(signature.sizes)
+    sizes = Sizes(told, found.sizes)
     parts: list[Any] = [tuple(wants)]
     for source in signature.sources:
         numbers[source.value] = len(numbers)
-        parts.append(_source_key(source, strides.get(source.value), found.sizes))
+        parts.append(_source_key(source, strides.get(source.value), sizes))
     for segment in root.segments():
         for statement in segment.statements:
             if statement in numbers:  # computed on another branch too
                 parts.append(numbers[statement])
                 continue
-            parts.append(_statement_key(statement, numbers, found.sizes))
+            parts.append(_statement_key(statement, numbers, sizes))
             numbers[statement] = len(numbers)
-        parts.append(_end_key(segment, numbers))
+        parts.append(_end_key(segment, numbers, sizes))
     found.key = tuple(parts)
     found.values = list(numbers)
+    found.told = tuple(told.order)
     return found
 
 
-def _source_key(source: Source, strides: Shape | None, sizes: list[int]) -> Any:
+def _source_key(source: Source, strides: Shape | None, sizes: Sizes) -> Any:
     kind = source.value.type
     extents = _sizes_key(kind.shape, sizes)
     lie = None if strides is None else stride_pattern(kind.shape, strides)
     if lie is not None and lie[0] == "free":
-        sizes.extend(s for s in strides or () if s >= SMALLEST)
+        sizes.met.extend(s for s in strides or () if s >= SMALLEST)
     return source.kind, source.position, source.value.name, kind.dtype.short, extents, lie
 
 
-def _statement_key(value: Value, numbers: dict[Value, int], sizes: list[int]) -> Any:
+def _statement_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any:
     assert value.op is not None
     if is_loop(value):
         return _loop_key(value, numbers, sizes)
@@ -76,17 +91,17 @@ def _statement_key(value: Value, numbers: dict[Value, int], sizes: list[int]) ->
     for x in value.operands:
         if isinstance(x, Value):
             parts.append(numbers[x])
-        elif type(x) is int and x >= SMALLEST:
-            sizes.append(x)
-            parts.append("size")
+        elif is_size(x):
+            parts.append(_sizes_key(x, sizes))
         else:
             parts.append(attribute_key(x))
     for name, x in value.attributes.items():
-        parts.append(_sizes_key(x, sizes) if name in SIZES else (name, attribute_key(x)))
+        is_sizes = name in SIZES or has_extents(x)
+        parts.append(_sizes_key(x, sizes) if is_sizes else (name, attribute_key(x)))
     return tuple(parts)
 
 
-def _loop_key(value: Value, numbers: dict[Value, int], sizes: list[int]) -> Any:
+def _loop_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any:
     """A loop with its body, whose values are numbered on."""
     graph = body_of(value)
     parts: list[Any] = ["loop", value.attributes["carried"], value.attributes["items"]]
@@ -101,24 +116,55 @@ def _loop_key(value: Value, numbers: dict[Value, int], sizes: list[int]) -> Any:
     return tuple(parts)
 
 
-def _sizes_key(x: Any, sizes: list[int]) -> Any:
+def is_size(x: Any) -> bool:
+    """Is this a number that may be another one in a recording of equal structure?"""
+    return type(x) is Extent or (type(x) is int and x >= SMALLEST)
+
+
+def _sizes_key(x: Any, sizes: Sizes) -> Any:
     """Numbers from two on are sizes, nested tuples are gone through."""
+    if type(x) is Extent:
+        return sizes.told.key(x, sizes.met)
     if type(x) is int and x >= SMALLEST:
-        sizes.append(x)
+        sizes.met.append(x)
         return "size"
     if isinstance(x, tuple):
         return tuple([_sizes_key(part, sizes) for part in x])
     return attribute_key(x)
 
 
-def _end_key(segment: Segment, numbers: Mapping[Value, int]) -> Any:
-    """A segment's guard with its outcomes, or what its leaf returns and writes."""
+def _end_key(segment: Segment, numbers: dict[Value, int], sizes: Sizes) -> Any:
+    """A segment's guard with its outcomes, what it finds, or what its leaf returns and writes."""
     if isinstance(segment.guard, NumberGuard):
         return "number", tuple(segment.children)
     if segment.guard is not None:
         return "guard", numbers[segment.guard.value], tuple(segment.children)
+    if segment.finding is not None:
+        return _finding_key(segment.finding, numbers, sizes)
+    if segment.choices is not None:
+        told = sizes.told
+        return "choice", tuple(
+            frozenset((told.terms(terms), relation, outcome) for terms, relation, outcome in key)
+            for key in segment.choices
+        )
     leaf = segment.leaf
     return ("open",) if leaf is None else ("leaf", *_leaf_key(leaf, numbers))
+
+
+def _finding_key(finding: Finding, numbers: dict[Value, int], sizes: Sizes) -> Any:
+    """What is found, by which op, on what; the values found are numbered."""
+    operands = [
+        numbers[x] if isinstance(x, Value) else sizes.told.fixed(x) for x in finding.operands
+    ]
+    attributes = [(name, sizes.told.fixed(x)) for name, x in finding.attributes.items()]
+    value = finding.value
+    if value in numbers:  # found on another branch too
+        return "found", finding.op.name, numbers[value]
+    numbers[value] = len(numbers)
+    for number in sizes.told.registry.found[value]:
+        sizes.told.number(number)
+        sizes.met.append(SMALLEST)  # a place for what calls tell
+    return "found", finding.op.name, *operands, *attributes
 
 
 def _leaf_key(leaf: Leaf, numbers: Mapping[Value, int]) -> tuple[Any, ...]:
@@ -180,11 +226,12 @@ def strides_of(pattern: Pattern, shape: Shape, free: Sequence[int] = ()) -> Shap
 class Symbols:
     """Replaces the sizes of recorded values by symbols, in the order in which :func:`structure_of` meets them."""
 
-    def __init__(self, scope: Extents) -> None:
+    def __init__(self, scope: Extents, registry: Registry) -> None:
         self.scope = scope
         self.mapping: dict[Value, Value] = {}  # from recorded values to symbolic ones
         self.made: dict[Value, tuple[int, ...]] = {}  # the symbols met at each recorded value
         self.strides: dict[Value, Shape] = {}
+        self.told = Mapped(registry)
 
     def source(self, value: Value, strides: Shape | None) -> None:
         """An input, and how it lies."""
@@ -217,12 +264,28 @@ class Symbols:
             ]
         )
         attributes = {
-            name: self.replaced(x, numbers) if name in SIZES else x
+            name: self.replaced(x, numbers) if name in SIZES or has_extents(x) else x
             for name, x in value.attributes.items()
         }
         kind = value.op.infer([x.type if isinstance(x, Value) else x for x in operands], attributes)
         new = Value(kind, value.op, operands, attributes, line=value.line)
         self.mapping[value] = new
+        self.made[value] = tuple(numbers)
+        return new
+
+    def late(self, value: Value) -> Value:
+        """A value whose shape the run tells: given, like an input."""
+        known = self.mapping.get(value)
+        if known is not None:
+            return known
+        numbers: list[int] = []
+        for number in self.told.registry.found[value]:
+            self.told.given(number, self.found(SMALLEST, numbers))
+        shape = tuple(
+            [self.told.symbol(n.symbols[0]) if has_extents(n) else n for n in value.type.shape]  # type: ignore[attr-defined]
+        )
+        name = f"found{sum(v.name.startswith('found') for v in self.mapping.values())}"
+        new = self.mapping[value] = Value(TensorType(shape, value.type.dtype), name=name)
         self.made[value] = tuple(numbers)
         return new
 
@@ -252,7 +315,15 @@ class Symbols:
         """``x`` with symbols for numbers from two on."""
         if type(x) is int and x >= SMALLEST:
             return self.size(x, numbers)
+        if type(x) is Extent:
+            return self.told.extent(x, lambda n: self.size(n, numbers))
         return tuple([self.replaced(part, numbers) for part in x]) if isinstance(x, tuple) else x
+
+    def found(self, value: int, numbers: list[int]) -> Any:
+        """A new symbol for a size that calls tell."""
+        found = self.scope.told_symbol(value)
+        numbers.append(found.symbols[0])
+        return found
 
     def size(self, value: int, numbers: list[int]) -> Any:
         """A new symbol."""

@@ -10,15 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 from ..backoff import Backoff
 from ..errors import describe_line, last_user_line
 from ..ir.graph import Graph, Guard, Value
+from ..ops.table import Op
+from ..sizes import Decided
+from ..types import Scalar, TensorType
 from .inputs import Signature
-from .numbers import ANY, ItemRead, Number, NumberGuard, outcome_key
-from .recorder import Recording
+from .numbers import ItemRead, Number, NumberGuard, outcome_key
+from .recording import Recording
+
+#: The only way on from a found size.
+FOUND = "found"
 
 
 class Divergence(Exception):
@@ -41,6 +46,10 @@ class Leaf:
     def shown(self) -> list[Value]:
         """The distinct values that outputs show."""
         return computed_outputs(self.recording)
+
+    def types(self, values: Sequence[Value]) -> tuple[TensorType, ...]:
+        """The types of recorded values."""
+        return tuple([v.type for v in values])
 
     @cached_property
     def wanted(self) -> list[int]:
@@ -72,6 +81,23 @@ class Leaf:
         places = {v: i for i, v in enumerate(self.graph.inputs)}
         kept = len(self.recording.kept_writes)
         return (*[None] * kept, *(places.get(v) for v, _ in self.watched[kept:]))
+
+
+@dataclass(eq=False)
+class Finding:
+    """An op at the end of a segment whose shape the run tells, and what it finds."""
+
+    value: Value
+    op: Op
+    operands: tuple[Value | Scalar, ...]
+    attributes: Mapping[str, Any]
+    line: tuple[str, int] | None
+
+    @classmethod
+    def of(cls, value: Value) -> Finding:
+        """The end of a segment at which ``value`` is found."""
+        assert value.op is not None
+        return cls(value, value.op, value.operands, value.attributes, value.line)
 
 
 @dataclass(eq=False)
@@ -108,21 +134,37 @@ class Raise:
 
 @dataclass(eq=False)
 class Segment:
-    """A straight piece: its statements, then a guard with a child per outcome, or a leaf.
+    """A straight piece: its statements, then a guard or a found size with children, or a leaf.
 
-    ``numbers`` are known before the statements run. ``raises`` are the outcomes after which an error came before
-    the next guard; for one before the first guard of the tree it is ``None`` in the root.
+    A segment of ``choices`` has no statements: the first child whose decisions about sizes hold goes on. ``numbers``
+    are known before the statements run. ``raises`` are the outcomes after which an error came before the next guard;
+    for one before the first guard of the tree it is ``None`` in the root.
     """
 
     statements: list[Value] = field(default_factory=list)
+    depth: int = 0  # guards and found sizes above
     numbers: list[Number] = field(default_factory=list)
     guard: Guard | NumberGuard | ItemRead | None = None
+    finding: Finding | None = None
+    choices: dict[Any, Decided] | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
     raises: dict[Any, Raise] = field(default_factory=dict)
     leaf: Leaf | None = None
     calls: int = 0
     runner: Any = None
     built: Any = None  # what the last compilation was made for, and its result
+
+    @property
+    def finds_sizes(self) -> bool:
+        """Is a size found at its end or below?"""
+        return any(segment.finding is not None for segment in self.segments())
+
+    def unseen_choice(self) -> str:
+        """That sizes compare as in no recorded run, in words."""
+        lines = [leaf.recording.sizes.scope.line for leaf in self.leaves() if leaf.recording.sizes]
+        line = next((line for line in reversed(lines) if line), None)
+        where = f" at {describe_line(*line)}" if line else ""
+        return f"a size known only at run time was compared or read as a number{where}"
 
     def leaves(self) -> list[Leaf]:
         """Every leaf below, in order of recording."""
@@ -138,7 +180,12 @@ class Segment:
     @property
     def empty(self) -> bool:
         """Is it not known yet what happens here?"""
-        return self.guard is None and self.leaf is None
+        return (
+            self.guard is None
+            and self.leaf is None
+            and self.finding is None
+            and self.choices is None
+        )
 
     def count_ends(self) -> int:
         """How many paths end below, in a leaf or in an error."""
@@ -158,130 +205,25 @@ def outcome_of(array: Any) -> Any:
     return outcome_key(value if type(value) in (bool, int, float) else float(value))
 
 
-def graft(root: Segment, recording: Recording, signature: Signature, structure: Any) -> Leaf:
-    """Add a recorded path to the tree; raises :class:`Divergence` when it contradicts what is there."""
-    place, rest = _follow(root, recording.path)
-    if place.segment is not None:
-        known = place.segment.leaf
-        if known is None or not _same_end(known, recording, structure):
-            raise Divergence("a run took a known path to its end and did something else")
-        return known
-    known_end = place.parent.raises.get(place.outcome)
-    if known_end is not None and not known_end.by_values:
-        raise Divergence(f"something other than tensors decides about {known_end}")
-    leaf = Leaf(recording, path_graph(recording, signature), structure)
-    pieces = _pieces(rest)
-    pieces[-1].leaf = leaf
-    _attach(place, _chain(pieces))
-    return leaf
+def is_found(value: Value) -> bool:
+    """Does the run tell sizes with this value?"""
+    op = value.op
+    return (
+        op is not None
+        and getattr(op, "dynamic", False)
+        and bool(op.tells_values or told_axes(value))
+    )
 
 
-def graft_error(root: Segment, path: Sequence[Any], end: Raise) -> bool:
-    """Remember that ``path`` ends in an error, unless the tree knows how it goes on; has the tree grown?
-
-    Raises :class:`Divergence` when the path contradicts the tree.
-    """
-    place, rest = _follow(root, path)
-    if place.segment is not None:
-        if not end.by_values:
-            raise Divergence(f"something other than tensors decides about {end}")
-        return False
-    pieces = _pieces(rest)[:-1]  # what comes after the last guard is not run
-    if not pieces:
-        known = place.parent.raises.setdefault(place.outcome, end)
-        if known.doubts is not None:
-            known.doubts.note(str(end))
-        return False
-    pieces[-1].raises[_taken(pieces[-1].guard)] = end
-    _attach(place, _chain(pieces))
-    return True
+def told_axes(value: Value | Finding) -> tuple[int, ...]:
+    """The dimensions of a value whose extents the run tells."""
+    if value.op is None or not getattr(value.op, "dynamic", False):
+        return ()
+    types = [x.type if isinstance(x, Value) else x for x in value.operands]
+    return value.op.told_axes(types, value.attributes)
 
 
-def _taken(guard: Any) -> Any:
-    """The outcome with which a path goes on after a guard."""
-    return ANY if isinstance(guard, ItemRead) else outcome_key(guard.expected)
-
-
-@dataclass
-class _Place:
-    """Where a path leaves the tree: below ``parent`` after ``outcome`` (None: at the root), or in ``segment``.
-
-    ``guard`` is the one with that outcome.
-    """
-
-    parent: Segment
-    outcome: Any
-    segment: Segment | None
-    guard: Any = None
-
-
-def _follow(root: Segment, path: Sequence[Any]) -> tuple[_Place, list[Any]]:
-    """Go down the tree as far as it knows a path; what is left of it, and statements that wait for numbers."""
-    place = _Place(root, None, None if root.empty else root)
-    first = 0
-    waiting: list[Value] = []
-    for i, statement in enumerate(path):
-        if place.segment is None:
-            break
-        if isinstance(statement, Value):
-            waiting.append(statement)
-        if isinstance(statement, (Value, Number)):
-            continue
-        known, number_only = place.segment, isinstance(statement, NumberGuard)
-        if known.guard is None or known.guard.value is not statement.value:
-            raise Divergence("a different condition was tested than in an earlier run")
-        if not number_only and [*map(id, known.statements)] != [*map(id, waiting)]:
-            raise Divergence("other operations ran than in an earlier run")
-        outcome = _taken(statement)
-        place = _Place(known, outcome, known.children.get(outcome), statement)
-        first, waiting = i + 1, waiting if number_only else []
-    left = list(path[first:])
-    return place, [*waiting, *left] if place.segment is None else left
-
-
-def _pieces(path: Sequence[Any]) -> list[Segment]:
-    """The segments of a piece of a path, not yet connected; the last has neither guard nor leaf."""
-    pieces = [Segment()]
-    for statement in path:
-        last = pieces[-1]
-        if isinstance(statement, Value):
-            last.statements.append(statement)
-        elif isinstance(statement, Number):
-            last.numbers.append(statement)
-        else:
-            last.guard = statement
-            pieces.append(Segment())
-            if isinstance(statement, NumberGuard):  # statements can wait until it is known
-                last.statements, pieces[-1].statements = [], last.statements
-    return pieces
-
-
-def _chain(pieces: Sequence[Segment]) -> Segment:
-    """The first of the segments, each the child of the one before."""
-    for above, below in pairwise(pieces):
-        above.children[_taken(above.guard)] = below
-    return pieces[0]
-
-
-def _attach(place: _Place, made: Segment) -> None:
-    """Put new segments into the tree, in one step: an interrupt leaves the tree with them or without them."""
-    parent = place.parent
-    if isinstance(place.guard, ItemRead):  # what was recorded for single numbers is given up
-        parent.guard, parent.children, parent.raises = place.guard, {ANY: made}, {}
-    elif place.outcome is not None:
-        parent.children[place.outcome] = made
-        parent.raises.pop(place.outcome, None)
-    else:  # the root itself, which counts as known once it has a guard or a leaf
-        parent.statements, parent.children, parent.raises = (
-            made.statements,
-            made.children,
-            made.raises,
-        )
-        parent.numbers = made.numbers
-        parent.leaf, parent.guard = made.leaf, made.guard
-
-
-def _same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
+def same_end(leaf: Leaf, recording: Recording, structure: Any) -> bool:
     """Does a run end as the recorded one did (another thread may have recorded it first)?"""
     known = leaf.straight[1] if leaf.straight is not None else leaf.recording
     return bool(structure == leaf.structure) and _summary(recording) == _summary(known)
@@ -303,6 +245,13 @@ def path_graph(recording: Recording, signature: Signature) -> Graph:
     outputs = [*computed_outputs(recording), *(new for _, new, _ in recording.writes)]
     body = tuple(x for x in recording.path if isinstance(x, (Value, Guard)))
     return Graph(signature.builder.name, tuple(signature.builder.inputs), body, tuple(outputs))
+
+
+def late_values(recording: Recording) -> list[Value]:
+    """The values on a path whose shape the run told."""
+    if recording.sizes is None:
+        return []
+    return [s for s in recording.path if isinstance(s, Value) and is_found(s)]
 
 
 def computed_outputs(recording: Recording) -> list[Value]:
@@ -330,10 +279,13 @@ def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -
     needs: dict[Value, None] = {}
     if isinstance(segment.guard, (Guard, ItemRead)):
         needs[segment.guard.value] = None
+    if segment.finding is not None:
+        needs.update((x, None) for x in segment.finding.operands if isinstance(x, Value))
     if segment.leaf is not None:
         needs.update(dict.fromkeys(leaf_needs[segment.leaf]))
+    found = segment.finding.value if segment.finding is not None else None
     for child in segment.children.values():
-        needs.update(reads(child, leaf_needs))
+        needs.update((v, None) for v in reads(child, leaf_needs) if v is not found)
     return needs
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..extents import Decision, Extents
+from ..extents import Extents
 from ..ir.graph import Guard, Value
 from ..locks import renewed_rlock
-from ..sizes import Decided
+from ..sizes import Decided, given_symbols, revalue
+from ..symbols import Decision
 from ..types import Shape
 from .backward import BoundBackward, make_backward
 from .bound import Bound
@@ -19,7 +20,7 @@ from .inputs import Signature
 from .numbers import ItemRead
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
 from .structure import Structure, Symbols
-from .tree import Leaf, Segment, needs_of_leaf, path_graph, wanted_gradients
+from .tree import Leaf, Segment, late_values, needs_of_leaf, path_graph, wanted_gradients
 
 #: Plans of one structure that differ in what was decided about sizes.
 MAX_VARIANTS = 16
@@ -41,6 +42,7 @@ class TreePlan:
     parameters: tuple[int, ...]
     decided: Decided
     lock: Any
+    told: tuple[int, ...]  # the symbols whose values runs tell, in the order of the structure
 
     def holds(self, found: Structure) -> bool:
         """Is the plan right for the sizes of a tree of this structure?"""
@@ -49,19 +51,42 @@ class TreePlan:
     def bind(self, root: Segment, found: Structure) -> Runner:
         """Make a recorded tree of this structure runnable: programs for segments, backward passes for leaves."""
         names = dict(zip(self.values, found.values, strict=True))
-        sizes = dict(zip(self.parameters, found.sizes, strict=True))
-        bound = Bound(self.scope, sizes, names, self.lock)
-        runner = bind_segments(self.root, root, sizes, bound.recorded)
+        sizes = Example(self, found)
+        runner = bind_segments(self.root, root, sizes, lambda v: names.get(v, v))
         packs = _packs(self.root)
         for leaf, plan in zip(root.leaves(), self.leaves, strict=True):
             known = leaf.backward
             if known and known.plan is plan.backward and known.pack == packs[plan]:
                 continue  # bound before, to the same sizes
             leaf.site = None
+            bound = Bound(self.scope, sizes.at(leaf, None), names, self.lock)
             leaf.backward = (
                 BoundBackward(plan.backward, bound, packs[plan]) if plan.backward else ()
             )
         return runner
+
+
+class Example:
+    """The sizes of a recorded tree; those that runs tell are like those of a run through the segment asked for."""
+
+    def __init__(self, plan: TreePlan, found: Structure) -> None:
+        self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
+        self.told = dict(zip(found.told, plan.told, strict=True))
+
+    def __call__(self, segment: Segment) -> Mapping[int, int]:
+        """Those of a run through ``segment``."""
+        if not self.told:
+            return self.sizes
+        leaf = next(iter(segment.leaves()), None)
+        return self.sizes if leaf is None else self.at(leaf, segment.depth)
+
+    def at(self, leaf: Leaf, depth: int | None) -> Mapping[int, int]:
+        """Those of a run that ended with ``leaf``."""
+        found = leaf.recording.sizes
+        if found is None:
+            return self.sizes
+        values = found.like({}, len(found.decided) if depth is None else depth)
+        return {**self.sizes, **{self.told[n]: v for n, v in values.items() if n in self.told}}
 
 
 def _packs(root: SegmentPlan) -> dict[Leaf, dict[Value, int]]:
@@ -104,11 +129,22 @@ class PlanStore:
 class SymbolicTree:
     """A recorded tree with symbols for its sizes; grows with the recorded one."""
 
-    def __init__(self, name: str, signature: Signature) -> None:
+    def __init__(
+        self,
+        name: str,
+        signature: Signature,
+        told: Mapping[int, int] | None = None,
+        exactly: bool = False,
+    ) -> None:
+        self.exactly = exactly
+        self.others: frozenset[int] = (
+            frozenset()
+        )  # sizes that those told should not happen to equal
+        self.told = told or {}  # the sizes to plan for, where recorded decisions hold for them
         self.name = name
         self.signature = signature
         self.scope = Extents()
-        self.symbols = Symbols(self.scope)
+        self.symbols = Symbols(self.scope, signature.sizes)
         self.decisions: list[Decision] = []
         self.root = Segment()
         self.lock = renewed_rlock()
@@ -124,6 +160,7 @@ class SymbolicTree:
     ) -> TreePlan:
         """Plan the recorded tree; ``wants`` tells which recorded inputs want gradients."""
         with self.lock:
+            self.others = frozenset(found.sizes)
             self.whole = False
             with self.scope.deciding() as decisions:
                 for source in self.signature.sources:
@@ -135,7 +172,8 @@ class SymbolicTree:
             inputs = {self.symbols.mapping[s.value]: wants(s.value) for s in self.signature.sources}
             for segment in self.root.segments():
                 if segment.leaf is not None and segment.leaf.backward is None:
-                    self._differentiate(segment, segment.leaf, list(inputs.values()))
+                    self._present(segment)
+                    self._differentiate(segment, segment.leaf, inputs)
             leaves = self.root.leaves()
             compiler = TreeCompiler(
                 self.name,
@@ -143,10 +181,13 @@ class SymbolicTree:
                 self.symbols.strides,
                 {leaf: needs_of_leaf(leaf) for leaf in leaves},
                 {leaf: _packable(leaf) for leaf in leaves},
+                self._present,
             )
             plan = compiler.run(self.root, list(inputs))
             decided = [*self.decisions, *compiler.decisions]
             decided += [d for leaf in leaves if leaf.backward for d in leaf.backward.decisions]
+            told = tuple(self.symbols.told.extents[n].symbols[0] for n in found.told)
+            decided = [d for d in decided if told_free(self.scope, d, told)]
             self.whole = True
         mapping = self.symbols.mapping
         return TreePlan(
@@ -157,31 +198,57 @@ class SymbolicTree:
             parameters,
             Decided(self.scope, decided),
             self.lock,
+            told,
         )
 
     def _mirror(self, root: Segment) -> None:
         """Bring the symbolic tree up to the recorded one."""
-        mapping = self.symbols.mapping
         stack = [(root, self.root)]
         while stack:
             old, new = stack.pop()
-            if new.guard is None and new.leaf is None:
+            if new.empty:
+                self._present(old)
                 new.statements = [self.symbols.statement(v) for v in old.statements]
-                if old.guard is not None:
-                    new.guard = _mapped_guard(old.guard, mapping)
-                elif old.leaf is not None:
-                    new.leaf = self._leaf(old.leaf)
+                self._end(old, new)
             if new.children.keys() - old.children.keys():  # given up for one that takes any value
-                new.guard, new.children = _mapped_guard(old.guard, mapping), {}
+                new.guard, new.children = _mapped_guard(old.guard, self.symbols.mapping), {}
             for outcome, child in old.children.items():
-                stack.append((child, new.children.setdefault(outcome, Segment())))
+                stack.append((child, new.children.setdefault(outcome, Segment(depth=child.depth))))
+
+    def _end(self, old: Segment, new: Segment) -> None:
+        """What a segment ends with, in symbolic values."""
+        mapping = self.symbols.mapping
+        if old.guard is not None:
+            new.guard = _mapped_guard(old.guard, mapping)
+        elif old.finding is not None:
+            operands = [mapping[x] if isinstance(x, Value) else x for x in old.finding.operands]
+            new.finding = dataclasses.replace(
+                old.finding, value=self.symbols.late(old.finding.value), operands=tuple(operands)
+            )
+        elif old.choices is not None:
+            new.choices = {}
+        elif old.leaf is not None:
+            new.leaf = self._leaf(old.leaf)
+
+    def _present(self, segment: Segment) -> None:
+        """Make the sizes of a run through ``segment`` the present ones."""
+        leaf = next(iter(segment.leaves()), None)
+        found = leaf.recording.sizes if leaf is not None else None
+        if found is not None:
+            extents = self.symbols.told.extents
+            sizes = found.like(self.told, segment.depth, self.others, self.exactly)
+            values = {extents[n].symbols[0]: value for n, value in sizes.items() if n in extents}
+            revalue(self.scope, values)
 
     def _leaf(self, leaf: Leaf) -> Leaf:
         """The end of a path in symbolic values."""
         mapping = self.symbols.mapping
         found = leaf.recording
+        late = dict.fromkeys(late_values(found))
         path = tuple(
-            mapping[s] if isinstance(s, Value) else _mapped_guard(s, mapping) for s in found.path
+            mapping[s] if isinstance(s, Value) else _mapped_guard(s, mapping)
+            for s in found.path
+            if s not in late
         )
         recording = dataclasses.replace(
             found,
@@ -189,19 +256,20 @@ class SymbolicTree:
             outputs=tuple(dataclasses.replace(r, value=mapping[r.value]) for r in found.outputs),
             writes=tuple((mapping[old], mapping[new], count) for old, new, count in found.writes),
         )
-        inputs = tuple(mapping[v] for v in leaf.graph.inputs)
+        inputs = tuple(mapping[v] for v in (*leaf.graph.inputs, *late))
         graph = dataclasses.replace(path_graph(recording, self.signature), inputs=inputs)
         return Leaf(recording, graph, leaf.structure)
 
-    def _differentiate(self, segment: Segment, leaf: Leaf, wants: Sequence[bool]) -> None:
+    def _differentiate(self, segment: Segment, leaf: Leaf, wants: Mapping[Value, bool]) -> None:
         """Make the backward pass of a leaf; what exists only to be saved is computed in its segment."""
         leaf.backward = ()
         if any(r.requires_grad and r.kind == "computed" for r in leaf.recording.outputs):
-            wrt = wants[: len(leaf.graph.inputs)]
+            wrt = [wants.get(v, False) for v in leaf.graph.inputs]
             wanted = wanted_gradients(leaf.recording)
             with self.scope.deciding() as decisions:
                 found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
             if found is not None:
+                found.present = {n: self.scope.symbols[n].value for n in self.scope.told}
                 segment.statements.extend(found.extra)
                 leaf.backward = found
         dump_leaf(self.name, leaf)
@@ -214,6 +282,11 @@ def _mapped_guard(found: Any, mapping: Mapping[Value, Value]) -> Any:
     if isinstance(found, ItemRead):
         return ItemRead(mapping[found.value], found.number, found.line)
     return found
+
+
+def told_free(scope: Extents, decision: Decision, told: Sequence[int]) -> bool:
+    """Does a decision hang on nothing that a run tells?"""
+    return not told or given_symbols(scope, decision.extent).isdisjoint(told)
 
 
 def _packable(leaf: Leaf) -> set[Value]:

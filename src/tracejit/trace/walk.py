@@ -116,16 +116,19 @@ class Walk:
             pack = None if runner.idle else runner.run(environment)
             if leaf is not None:
                 return runner, pack, kept
-            guard = runner.segment.guard
-            if isinstance(guard, NumberGuard):
-                outcome = outcome_key(known[guard.value])
-            else:
-                outcome = outcome_of(environment[runner.guard_position].array)
+            outcome = self.outcome(runner, environment, known)
             below = runner.children.get(outcome) or runner.children.get(ANY)
             if below is None:
                 raise UnseenSegment(runner.segment, outcome)
             runner.segment.calls += 1
             runner = below
+
+    def outcome(self, runner: Runner, environment: list[Any], known: dict[Number, Any]) -> Any:
+        """The key of the branch that the guard of a segment leads to."""
+        guard = runner.segment.guard
+        if isinstance(guard, NumberGuard):
+            return outcome_key(known[guard.value])
+        return outcome_of(environment[runner.guard_position].array)
 
     def finish(
         self,

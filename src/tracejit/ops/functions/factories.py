@@ -267,10 +267,10 @@ def arange(
     first, last = (0, start) if end is None else (start, end)
     first, last, step = _plain(first), _plain(last), _plain(step)
     kind = dtypes.as_dtype(dtype) if dtype is not None else None
-    if not math.isfinite(first) or not math.isfinite(last):
+    if not all(isinstance(v, int) or math.isfinite(v) for v in (first, last)):
         raise RuntimeError(f"unsupported range: {first} -> {last}")
     if kind is dtypes.int64:  # the bounds are converted first
-        first, last, step = int(first), int(last), int(step)
+        first, last, step = (shapes.whole(v) for v in (first, last, step))
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (last - first) * (1 if step > 0 else -1) < 0:
@@ -280,8 +280,9 @@ def arange(
         kind = dtypes.int64 if whole else dtypes.get_default_dtype()
     count = -((first - last) // step) if whole else math.ceil((last - first) / step)
     if not kind.is_floating_point:
-        first, step = int(first), int(step)
-    return made(s.arange(start=first, step=step, count=int(count), dtype=kind), requires_grad)
+        first, step = shapes.whole(first), shapes.whole(step)
+    count = shapes.whole(count)
+    return made(s.arange(start=first, step=step, count=count, dtype=kind), requires_grad)
 
 
 @function(method=False)
@@ -309,7 +310,7 @@ def linspace(
     first, last = _plain(start), _plain(end)
     if not kind.is_floating_point:
         first, last = int(first), int(last)
-    result = s.linspace_of(start=first, end=last, count=int(steps), dtype=kind)
+    result = s.linspace_of(start=first, end=last, count=shapes.whole(steps), dtype=kind)
     return made(result, requires_grad)
 
 

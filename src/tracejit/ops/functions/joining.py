@@ -10,6 +10,7 @@ from ...errors import ArgumentError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
+from .. import ordering as o
 from .. import shapes
 from ..table import alias, function
 from .common import Tensor, as_type, dim_of, is_tensor, shape_of
@@ -50,7 +51,8 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
         position = next(i for i, x in enumerate(xs) if x.ndim == 0)
         raise ShapeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
     dtype = dtypes.result_type_of((x.type.dtype, 2) for x in xs)
-    full_size = [x for x in xs if shape_of(x) != (0,)] or xs[:1]
+    alike = all(x.ndim == xs[0].ndim for x in xs)  # else vectors of nothing are left out
+    full_size = xs if alike else [x for x in xs if shape_of(x) != (0,)] or xs[:1]
     d = dim_of(dim, full_size[0])
     return m.cat(*(as_type(x, dtype) for x in full_size), dim=d)
 
@@ -257,9 +259,7 @@ def repeat_interleave(
     d = dim_of(dim, input)
     shape = shape_of(input)
     if is_tensor(repeats):
-        counts = [int(n) for n in repeats.reshape(-1).tolist()]
-        counts = counts * shape[d] if len(counts) == 1 else counts
-        return _interleaved(input, counts, d)
+        return _interleaved(input, m.reshape(repeats, shape=(repeats.type.numel,)), d)
     if repeats < 0:
         raise RuntimeError("repeats can not be negative")
     x = unsqueeze(input, d + 1)
@@ -268,19 +268,15 @@ def repeat_interleave(
     return e.clone(result) if repeats == 1 else result
 
 
-def _interleaved(x: Tensor, counts: list[int], dim: int) -> Tensor:
-    if len(counts) != shape_of(x)[dim]:
+def _interleaved(x: Tensor, counts: Tensor, dim: int) -> Tensor:
+    (count,), extent = shape_of(counts), shape_of(x)[dim]
+    if counts.type.dtype.category != "int":
+        raise RuntimeError("repeats must be int or long")
+    if count == 1:
+        counts = m.expand(counts, shape=(extent,))
+    elif count != extent:
         raise RuntimeError("repeats must have the same size as input along dim")
-    positions = tuple(i for i, n in enumerate(counts) for _ in range(n))
-    index = literal_index(positions)
-    return ix.take(x, index, dim=dim)
-
-
-def literal_index(positions: tuple[int, ...]) -> Tensor:
-    """An int64 vector written out."""
-    from ..source import literal
-
-    return literal(values=positions, shape=(len(positions),), dtype=dtypes.int64)
+    return ix.take(x, o.repeated_positions(counts), dim=dim)
 
 
 @function(method=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...dtypes import int64
 from .. import indexing as ix
 from .. import movement as m
+from .. import shapes
 from .. import source as s
 from ..table import function
 from .common import Number, Tensor, shape_of
@@ -26,7 +27,7 @@ def pad(
     >>> tj.pad(tj.tensor([1, 2, 3]), (1, 2))
     tensor([0, 1, 2, 3, 0, 0])
     """
-    widths = [int(n) for n in pad]
+    widths = [shapes.whole(n) for n in pad]
     if len(widths) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(widths) // 2 > input.ndim:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError
+from ...sizes import largest
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -25,7 +26,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
-    start = int(start)
+    start = shapes.whole(start)
     if length < 0:
         raise ShapeError("narrow(): length must be non-negative.")
     if not -extent <= start <= extent:
@@ -60,7 +61,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
-    index = index.__index__()
+    index = shapes.as_size(index)
     if not -extent <= index < extent:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} "
@@ -114,7 +115,7 @@ def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
 def flipped(x: Tensor, dims: Sequence[int]) -> Tensor:
     """A reversed view."""
     shape = shape_of(x)
-    starts = tuple(max(n - 1, 0) if d in dims else 0 for d, n in enumerate(shape))
+    starts = tuple(largest(n - 1, 0) if d in dims else 0 for d, n in enumerate(shape))
     steps = tuple(-1 if d in dims else 1 for d in range(len(shape)))
     return m.slice(x, starts=starts, counts=shape, steps=steps)
 

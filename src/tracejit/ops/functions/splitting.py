@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ShapeError
+from ...sizes import smallest
+from .. import shapes
 from ..table import function
 from .common import Tensor, dim_of, is_tensor, shape_of
 from .slicing import slice_along
@@ -23,14 +25,14 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     d = dim_of(dim, tensor)
     extent = shape_of(tensor)[d]
     if isinstance(split_size_or_sections, (tuple, list)):
-        sizes = [int(n) for n in split_size_or_sections]
+        sizes = [shapes.whole(n) for n in split_size_or_sections]
         if sum(sizes) != extent:
             raise ShapeError(
                 f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's "
                 f"size at dimension {dim}), but got split_sizes={sizes}"
             )
     else:
-        sizes = _even_sizes(int(split_size_or_sections), extent)
+        sizes = _even_sizes(shapes.whole(split_size_or_sections), extent)
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return tuple(slice_along(tensor, d, a, n) for a, n in zip(starts, sizes, strict=True))
 
@@ -44,7 +46,11 @@ def _even_sizes(size: int, extent: int) -> list[int]:
         )
     if not extent:
         return [0]
-    return [min(size, extent - start) for start in range(0, extent, size)]
+    sizes, start = [], 0
+    while start < extent:
+        sizes.append(smallest(size, extent - start))
+        start += size
+    return sizes
 
 
 @function()
@@ -90,5 +96,5 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 def builtin_slice(position: int, extent: int) -> int:
     """A slice bound within ``0..extent``."""
-    position = position.__index__()
+    position = shapes.as_size(position)
     return max(position + extent, 0) if position < 0 else min(position, extent)

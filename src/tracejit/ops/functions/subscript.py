@@ -7,6 +7,7 @@ put their common dimensions in front, as in PyTorch. A 0-d integer tensor select
 from __future__ import annotations
 
 import builtins
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import DimensionError
+from ...extents import is_symbolic
+from ...sizes import largest, smallest
 from ...types import Shape
 from .. import elementwise as e
 from .. import indexing as ix
@@ -104,12 +107,34 @@ def _add(plan: Plan, item: Any, dim: int, shape: Shape) -> None:
     elif is_tensor(item):
         plan.layout.append((dim, item))
     elif hasattr(item, "__index__"):
-        _add_integer(plan, item.__index__(), dim, shape[dim])
+        _add_integer(plan, shapes.as_size(item), dim, shape[dim])
     else:
         raise TypeError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
             f"valid indices (got {type(item).__name__})"
         )
+
+
+def slice_bounds(item: builtins.slice, extent: int) -> tuple[int, int]:
+    """Where a slice with a positive step starts and stops in a dimension.
+
+    >>> slice_bounds(builtins.slice(-3, None), 5), slice_bounds(builtins.slice(7), 5)
+    ((2, 5), (0, 5))
+    """
+    start = 0 if item.start is None else _bound(item.start, extent)
+    return start, extent if item.stop is None else _bound(item.stop, extent)
+
+
+def _bound(position: Any, extent: int) -> Any:
+    """A position counted from either end, within the dimension.
+
+    A symbolic one rarely has to be cut off, so that it is not may be decided; a plain one is cut off where need be.
+    """
+    at = position if is_symbolic(position) else operator.index(position)
+    if is_symbolic(at):
+        at = at + extent if at < 0 else at
+        return 0 if at < 0 else extent if at > extent else at
+    return largest(at + extent, 0) if at < 0 else smallest(at, extent)
 
 
 def _add_integer(plan: Plan, index: int, dim: int, extent: int) -> None:
@@ -125,9 +150,12 @@ def _add_slice(plan: Plan, item: builtins.slice, dim: int, extent: int) -> None:
     step = 1 if item.step is None else item.step.__index__()
     if step <= 0:
         raise ValueError("step must be greater than zero")
-    start, stop, _ = builtins.slice(item.start, item.stop, step).indices(extent)
+    if any(map(is_symbolic, (item.start, item.stop, extent))):
+        start, stop = slice_bounds(item, extent)
+    else:
+        start, stop, _ = builtins.slice(item.start, item.stop, step).indices(extent)
     plan.starts[dim], plan.steps[dim] = start, step
-    plan.counts[dim] = max(-((start - stop) // step), 0)
+    plan.counts[dim] = largest(-((start - stop) // step), 0)
     plan.layout.append(dim)
 
 

@@ -1,0 +1,351 @@
+"""Sizes that only a run tells: the extents of results whose shape depends on values, as symbols of a recording.
+
+While a function is recorded, the types of tensors that depend on such a result hold :class:`Extent` objects, and so do
+the shapes that the function looks at: the run goes on with real numbers, the record with symbols. What is compared is
+noted as a decision, and what is read as a plain number is a decision for that number, so that the recording is right
+for every size under which its decisions come out the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.node import OpNode
+from ..dtypes import int64
+from ..errors import user_frame
+from ..extents import Extent, Extents, hint, symbols_of
+from ..ir.builder import attribute_key
+from ..ir.graph import Value
+from ..modes import MODES
+from ..ops.ordering import as_sizes
+from ..runtime.filling import Numbered
+from ..sizes import Decided
+from ..symbols import Decision, Symbol
+from ..tensor import Tensor
+from ..types import TensorType
+from .typical_sizes import typical
+
+if TYPE_CHECKING:
+    from .inputs import Signature
+
+
+#: Elements of a vector that may be read as sizes.
+MAX_READ = 256
+#: Why a function that finds sizes is recorded for each value of a number.
+APART = "numbers are constants here, because the code finds sizes that are known only at run time"
+
+
+class Registry:
+    """The symbols of all recordings of one signature: a number means the same in each of them."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.texts: dict[str, int] = {}
+        self.found: dict[Any, tuple[int, ...]] = {}
+        self.neutral = Extents()
+        self.neutral.symbols = self.symbols
+
+    def given(self, value: Any, count: int) -> tuple[int, ...]:
+        """The numbers of the ``count`` sizes that a run tells with ``value``."""
+        known = self.found.get(value)
+        if known is None:
+            first = len(self.symbols)
+            self.symbols += [Symbol(-1, 0) for _ in range(count)]
+            known = self.found[value] = tuple(range(first, first + count))
+        return known
+
+    def defined(self, text: str, needs: tuple[int, ...]) -> int:
+        """The number of the size that an expression computes."""
+        known = self.texts.get(text)
+        if known is None:
+            known = self.texts[text] = len(self.symbols)
+            self.symbols.append(Symbol(-1, None, f"n{known} = {text}", needs))
+        return known
+
+    def numbered(self, value: Any) -> Numbered:
+        """``value`` (nested), whose extents become numbers for given values of the symbols."""
+        return Numbered(self.neutral, value)
+
+
+class RecordedExtents(Extents):
+    """The extents of one recording, with the values of its run."""
+
+    watched = True
+
+    def __init__(self, registry: Registry, refuse: Callable[[str], None]) -> None:
+        super().__init__()
+        self.read: set[int] = set()  # the symbols of sizes that are elements of tensors
+        self.refuse = refuse
+        self.registry = registry
+        self.symbols: dict[int, Symbol] = {}
+        self.count = 0
+        self.shapes: dict[Any, Extent] = {}  # extents of tensors, by their terms
+        self.line: tuple[str, int] | None = None  # where a plain number was last asked for
+
+    def given(self, number: int, value: int) -> Extent:
+        """The size that the run told for a symbol."""
+        self.symbols[number] = Symbol(value, 0)
+        found: Extent = self.extent((((number,), 1),))
+        return found
+
+    def define(self, text: str, value: int, low: int | None, *needs: Any) -> Extent:
+        """The symbol that the expression ``text`` computes."""
+        symbols = symbols_of(needs)
+        number = self.registry.defined(text, symbols)
+        self.symbols[number] = Symbol(value, low, f"n{number} = {text}", symbols)
+        found: Extent = self.extent((((number,), 1),))
+        return found
+
+    def decide(self, extent: Extent, relation: str, outcome: bool) -> bool:
+        """Note how a comparison with zero came out, and where."""
+        before = len(self.decisions)
+        super().decide(extent, relation, outcome)
+        if len(self.decisions) > before:
+            self.line = user_line()
+        return outcome
+
+    def pin(self, extent: Extent) -> None:
+        """A plain number is made of an extent: no way to go on where it is an element of a tensor."""
+        if self.read.isdisjoint(extent.symbols):
+            super().pin(extent)
+        else:
+            self.refuse("tolist() of a tensor inside a compiled function, used for more than sizes")
+
+    def call(self, function: Callable[..., tuple[int, ...]], *args: Any) -> tuple[int, ...]:
+        """What a function makes of sizes is known for these only."""
+        return function(*[int(x) if type(x) is Extent else x for x in args])
+
+    def values(self) -> dict[int, int]:
+        """The sizes that the run told."""
+        return {n: s.value for n, s in self.symbols.items() if not s.statement}
+
+    def taken(self) -> tuple[Decision, ...]:
+        """The decisions made since the last time."""
+        found = tuple(self.decisions.values())[self.count :]
+        self.count += len(found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeType:
+    """The type of a tensor while it is recorded."""
+
+    scope: Extents
+    type: TensorType
+
+
+@dataclass(eq=False)
+class SizesFound:
+    """The sizes that a run was told, and what was decided about them before each end of a piece (None: the last)."""
+
+    scope: RecordedExtents
+    decided: Mapping[Any, tuple[Decision, ...]]
+    values: Mapping[int, int]
+    _typical: dict[Any, dict[int, int]] = field(default_factory=dict)
+
+    def conditions(self, depth: int) -> list[Decision]:
+        """What was decided before a segment below ``depth`` ends."""
+        return [d for some in list(self.decided.values())[: depth + 1] for d in some]
+
+    def like(
+        self,
+        told: Mapping[int, int],
+        depth: int,
+        others: Collection[int] = (),
+        exactly: bool = False,
+    ) -> Mapping[int, int]:
+        """Sizes to plan for, for which everything decided up to ``depth`` holds.
+
+        They are like those ``told``, or else those of this run, and ``exactly`` these if that can be.
+        """
+        values = {**self.values, **{n: v for n, v in told.items() if n in self.values}}
+        conditions = self.conditions(depth)
+        if exactly and Decided(self.scope, conditions)(values):
+            return values
+        key = depth, tuple(values.values())
+        if key not in self._typical:
+            shapes = list(self.scope.shapes.values())
+            self._typical[key] = typical(self.scope, values, conditions, shapes, others)
+        return self._typical[key]
+
+
+def has_extents(value: Any) -> bool:
+    """Is there an extent in ``value`` (nested)?"""
+    if isinstance(value, (tuple, list)):
+        return any(map(has_extents, value))
+    if isinstance(value, dict):
+        return any(map(has_extents, value.values()))
+    return type(value) is Extent
+
+
+def plain(value: Any) -> Any:
+    """``value`` (nested) with its extents as the numbers they are in this run."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(plain, value)) if has_extents(value) else value
+    if isinstance(value, dict):
+        return {key: plain(x) for key, x in value.items()}
+    return hint(value)
+
+
+class FindsSizes:
+    """The part of a recorder that follows sizes which the run tells."""
+
+    signature: Signature
+    builder: Any
+    path: dict[Any, None]
+    roots: dict[int, Value]
+    value_of: Callable[[Tensor], Value]
+    unsupported: Callable[[str], None]
+    handed_out: list[Any]
+
+    def __init__(self) -> None:
+        self.apart = False  # was a size found where numbers vary?
+        self.scope: RecordedExtents | None = None
+        self.pending: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self.decided: dict[Any, tuple[Decision, ...]] = {}  # before each end of a piece
+
+    def find(
+        self, op: Any, operands: Sequence[Any], attributes: Mapping[str, Any], out: Tensor
+    ) -> bool:
+        """An op ran whose shape depends on values; False when it does not for these operands."""
+        values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
+        types = [x.type if isinstance(x, Value) else x for x in values]
+        axes = op.told_axes(types, attributes)
+        if not axes:
+            return False
+        if self.numbers_vary():
+            return True
+        kind = op.infer(types, attributes)
+        shape: list[Any] = list(out.array.shape)
+        scope = self.scope or self.open()
+        new = Value(kind, op, tuple(values), dict(attributes), line=user_line())
+        value = self.builder.found(new)
+        numbers = iter(self.signature.sizes.given(value, len(axes)))
+        for d, known in enumerate(kind.shape):
+            shape[d] = scope.given(next(numbers), shape[d]) if d in axes else known
+        value.type = TensorType(tuple(shape), kind.dtype)
+        self.end_piece(value)
+        self.roots[id(out)] = value
+        self.show(out, value)
+        return True
+
+    def sizes_in(self, tensor: Tensor) -> list[int] | None:
+        """The elements of a vector as sizes, where they can be; reading them ends a piece."""
+        kind = tensor.type
+        if kind.dtype.category != "int" or len(kind.shape) != 1 or has_extents(kind.shape):
+            return None
+        array = tensor.array
+        if not 0 < array.size <= MAX_READ or int(array.min()) < 0 or self.numbers_vary():
+            return None
+        scope = self.scope or self.open()
+        new = Value(
+            TensorType(kind.shape, int64), as_sizes, (self.value_of(tensor),), {}, line=user_line()
+        )
+        value = self.builder.found(new)
+        numbers = self.signature.sizes.given(value, array.size)
+        self.end_piece(value)
+        scope.read.update(numbers)
+        found: Any = [scope.given(n, x) for n, x in zip(numbers, array.tolist(), strict=True)]
+        return list(found)
+
+    def numbers_vary(self) -> bool:
+        """Give up where a size is found beside numbers that vary: a recording has the one or the other."""
+        if self.handed_out:
+            self.apart = True
+            self.unsupported(APART)
+        return self.apart
+
+    def open(self) -> RecordedExtents:
+        """From here on extents are about."""
+        scope = self.scope = self.builder.scope = RecordedExtents(
+            self.signature.sizes, self.unsupported
+        )
+        MODES.builder = Door(self)
+        return scope
+
+    def close(self) -> None:
+        """From here on extents are numbers."""
+        self.builder.scope = None
+        if self.scope is not None:
+            self.scope.closed = True
+
+    def end_piece(self, statement: Any) -> None:
+        """The path goes on depending on a guard or a found size: note what was decided up to here."""
+        if statement not in self.path:
+            self.path[statement] = None
+            if self.scope is not None:
+                self.decided[statement] = self.scope.taken()
+
+    def show(self, tensor: Tensor, value: Value) -> None:
+        """While recording, ``tensor`` has the type of ``value``; so does the tape."""
+        if self.scope is None or not has_extents(value.type.shape):
+            return
+        shape: tuple[Any, ...] = value.type.shape
+        self.scope.shapes.update((x.terms, x) for x in shape if has_extents(x))
+        tensor._type = None
+        tensor._run_time_type = RunTimeType(self.scope, value.type)
+        node = tensor._grad_fn
+        if isinstance(node, OpNode) and node.op is value.op:
+            node.out_type = value.type
+
+    def on_tape(
+        self, out: Tensor, op: Any, operands: Sequence[Any], attributes: dict[str, Any]
+    ) -> None:
+        """The step of the tape that made ``out`` holds numbers: put the extents there."""
+        node = out._grad_fn
+        if isinstance(node, OpNode) and node.op is op:
+            node.attributes = attributes
+            node.operands = tuple(
+                x if type(x) is Extent else known
+                for x, known in zip(operands, node.operands, strict=True)
+            )
+            for name, x in zip(op.operands, operands, strict=False):
+                if node.saved and name in node.saved and type(x) is Extent:
+                    node.saved[name] = x
+
+    def layout_read(self) -> None:
+        """The run asks how a tensor lies in memory: known for the present sizes only."""
+        if self.scope is not None and not self.scope.closed:
+            for number in self.scope.values():
+                int(self.scope.extent((((number,), 1),)))
+
+
+def occurrence_key(op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+    """What two equal computations on the tape have in common."""
+    first, rest = operands[0] if operands else None, tuple(operands[1:])
+    shapes = tuple([x.type.shape for x in rest if isinstance(x, Value)])
+    if not (has_extents(shapes) or has_extents(rest) or has_extents(attributes)):
+        return op.name, first, repr(rest), repr(attributes)
+    others = [x if isinstance(x, Value) else attribute_key(x) for x in rest]
+    return op.name, first, tuple(others), tuple(map(attribute_key, attributes.items()))
+
+
+def user_line() -> tuple[str, int] | None:
+    """The user's present line."""
+    frame = user_frame()
+    return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
+
+
+class Door:
+    """Stands before every op while extents are about: arrays are given numbers, the recorder the extents."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+
+    def emit(self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Run ``op``."""
+        from ..dispatch import apply
+
+        recorder = self.recorder
+        MODES.builder = None
+        try:
+            if not (has_extents(operands) or has_extents(attributes)):
+                return apply(op, operands, attributes)
+            recorder.pending = operands, attributes
+            return apply(op, tuple(map(hint, operands)), plain(attributes))
+        finally:
+            recorder.pending = None
+            MODES.builder = self

@@ -1,0 +1,50 @@
+"""What a recorded run leaves: its statements in order, how to make its outputs, what it wrote and was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.graph import Value
+from ..ops.table import Op
+from ..types import Scalar
+from .found_sizes import SizesFound
+from .gradients_inside import Effects
+from .numbers import Number
+from .places import Place
+
+Step = tuple[Op, dict[str, Any]]
+
+
+@dataclass(eq=False)
+class OutputRecipe:
+    """How a call makes one output tensor: from graph output ``index`` or from an input, then a chain of view steps."""
+
+    kind: str  # "computed" or "input"
+    value: Value
+    steps: tuple[Step, ...]
+    requires_grad: bool
+    number: int = 0  # outputs of equal number are one tensor
+    inference: bool = False
+    spent: tuple[Value, ...] | None = (
+        None  # a backward pass freed its history: the leaves it led to
+    )
+    version: int = 0  # how often the storage was written to
+    apart: int | None = None  # through .data: a count of its own, and what it has come to
+
+
+@dataclass(eq=False)
+class Recording:
+    """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
+
+    path: tuple[Any, ...]
+    outputs: tuple[OutputRecipe, ...]
+    writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
+    random_calls: dict[Value, int]
+    effects: Effects | None = None  # what else the run did to the world
+    kept_writes: tuple[
+        tuple[Value, int], ...
+    ] = ()  # inputs the tape keeps as written, and how often
+    numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
+    stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # what it left in Python state
+    sizes: SizesFound | None = None  # what sizes it was told on the way
