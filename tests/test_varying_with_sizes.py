@@ -149,3 +149,15 @@ def test_error_after_a_size_is_found_beside_a_number() -> None:
             except ValueError as error:
                 outcomes.append(str(error))
         assert outcomes[0] == outcomes[1]
+
+
+def test_a_number_goes_on_varying_where_no_size_is_found() -> None:
+    def function(x, rate, choose):
+        if choose:
+            return x[x > 0] * 2
+        return x * rate, rate + 1
+
+    calls = [(x, 0.1 * i, i % 4 == 1) for i, x in enumerate(inputs(40))]
+    f = check(function, calls)
+    assert CONSTANT in str(f.explain())
+    assert f.stats.compiled_calls >= 25, str(f.explain())

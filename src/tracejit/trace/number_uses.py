@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.graph import Guard
 from .found_sizes import APART
-from .numbers import Number, NumberGuard
+from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
 from .signature import flatten, is_number
 from .state_values import token
@@ -94,7 +94,8 @@ class NumberUses:
         self.settled: dict[PlaceKey, str] = {}  # places that decide too much to vary, and why
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
-        self.beside_sizes = False  # were there some that could not vary?
+        self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
+        self.beside_sizes = False  # did such constants change?
 
     @property
     def in_use(self) -> bool:
@@ -159,6 +160,19 @@ class NumberUses:
         self.item_lines.clear()
         self.places.clear()
 
+    def set_apart(self, entry: Entry, path: Iterable[Any]) -> None:
+        """A recorded run found a size beside numbers that vary: these are constants from now on."""
+        self.beside_sizes = True
+        structure = entry.key[3]
+        use = self.known.get(structure.structure) if isinstance(structure, Varying) else None
+        if use is not None:
+            use.settle(range(len(use.last)), APART)
+        for key in entry.places:
+            self.places.pop(key, None)
+            self.settled[key] = APART
+        self.value_lines.update(s.line for s in path if isinstance(s, ItemRead))
+        self.item_lines -= self.value_lines
+
     def constants(self) -> list[str]:
         """Which numbers vary, but are constants of what is recorded, and why."""
         reasons = [] if self.unfit is None else [self.unfit]
@@ -176,7 +190,8 @@ class NumberUses:
             elif self.unfit is None:  # the other numbers read on these paths will change as well
                 guards = [segment.guard for segment in entry.root.segments()]
                 numbers = [g for g in guards if isinstance(g, Guard) and is_number(g.expected)]
-                self.item_lines.update(g.line for g in numbers if g.line is not None)
+                lines = {g.line for g in numbers if g.line is not None}
+                self.item_lines.update(lines - self.value_lines)
             return False
         if not isinstance(guard, NumberGuard):
             return False

@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
-from .found_sizes import APART
 from .number_arguments import standing_in
 from .number_functions import following
 from .places import patched
@@ -28,7 +27,7 @@ def run_recorded(
     result, structure = _run(entry, recorder, guard, args, kwargs, leaves)
     if recorder.apart:
         entry.apart = True
-        entry.owner.uses.give_up(APART)
+        entry.owner.uses.set_apart(entry, recorder.path)
     if recorder.scope is not None and shows_sizes(structure):
         result = unflatten(structure, iter(leaves))
     return result, structure
