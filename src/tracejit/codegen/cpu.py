@@ -50,8 +50,12 @@ class Writer:
         self.names: dict[Value, str] = {}
         for i, value in enumerate(self.nest.reads):
             self.names[value] = f"in{i}"
+        self.drawn = dict(
+            self.names
+        )  # what is made here may be written too, and lie otherwise there
         for i, value in enumerate(self.nest.writes):
-            self.names[value] = self.names.get(overwrites.get(value, value), f"out{i}")
+            taken = overwrites.get(value)
+            self.names[value] = f"out{i}" if taken is None else self.names.get(taken, f"out{i}")
         self.literals: dict[object, str] = {}
         self.variables: dict[int, str] = {}  # axis -> loop variable in scope
 
@@ -127,7 +131,7 @@ class Writer:
         dtype, attributes = value.type.dtype, source.attributes
         if "value" in attributes:
             return self.literal(attributes["value"], dtype)
-        index = self.address(access, self.names[value])
+        index = self.address(access, self.drawn[value])
         start, step = attributes["start"], attributes["step"]
         if access.layout is not None and access.layout.offset:
             index = f"{self.number_literal(access.layout.offset)} + {index}"
@@ -227,12 +231,12 @@ class Writer:
         assert isinstance(value.op, RandomSource)
         layout = self.layout_of(value.value_operands[0])
         pointer = Pointer(layout.root, layout.offset * 8, written=False)
-        key = self.text.parameter(f"{self.names[value]}_key", "i64*", pointer)
+        key = self.text.parameter(f"{self.drawn[value]}_key", "i64*", pointer)
         call = self.number_literal(value.attributes["index"])
         names = {
             "seed": f"uint64({key}[0])",
             "offset": f"uint64({key}[1] + int64({call}))",
-            "i": f"uint64({self.address(self.nest.reads[value], self.names[value])})",
+            "i": f"uint64({self.address(self.nest.reads[value], self.drawn[value])})",
         }
         local = {}
         for name, text in names.items():

@@ -53,10 +53,17 @@ def build(program: Program, noise: Callable[[Any], Any] | None = None) -> Callab
     return space["program"]  # type: ignore[no-any-return]
 
 
-def run(function: Callable[..., Any], program: Program, values: int) -> Run:
-    """Call ``function`` on fresh arguments made from seed ``values``, then go backward."""
+def run(
+    function: Callable[..., Any],
+    program: Program,
+    values: int,
+    noise: Callable[[Any], Any] | None = None,
+) -> Run:
+    """Call ``function`` on fresh arguments made from seed ``values`` (and moved by ``noise``), then go backward."""
     rng = np.random.default_rng([program.seed & 0xFFFFFFFF, values])
     arguments = [tensor_of(i, rng) for i in program.inputs]
+    if noise is not None:
+        arguments = [noise(t.detach()).requires_grad_(t.requires_grad) for t in arguments]
     found = Run()
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -166,7 +173,7 @@ def sensitive(program: Program, expected: Run, values: int, tolerance: float) ->
     """Does noise of a rounding's size move the eager result as much? Then nothing can be said about a difference."""
     for trial in range(12):
         noise = noise_of(np.random.default_rng(trial))
-        again = run(build(program, noise), program, values)
+        again = run(build(program, noise), program, values, noise)
         if again.error != expected.error:
             return True
         for (_, a), (_, b) in zip(expected.arrays(), again.arrays(), strict=True):

@@ -178,11 +178,18 @@ class Author(Choices):
         result = self.results[-1] if self.chance(0.7) else self.pick(self.results)
         argument = self.pick(["x0", "y0"][: self.arity])
         text = self.pick(_OUTSIDE).format(o=result, a=argument, k=next(self.counter))
-        return self._step([text])
+        return self._step([text, *self._given_up(text)])
 
     def _change(self) -> list[str]:
         feature = self.pick(self.features)
-        return self._step(str(self.pick(feature.changes)).split("\n")) if feature.changes else []
+        if not feature.changes:
+            return []
+        text = str(self.pick(feature.changes))
+        return self._step([*text.split("\n"), *self._given_up(text)])
+
+    def _given_up(self, text: str) -> list[str]:
+        """Results that no gradient is asked of any more: a write through ``.data`` may have reached what they need."""
+        return [f"{' = '.join(self.results)} = None"] if ".data" in text and self.results else []
 
     def _step(self, lines: list[str]) -> list[str]:
         return ["with stage.step():", *indented(lines)]
