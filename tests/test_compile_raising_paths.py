@@ -258,3 +258,23 @@ def test_a_method() -> None:
         assert raised(model.step, -tj.ones(2)) == ["step", "positive"]
         model.step(tj.ones(2))
     assert model.step.stats.recordings == 2
+
+
+def test_a_raising_path_may_draw_what_no_other_does() -> None:
+    """The other paths get along without the generator, whose key is an input of the tree."""
+
+    def f(x):
+        if x.sum() > 0:
+            return x * tj.rand_like(x) if x.max() > 5 else x + 1
+        tj.rand_like(x)
+        raise ValueError("negative")
+
+    g = tj.compile(f)
+    for value in (-1.0, 1.0, 1.0, -1.0, 1.0, 2.0, -1.0):
+        x = tj.full((3,), value)
+        if value < 0:
+            with pytest.raises(ValueError, match="negative"):
+                g(x)
+        else:
+            assert g(x).tolist() == f(x).tolist()
+    assert g.stats.compiled_calls == 3

@@ -95,7 +95,9 @@ def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], An
     from .replay_effects import EffectsWriter
 
     recordings = [leaf.recording for leaf in entry.root.leaves()]
-    plain = not any(r.writes or r.random_calls or r.effects for r in recordings)
+    plain = not any(r.writes or r.random_calls or r.effects for r in recordings) and all(
+        s.kind in ("argument", "captured", "cell") for s in entry.signature.sources
+    )  # a path that ends in an error is no recording, but has sources
     return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
 
 
