@@ -189,8 +189,8 @@ def test_verification_finds_differences(monkeypatch: pytest.MonkeyPatch) -> None
     (entry,) = next(iter(g.entries.values()))
     replay = entry.replay
 
-    def wrong(tensors):
-        y, mask = replay(tensors)
+    def wrong(tensors, numbers):
+        y, mask = replay(tensors, numbers)
         return y + 1, mask
 
     monkeypatch.setattr(entry, "replay", wrong)
@@ -214,8 +214,8 @@ def test_verification_names_the_line_of_a_write(monkeypatch: pytest.MonkeyPatch)
     (entry,) = next(iter(g.entries.values()))
     replay = entry.replay
 
-    def wrong(tensors):
-        result = replay(tensors)
+    def wrong(tensors, numbers):
+        result = replay(tensors, numbers)
         state.array[1] += 1
         return result
 

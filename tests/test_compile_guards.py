@@ -79,7 +79,7 @@ def test_nan_and_signed_zero_in_guards() -> None:
     nan = float("nan")
     g = same_as_eager(f, [[nan, 1.0], [0.0, 1.0], [-0.0, 1.0], [nan, 2.0]])
     assert not g.reasons
-    assert g.stats.recordings == 3
+    assert g.stats.recordings == 4  # the first was of one number, then of any
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int32", "bool", "float64"])
@@ -95,12 +95,12 @@ def test_guards_of_every_kind_of_dtype(dtype: str) -> None:
 
 def test_more_paths_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "max_paths", 4)
-    f = tj.compile(lambda x: x * x[0].item())
+    f = tj.compile(lambda x: x * float(str(x[0].item())))
     for k in range(10):
         assert f(tj.tensor([float(k), 1.0])).tolist() == [k * k, k]
-    assert f.stats.recordings == 4
+    assert f.stats.recordings == 5  # the first, which was of one number, made room
     assert any("more than 4 recorded paths" in reason for reason in f.reasons)
-    for k in range(4):
+    for k in range(1, 5):
         assert f(tj.tensor([float(k), 1.0])).tolist() == [k * k, k]
     assert f.stats.compiled_calls == 4
 

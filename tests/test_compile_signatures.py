@@ -90,7 +90,7 @@ def test_static_arguments_by_type_and_value() -> None:
                 a, b = g(x, value), f(x, value)
                 assert a.dtype == b.dtype
                 assert a.numpy().tobytes() == b.numpy().tobytes(), value
-    assert recordings(g) == len(values)
+    assert recordings(g) == len(values) - 3  # five floats are two signatures: the first, and all
 
 
 def test_values_made_anew_do_not_retrace() -> None:
@@ -143,10 +143,10 @@ def test_python_state_back_and_forth() -> None:
 
 
 def test_many_python_states_stop_being_recorded() -> None:
-    state = {"scale": 0.0}
-    f = tj.compile(lambda x: x * state["scale"])
+    state = {"scale": "0.0"}
+    f = tj.compile(lambda x: x * float(state["scale"]))
     for step in range(200):
-        state["scale"] = float(step)
+        state["scale"] = str(step)
         assert f(tj.ones(1)).item() == step
     assert recordings(f) < 30
     assert any("Python states" in reason for reason in f.reasons)
@@ -171,11 +171,11 @@ def test_lazy_initialisation() -> None:
 
 
 def test_a_counter_runs_eagerly_with_the_reason() -> None:
-    counts = [0]
+    counts = []
 
     def f(x):
-        counts[0] += 1
-        return x * counts[0]
+        counts.append(1)
+        return x * len(counts)
 
     g = tj.compile(f)
     assert [g(tj.ones(1)).item() for _ in range(50)] == [*range(1, 51)]
@@ -210,7 +210,7 @@ def test_why_it_was_recorded_again(caplog: pytest.LogCaptureFixture) -> None:
     for words in (
         "the first call",
         "x: now f32[4], before f32[3]",
-        "an argument was 2 and is 3",
+        "numbers among the arguments changed, and vary from here on",
         "x: requires_grad now True, before False",
     ):
         assert words in text
@@ -263,7 +263,7 @@ def test_threads_with_different_shapes() -> None:
         thread.join(60)
     assert not failures
     assert f.stats.compiled_calls > 100, f.explain()
-    assert not f.reasons
+    assert set(f.reasons) <= {"another thread was recording"}
 
 
 def test_recursion_and_calls_inside_hooks() -> None:
@@ -309,14 +309,14 @@ def test_a_recording_that_raises_leaves_nothing_behind() -> None:
 
 
 def test_signatures_that_never_come_back() -> None:
-    f = tj.compile(lambda x, step: x * step)
+    f = tj.compile(lambda x, step: x * int(step))
     for step in range(1000):
-        assert f(tj.ones(1), step).item() == step
+        assert f(tj.ones(1), str(step)).item() == step
     assert recordings(f) < 80
     assert any("calls in a row had new signatures" in reason for reason in f.reasons)
     for _ in range(3):
         for step in range(10):
-            assert f(tj.ones(1), step).item() == step
+            assert f(tj.ones(1), str(step)).item() == step
     assert f.stats.compiled_calls >= 20
 
 
@@ -340,8 +340,8 @@ def test_functions_whose_arguments_always_change_are_left_alone(
     monkeypatch.setattr(
         "tracejit.jit.why_new", lambda *given: (searched.append(given), "another number")[1]
     )
-    f = tj.compile(lambda x, step: x * step)
+    f = tj.compile(lambda x, step: x * int(step))
     for step in range(400):
-        assert f(tj.ones(1), step).item() == step
+        assert f(tj.ones(1), str(step)).item() == step
     assert 64 <= len(searched) == f.stats.recordings < 80
     assert any("64 calls in a row had new signatures" in reason for reason in f.reasons)

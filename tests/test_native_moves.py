@@ -29,9 +29,9 @@ def overwritten(x, y):
 
 
 def overwritten_after_reading(x, y):
-    z = (x * 2).tanh()
+    z = (x * 2).tanh() + 0.5
     w = z[:2] + 1
-    z[:2] = z[2:4] * w
+    z[:2] = z[2:4] + w
     return z + y
 
 

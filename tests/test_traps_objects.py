@@ -32,7 +32,7 @@ def test_counter_attribute() -> None:
             stage.call(f, x())
             stage.note("calls", thing.calls)
 
-    check(scenario, reason="'calls'")
+    check(scenario, compiled=3)
 
 
 def test_two_instances_of_one_class() -> None:

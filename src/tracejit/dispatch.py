@@ -12,12 +12,21 @@ from .errors import ArgumentError, DeviceError
 from .modes import MODES
 from .ops.table import Movement, Op, Source, set_dispatcher
 from .tensor import Tensor
+from .varying import is_varying, plain
 
 _NUMBERS = (bool, int, float)
 
 
-def apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """Run ``op`` on tensors and Python numbers (or write it down when a builder listens)."""
+def apply(
+    op: Op,
+    operands: tuple[Any, ...],
+    attributes: dict[str, Any],
+    given: tuple[Any, ...] | None = None,
+) -> Any:
+    """Run ``op`` on tensors and Python numbers (or write it down when a builder listens).
+
+    ``given`` are the operands as tape and recorder see them: with the numbers that may differ from call to call.
+    """
     modes = MODES
     if modes.builder is not None:
         return modes.builder.emit(op, operands, attributes)
@@ -33,7 +42,7 @@ def apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         elif type(x) in _NUMBERS:
             arrays.append(x)
         else:
-            return apply(op, _with_numbers(op, operands), attributes)
+            return apply(op, _with_numbers(op, operands), attributes, _given(op, operands))
     if MODULES:
         index, unplaced = _agree(op, operands, arrays)
         result = on_device(index, op.evaluate, arrays, attributes)
@@ -47,9 +56,9 @@ def apply(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     elif modes.inference:
         out._inference = True
     if requires_grad and op.grads and modes.grad and out.type.dtype.is_floating_point:
-        OpNode.record(op, operands, attributes, out)
+        OpNode.record(op, given or operands, attributes, out)
     if modes.recorder is not None:
-        modes.recorder.record(op, operands, attributes, out)
+        modes.recorder.record(op, given or operands, attributes, out)
     return out
 
 
@@ -92,7 +101,18 @@ def _with_numbers(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+def _given(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The operands with varying numbers in them, if there are any to tell a recorder of."""
+    if MODES.recorder is None or not any(map(is_varying, operands)):
+        return None
+    return tuple(
+        x if isinstance(x, Tensor) or type(x) in _NUMBERS or is_varying(x) else _as_number(op, i, x)
+        for i, x in enumerate(operands)
+    )
+
+
 def _as_number(op: Op, position: int, value: Any) -> bool | int | float:
+    value = plain(value)
     if isinstance(value, np.generic):
         value = value.item()
     for kind in _NUMBERS:

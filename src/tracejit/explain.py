@@ -30,6 +30,7 @@ class Explanation:
     stats: Any
     signatures: list[dict[str, Any]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    constants: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, function: Inspection) -> Explanation:
@@ -39,7 +40,8 @@ class Explanation:
             for entries in list(function.entries.values())
             for number, entry in enumerate(entries)
         ]
-        return cls(function.name, function.stats, signatures, list(function.reasons))
+        reasons = list(function.reasons)
+        return cls(function.name, function.stats, signatures, reasons, function.uses.constants())
 
     def __str__(self) -> str:
         stats = self.stats
@@ -49,6 +51,7 @@ class Explanation:
         ]
         for found in self.signatures:
             lines += _signature_lines(found)
+        lines += [f"  constant: {reason}" for reason in self.constants]
         lines += [f"  ran eagerly: {reason}" for reason in self.reasons]
         return "\n".join(lines)
 
@@ -58,6 +61,7 @@ class Explanation:
 def _signature_lines(found: dict[str, Any]) -> list[str]:
     lines = [f"  signature ({', '.join(found['inputs'])}){found['variant']}"]
     lines += [f"    recorded: {reason}" for reason in found["history"]]
+    lines += [f"    varies: {name}" for name in found["varying"]]
     if found["eager"]:
         return [*lines, f"    runs eagerly: {found['eager']}"]
     lines.append(
@@ -81,7 +85,7 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
 def _describe(entry: Entry, number: int) -> dict[str, Any]:
     programs = list(entry.programs())
     segments = [s for s in entry.root.segments() if s.runner is not None]
-    sources = [s for s in entry.signature.sources if s.kind != "argument"]
+    sources = [s for s in entry.signature.sources if s.kind not in ("argument", "cell")]
     return {
         "inputs": [f"{n}: {t}" for n, t in zip(entry.names, entry.types, strict=True)],
         "variant": f" under Python state {number + 1}" if number else "",
@@ -94,6 +98,10 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "captured": [f"{s.value.name}: {s.value.type}" for s in sources],
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
+        "varying": [
+            *(entry.number_names[i] for i in entry.varying),
+            *(place.name for place in (entry.guard.places if entry.guard is not None else ())),
+        ],
         "eager": entry.failure,
         "closed": entry.closed,
         "behind": entry.behind.describe() if entry.behind is not None else "",

@@ -1,12 +1,20 @@
-"""What can be asked of a compiled function: counts, graphs, kernels, source, reports."""
+"""What a compiled function tells: counts, graphs, kernels, source, reports, and why it runs eagerly."""
 
 from __future__ import annotations
 
+import logging
+import warnings
 from typing import TYPE_CHECKING, Any
+
+from . import config
+from .errors import CaptureError, CompileWarning, user_depth
 
 if TYPE_CHECKING:
     from .bound_function import Stats
     from .trace.entry import Entry
+    from .trace.number_uses import NumberUses
+
+LOG = logging.getLogger("tracejit")
 
 
 class Inspection:
@@ -17,6 +25,9 @@ class Inspection:
     stats: Stats
     entries: dict[Any, list[Entry]]
     reasons: list[str]
+    uses: NumberUses
+    strict: bool
+    _warned: set[str]
 
     def _all(self) -> list[Entry]:
         return [entry for entries in list(self.entries.values()) for entry in entries]
@@ -56,6 +67,30 @@ class Inspection:
         from .explain import Explanation
 
         return Explanation.of(self)
+
+    def _explain(self, reason: str) -> None:
+        if self.strict:
+            raise CaptureError(
+                f"{self.name}: {reason}", "Without strict=True the function would run eagerly here."
+            )
+        self._note(reason)
+
+    def _note(self, reason: str) -> None:
+        """A reason to run eagerly that is nobody's fault, and no error with ``strict``."""
+        if reason not in self.reasons and len(self.reasons) < config.max_signatures:
+            self.reasons.append(reason)
+            LOG.info("%s runs eagerly: %s", self.name, reason)
+
+    def compile_failed(self, reason: str) -> None:
+        """A path could not be turned into kernels: say so once."""
+        if self.strict:
+            raise CaptureError(f"{self.name} could not be compiled: {reason}")
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warnings.warn(
+                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=user_depth()
+            )
+        self._explain(reason)
 
     def wait(self, timeout: float | None = None) -> bool:
         """With ``mode="background"``: wait until everything asked for is compiled; False when ``timeout`` is over.

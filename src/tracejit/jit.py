@@ -11,7 +11,6 @@ import copy
 import functools
 import logging
 import sys
-import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -19,15 +18,18 @@ from typing import Any
 from . import config, dtypes, scripting
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats, name_of
-from .errors import ArgumentError, CaptureError, CompileWarning, user_depth
+from .errors import ArgumentError
 from .inspection import Inspection
 from .locks import renewed_rlock
 from .modes import MODES
 from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
+from .trace.number_uses import NumberUses
+from .trace.numbers import ANY, UnfitError
+from .trace.places import TURNS
 from .trace.retrace import why_new
-from .trace.signature import flatten, tensor_key
+from .trace.signature import first_position, tensor_key
 from .trace.state_calls import listening
 from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
@@ -56,16 +58,15 @@ class CompiledFunction(Inspection):
         plain = isinstance(function, FunctionType)  # the attributes of other callables are state
         functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
         self.function = function
-        self.strict = strict
-        self.verify = verify
-        self.background = background
-        self.capture = capture
+        self.strict, self.verify = strict, verify
+        self.background, self.capture = background, capture
         if background:
             warm_up()
         self.name = getattr(function, "__name__", None) or name_of(function)
         self.stats = Stats()
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
+        self.uses = NumberUses()
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
         self._churn = Backoff(CHURN)
@@ -89,16 +90,16 @@ class CompiledFunction(Inspection):
                 )
                 return self._eager(args, kwargs)
             tensors: list[Tensor] = []
-            structure = None
+            structure: Any = None
+            numbers: Any = ()
             for x in args:
                 if not isinstance(x, Tensor):
-                    structure = flatten((args, kwargs), tensors)
                     break
             else:
-                if kwargs:
-                    structure = flatten((args, kwargs), tensors)
-                else:
+                if not kwargs:
                     tensors = list(args)
+            if not tensors and (args or kwargs):
+                structure, numbers = self.uses.structure((args, kwargs), tensors)
             key = (
                 modes.grad,
                 modes.inference,
@@ -108,27 +109,29 @@ class CompiledFunction(Inspection):
             )
             count = len(tensors)
             if count > 1 and len(set(map(id, tensors))) != count:
-                key = (*key, tuple([_first(tensors, t) for t in tensors]))
+                key = (*key, tuple([first_position(tensors, t) for t in tensors]))
             found = self.entries.get(key)
             if found is not None:
                 for entry in found:
                     if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
-                        return self._replay(entry, tensors, args, kwargs)
+                        return self._replay(entry, tensors, args, kwargs, numbers)
             return self._record(key, tensors, args, kwargs)
         except Exception as error:
             error.__traceback__ = shortened(error)
             raise
 
-    def _replay(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+    def _replay(
+        self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any
+    ) -> Any:
         """Serve a call from an entry, or say why not."""
         branch = reason = refused = None
         try:
             if self.verify:
                 from .verification import replay_beside_eager
 
-                result = replay_beside_eager(self, entry, tensors, args, kwargs)
+                result = replay_beside_eager(self, entry, tensors, args, kwargs, numbers)
             else:
-                result = entry.replay(tensors)
+                result = entry.replay(tensors, numbers)
         except Refused as failure:
             refused = f"compiled code refused its input ({failure}), and eager execution did not"
         except Pending:
@@ -154,13 +157,17 @@ class CompiledFunction(Inspection):
         self, branch: UnseenSegment, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
     ) -> Any:
         """A call whose way through the tree ends before a result, with nothing done that can be seen."""
-        end = branch.segment.raises.get(branch.outcome)
+        raises = branch.segment.raises
+        end = raises.get(branch.outcome) or raises.get(ANY)
         unseen = entry.unseen(branch)
         if end is not None and not (entry.open and end.doubtful):
             end.calls += 1
             result = self._eager(args, kwargs)
             end.passed()  # it came back: no error this time
             return result
+        if self.uses.missed(entry, branch):
+            self._forget(entry)
+            return self._record(entry.key, tensors, args, kwargs)
         if entry.open:
             return self._extend(entry, tensors, args, kwargs, unseen)
         self._explain(entry.closed or f"more than {config.max_paths} recorded paths ({unseen})")
@@ -172,21 +179,11 @@ class CompiledFunction(Inspection):
         self.stats.eager_calls += 1
         return self.function(*args, **kwargs)
 
-    def _explain(self, reason: str) -> None:
-        if self.strict:
-            raise CaptureError(
-                f"{self.name}: {reason}", "Without strict=True the function would run eagerly here."
-            )
-        self._note(reason)
-
-    def _note(self, reason: str) -> None:
-        """A reason to run eagerly that is nobody's fault, and no error with ``strict``."""
-        if reason not in self.reasons and len(self.reasons) < config.max_signatures:
-            self.reasons.append(reason)
-            log.info("%s runs eagerly: %s", self.name, reason)
-
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
+        numbers: list[Any] = []
+        if key[3] is not None:
+            key, numbers = self.uses.learn_call(key, (args, kwargs))
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
@@ -196,9 +193,12 @@ class CompiledFunction(Inspection):
             if lock.acquire(blocking=False):
                 found = self._entry_for(key, tensors)
                 if found is not None:  # another thread was faster
-                    return self._replay(found, tensors, args, kwargs)
+                    return self._replay(found, tensors, args, kwargs, numbers)
                 if not self._changes_always():
-                    why = why_new(self.entries, key, tensors)
+                    replaced = self.uses.learn_state(key, self.entries.get(key, ()))
+                    why = replaced and replaced.difference(tensors)
+                    why = why or why_new(self.entries, key, tensors)
+                    self._forget(replaced)
                     self._churn.note(f"{CHURN} calls in a row had new signatures (the last: {why})")
                     entry = Entry(self, key, tensors, args, kwargs)
                     return self._extend(entry, tensors, args, kwargs, why)
@@ -214,10 +214,8 @@ class CompiledFunction(Inspection):
 
     def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
         """The entry that serves a call."""
-        for entry in self.entries.get(key, ()):
-            if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
-                return entry
-        return None
+        known = self.entries.get(key, ())
+        return next((e for e in known if e.holds() and (not e.pinned or e.accepts(tensors))), None)
 
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
@@ -231,7 +229,9 @@ class CompiledFunction(Inspection):
         lock = self._lock
         try:
             if lock.acquire(blocking=False):
-                return self._recorded(entry, tensors, args, kwargs, why)
+                with TURNS.taken(self.uses.in_use) as mine:
+                    if mine:
+                        return self._recorded(entry, tensors, args, kwargs, why)
         finally:  # whether or not an interrupt let this thread know that it got the lock
             try:  # noqa: SIM105  (no Python code may run before the lock is free)
                 lock.release()
@@ -250,9 +250,19 @@ class CompiledFunction(Inspection):
         with listening() as listener:
             try:
                 result = entry.record(tensors, args, kwargs, why)
+            except UnfitError as unfit:
+                self.uses.give_up(str(unfit))
+                self.stats.recordings -= 1
+                self.stats.eager_calls -= 1
+                if entry.varying:
+                    return self._record(entry.key, tensors, args, kwargs)
+                return self._recorded(entry, tensors, args, kwargs, why)
             except Exception:
                 self._keep(entry)
                 raise
+        if entry.apart:  # the next call is recorded with constants
+            self._forget(entry)
+            return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))
         self._keep(entry)
         reason = entry.failure or entry.closed
@@ -270,6 +280,7 @@ class CompiledFunction(Inspection):
     def _keep(self, entry: Entry) -> None:
         """Remember an entry; forget the oldest where there are too many."""
         if not entry.usable:
+            self.uses.unkept[entry.key] = entry
             self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
             return
         if entry.behind is not None:
@@ -287,21 +298,15 @@ class CompiledFunction(Inspection):
             self.entries.pop(oldest)
             self._backoffs.pop(oldest, None)
 
+    def _forget(self, entry: Entry | None) -> None:
+        """Another recording takes the place of an entry."""
+        if entry is not None and entry.key in self.entries:
+            self.entries[entry.key] = [x for x in self.entries[entry.key] if x is not entry]
+
     def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
         if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:
             self._backoffs.pop(next(iter(self._backoffs)))
         self._backoffs.setdefault(key, Backoff(patience)).note(reason)
-
-    def compile_failed(self, reason: str) -> None:
-        """A path could not be turned into kernels: say so once."""
-        if self.strict:
-            raise CaptureError(f"{self.name} could not be compiled: {reason}")
-        if reason not in self._warned:
-            self._warned.add(reason)
-            warnings.warn(
-                f"{self.name} runs eagerly: {reason}", CompileWarning, stacklevel=user_depth()
-            )
-        self._explain(reason)
 
     # --- copies and pickles ----------------------------------------------------------------------------------------
 
@@ -325,11 +330,6 @@ class CompiledFunction(Inspection):
     def options(self) -> dict[str, bool]:
         """What it was made with, by name."""
         return {name: getattr(self, name) for name in OPTIONS}
-
-
-def _first(tensors: list[Tensor], tensor: Tensor) -> int:
-    """Position of the first leaf that is the same tensor."""
-    return next(i for i, t in enumerate(tensors) if t is tensor)
 
 
 def compile(

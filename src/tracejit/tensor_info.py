@@ -167,7 +167,7 @@ class InfoMethods(TensorCore):
 def _lies() -> None:
     """Python is about to learn how a tensor lies in memory."""
     if MODES.recorder is not None:
-        MODES.recorder.number_read()
+        MODES.recorder.layout_read()
 
 
 def _owner(array: Any) -> Any:

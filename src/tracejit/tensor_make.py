@@ -16,9 +16,10 @@ from .dtypes import DType
 from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
 from .interop import from_cuda_array, from_dlpack, from_numpy
 from .modes import MODES
-from .ops.functions.common import settle
+from .ops.functions.common import constant, settle
 from .tensor import Tensor
 from .types import Scalar
+from .varying import is_varying
 
 _SMALL = 64  # elements a tensor written out in compiled code may have
 
@@ -152,6 +153,9 @@ def _copy_of(data: Tensor, wanted: DType | None) -> Tensor:
 
 def _from_data(data: Any, wanted: DType | None) -> Tensor:
     """A tensor with its own memory from anything that is not a tensor."""
+    if is_varying(data):
+        number: Tensor = constant(data, wanted or dtypes.of_scalar(data))
+        return number
     array = _as_array(data)
     if array is None:
         shape = _shape_of(data)

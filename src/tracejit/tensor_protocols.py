@@ -64,7 +64,7 @@ class ProtocolMethods(TensorCore):
         if self.dtype is dtypes.bfloat16:
             value = float(value)
         if MODES.recorder is not None:
-            MODES.recorder.guard(self, value)
+            return MODES.recorder.number_read(self, value)  # type: ignore[no-any-return]
         return value
 
     def tolist(self) -> Any:
@@ -75,6 +75,8 @@ class ProtocolMethods(TensorCore):
         [[1, 2], [3, 4]]
         """
         if MODES.recorder is not None:
+            if not self.type.shape:
+                return self.item()
             sizes = MODES.recorder.read(self, "tolist()")
             if sizes is not None:
                 return sizes

@@ -46,7 +46,12 @@ class _State:
 
 
 def replay_beside_eager(
-    function: CompiledFunction, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
+    function: CompiledFunction,
+    entry: Entry,
+    tensors: list[Tensor],
+    args: Any,
+    kwargs: Any,
+    numbers: Sequence[Any] = (),
 ) -> Any:
     """The result of the compiled call; :class:`VerificationError` names the first difference from an eager run."""
     from .random import default_generator
@@ -59,15 +64,17 @@ def replay_beside_eager(
     outside += [g for g in slots.before if g is not None]
     restores = [call.saved() for found in effects for call in found.calls]
     generators = list({id(g): g for g in _generators(sources, default_generator)}.values())
+    places = _Places(entry)
     before = _State(outside, generators)
     calls = [leaf.calls for leaf in entry.root.leaves()]
-    result = entry.replay(tensors)
+    result = entry.replay(tensors, numbers)
     lines = _Lines(entry, calls)
     after = _State(outside, generators)
     ours, theirs = list[Any](), list[Any]()
     structure = flatten(result, ours)
     compiled = [t.array.copy() for t in ours]
     gradients = slots.taken_back()
+    places.take_back()
     before.restore()
     for restore in restores:
         restore()
@@ -89,10 +96,34 @@ def replay_beside_eager(
         _compare(what, tensor.dtype.short, value, tensor.array)
     if [g.get_state().tolist() for g in generators] != [d.tolist() for d in after.draws]:
         raise VerificationError(f"{name}: compiled and eager runs drew different counts of numbers")
+    places.compare(name)
     for value, owner in zip(gradients, slots.owners, strict=True):
         _compare_slot(name, value, owner)
     _compare_gradients(name, ours, theirs, after.tensors)
     return result
+
+
+class _Places:
+    """What is in places of the Python state that a recording writes numbers to."""
+
+    def __init__(self, entry: Entry) -> None:
+        stores = [leaf.recording.stores for leaf in entry.root.leaves()]
+        self.places = list({place.key: place for found in stores for place, _ in found}.values())
+        self.before = [place.read() for place in self.places]
+        self.after: list[Any] = []
+
+    def take_back(self) -> None:
+        """Note the numbers the compiled call left; then everything is as it was."""
+        self.after = [place.read() for place in self.places]
+        for place, value in zip(self.places, self.before, strict=True):
+            place.store(value)
+
+    def compare(self, name: str) -> None:
+        """The eager run left the same numbers."""
+        for place, ours in zip(self.places, self.after, strict=True):
+            theirs = place.read()
+            if type(ours) is not type(theirs) or not np.isclose(ours, theirs, equal_nan=True):
+                raise VerificationError(f"{name}: {place.name} is {ours} compiled, {theirs} eager")
 
 
 class _Lines:

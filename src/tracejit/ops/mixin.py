@@ -51,6 +51,7 @@ class OperatorMixin:
 
     __slots__ = ()
     __array_priority__ = 1000
+    takes_varying_numbers = True  # operators between a varying number and this are this one's
 
     if TYPE_CHECKING:
         type: TensorType

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import config, dtypes
 from ..errors import describe_line
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Value
+from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
-from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward_node import Site
 from .behind import PASSING, Behind, compile_backwards, why_failed
 from .graft import graft, graft_error
 from .inputs import Signature
+from .made import Made
+from .number_arguments import with_values
+from .number_fitness import check_codes, check_error, plain_state, take_back
+from .number_uses import Varying
 from .outside import known_objects, pinned_arguments, unrepeatable
+from .places import Place, PlaceKey
+from .recorded_run import run_recorded
 from .recorder import Recorder
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
-from .signature import flatten, leaf_names, shows_sizes, statics_of, unflatten
+from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_gradients import ArgumentGradient
@@ -44,7 +49,7 @@ log = logging.getLogger("tracejit")
 EXACT = 2
 
 
-class Entry:
+class Entry(Made):
     """Everything known about one signature under one Python state."""
 
     def __init__(
@@ -53,12 +58,18 @@ class Entry:
         self.owner = owner
         self.key = key
         self.names = leaf_names(owner.function, args, kwargs)
+        self.varying = key[3].varying if isinstance(key[3], Varying) else ()
+        self.number_names = (
+            leaf_names(owner.function, args, kwargs, is_number) if self.varying else []
+        )
         self.signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None
         self.closed: str | None = None  # why one branch cannot be recorded while others can
         self.unstable: str | None = None  # the Python state that recording saw change
+        self.places: dict[PlaceKey, Place] = {}
+        self.apart = False  # must it be recorded again without numbers that vary?
         self.errors_passed = (
             0  # how often an eager run went on where a recorded one ended in an error
         )
@@ -77,7 +88,7 @@ class Entry:
         self.symbolic: SymbolicTree | None = None
         self._planned: tuple[TreePlan, Structure]
         self._lock = renewed_lock()
-        self._serve: Callable[[list[Tensor]], Any] | None = None
+        self._serve: Callable[..., Any] | None = None
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 
@@ -124,22 +135,20 @@ class Entry:
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
-        function = self.owner.function
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
-        guard = watch(function, statics)
+        guard = self._watched(statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         modes = _modes()
         count = len(self.signature.sources)
+        leaves: list[Any] = []
         kept = False
         try:
-            MODES.recorder = (
-                recorder  # not by a context manager, whose own code could be interrupted
-            )
-            result = function(*args, **kwargs)
+            result, structure = run_recorded(self, recorder, guard, args, kwargs, leaves)
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None
+            check_error(error, recorder)
             with recorder.careful("an error"):
                 end = Raise.of(error, recorder.failure is None)
                 kept = self._end_in(end, recorder, guard, tensors, why)
@@ -149,21 +158,17 @@ class Entry:
             if not kept:
                 recorder.close()
                 self.signature.rollback(count)
-        leaves: list[Any] = []
-        structure = flatten(result, leaves)
-        if recorder.scope is not None and shows_sizes(structure):
-            result = unflatten(structure, iter(leaves))
         self.history.append(why)
         guard = recorder.widened(guard)
+        plain_state(guard.checks if recorder.handed_out else ())
         self.unstable = guard.difference()
         if self.unstable is not None:
+            self.owner.uses.learn_places(guard.moved())
             recorder.unsupported(f"it changes Python state: {self.unstable}")
         if modes != _modes():
             recorder.unsupported("it changes the gradient mode or the default dtype")
         after: list[Any] = []
-        if flatten((args, kwargs), after) != before or list(map(id, after)) != list(
-            map(id, tensors)
-        ):
+        if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, tensors)]:
             recorder.unsupported("it changes its arguments")
         reason = unrepeatable(result, structure, (args, kwargs), statics, guard)
         if reason is not None:
@@ -171,8 +176,10 @@ class Entry:
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
+        result = with_values(result) if len(leaves) > sum(map(is_tensor, leaves)) else result
         if recorder.failure is not None:
             self.signature.rollback(count)
+            take_back(x for x in [r() for r in recorder.handed_out] if x is not None)
             if self.root.leaves() and not self.diverged:
                 self.closed, self.unstable = recorder.failure, None
                 return result
@@ -182,11 +189,21 @@ class Entry:
             prepare()  # so that the compiled call that follows need not wait for it
         return result
 
+    def _watched(self, statics: Sequence[Any]) -> StateGuard:
+        """The Python state that a run hangs on."""
+        uses = self.owner.uses
+        if self.guard is None:
+            self.places = dict(uses.places)  # all its paths are recorded with the same ones
+        guard = watch(self.owner.function, statics, self.places)
+        check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
+        return guard
+
     def _end_in(
         self, end: Raise, recorder: Recorder, guard: StateGuard, tensors: list[Tensor], why: str
     ) -> bool:
         """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
         guard = recorder.widened(guard)
+        plain_state(guard.checks if recorder.handed_out else ())
         unstable = guard.difference()
         grown = False
         with self._lock:
@@ -211,7 +228,7 @@ class Entry:
         self._note_captured()
 
     def _take(
-        self, recorder: Recorder, leaves: list[Tensor], structure: Any, tensors: list[Tensor]
+        self, recorder: Recorder, leaves: list[Any], structure: Any, tensors: list[Tensor]
     ) -> None:
         """Add the recorded path, unless something could not be recorded."""
         if recorder.failure is None:
@@ -307,14 +324,14 @@ class Entry:
 
     # --- replaying -----------------------------------------------------------------------------------------------
 
-    def replay(self, tensors: list[Tensor]) -> Any:
+    def replay(self, tensors: list[Tensor], numbers: Sequence[Any] = ()) -> Any:
         """Run the compiled programs for these arguments; :class:`NotReplayable`, :class:`Refused` say why not."""
         if not self.compiled or self.failure is not None:
             if self.root.empty and self.failure is None:  # every run so far ended in an error
                 raise UnseenSegment(self.root, None)
             self._compile_or_fail()
         assert self._serve is not None
-        return self._serve(tensors)
+        return self._serve(tensors, numbers)
 
     def _compile_or_fail(self) -> None:
         if self.behind is not None:
@@ -361,31 +378,6 @@ class Entry:
             )
         found: Site = leaf.site
         return found
-
-    # --- inspection ----------------------------------------------------------------------------------------------
-
-    def programs(self) -> Iterator[Program]:
-        """Every program of the tree, forward then backward."""
-        for segment in self.root.segments():
-            if segment.runner is not None:
-                yield segment.runner.program
-        for leaf in self.root.leaves():
-            if leaf.backward:
-                yield from (
-                    p.program for p in leaf.backward.programs.values() if hasattr(p, "program")
-                )
-
-    def kernels(self) -> Iterator[Any]:
-        """Every kernel of the entry."""
-        for program in self.programs():
-            yield from program.plan.kernels
-
-    def graphs(self) -> Iterator[Graph]:
-        """Forward and backward graph of every path."""
-        for leaf in self.root.leaves():
-            yield leaf.graph
-            if leaf.backward:
-                yield leaf.backward.graph
 
 
 def _modes() -> tuple[Any, ...]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Elements of a vector that may be read as sizes.
 MAX_READ = 256
+#: Why a function that finds sizes is recorded for each value of a number.
+APART = "numbers are constants here, because the code finds sizes that are known only at run time"
 
 
 class Registry:
@@ -197,8 +199,10 @@ class FindsSizes:
     roots: dict[int, Value]
     value_of: Callable[[Tensor], Value]
     unsupported: Callable[[str], None]
+    handed_out: list[Any]
 
     def __init__(self) -> None:
+        self.apart = False  # was a size found where numbers vary?
         self.scope: RecordedExtents | None = None
         self.pending: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.decided: dict[Any, tuple[Decision, ...]] = {}  # before each end of a piece
@@ -212,6 +216,8 @@ class FindsSizes:
         axes = op.told_axes(types, attributes)
         if not axes:
             return False
+        if self.numbers_vary():
+            return True
         kind = op.infer(types, attributes)
         shape: list[Any] = list(out.array.shape)
         scope = self.scope or self.open()
@@ -232,7 +238,7 @@ class FindsSizes:
         if kind.dtype.category != "int" or len(kind.shape) != 1 or has_extents(kind.shape):
             return None
         array = tensor.array
-        if not 0 < array.size <= MAX_READ or int(array.min()) < 0:
+        if not 0 < array.size <= MAX_READ or int(array.min()) < 0 or self.numbers_vary():
             return None
         scope = self.scope or self.open()
         new = Value(
@@ -244,6 +250,13 @@ class FindsSizes:
         scope.read.update(numbers)
         found: Any = [scope.given(n, x) for n, x in zip(numbers, array.tolist(), strict=True)]
         return list(found)
+
+    def numbers_vary(self) -> bool:
+        """Give up where a size is found beside numbers that vary: a recording has the one or the other."""
+        if self.handed_out:
+            self.apart = True
+            self.unsupported(APART)
+        return self.apart
 
     def open(self) -> RecordedExtents:
         """From here on extents are about."""
@@ -293,7 +306,7 @@ class FindsSizes:
                 if node.saved and name in node.saved and type(x) is Extent:
                     node.saved[name] = x
 
-    def number_read(self) -> None:
+    def layout_read(self) -> None:
         """The run asks how a tensor lies in memory: known for the present sizes only."""
         if self.scope is not None and not self.scope.closed:
             for number in self.scope.values():

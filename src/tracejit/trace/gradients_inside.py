@@ -209,12 +209,17 @@ class GradientsInside:
     def numbers(self, row: Any) -> None:
         """The tensors of ``row`` show numbers that ``row.refresh()`` sets before every replay."""
         if self.failure is None:
-            for cell, value in zip(row.cells, self.signature.numbers(row), strict=True):
+            for cell, value in zip(row.cells, self.signature.row(row), strict=True):
                 self.adopt(cell, value)
 
     def is_changed(self, tensor: Tensor) -> bool:
         """Does ``tensor`` hold what the run made of it, rather than what was there before?"""
         return self.inside(tensor) or id(tensor) in self.written
+
+    @property
+    def has_effects(self) -> bool:
+        """Did the run change what another run would find?"""
+        return bool(self.written or self.slots or self.calls or self.tracked_writes)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -8,23 +8,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from ..ir.graph import Guard, Value
+from ..ir.graph import Value
 from ..sizes import Decided
 from ..symbols import Decision
 from .inputs import Signature
+from .numbers import ANY, ItemRead, Number, NumberGuard, outcome_key
 from .recording import Recording
-from .tree import (
-    FOUND,
-    Divergence,
-    Finding,
-    Leaf,
-    Raise,
-    Segment,
-    is_found,
-    outcome_key,
-    path_graph,
-    same_end,
-)
+from .tree import FOUND, Divergence, Finding, Leaf, Raise, Segment, is_found, path_graph, same_end
 
 
 def graft(root: Segment, recording: Recording, signature: Signature, structure: Any) -> Leaf:
@@ -39,10 +29,35 @@ def graft(root: Segment, recording: Recording, signature: Signature, structure: 
     if known_end is not None and not known_end.by_values:
         raise Divergence(f"something other than tensors decides about {known_end}")
     leaf = Leaf(recording, path_graph(recording, signature), structure)
-    pieces = _pieces(rest, place.depth)
+    pieces, ends = _pieces(rest, place.depth)
     pieces[-1].leaf = leaf
-    _attach(place, _chain(pieces, rest))
+    _attach(place, _chain(pieces, ends))
     return leaf
+
+
+def graft_error(root: Segment, path: Sequence[Any], end: Raise) -> bool:
+    """Remember that ``path`` ends in an error, unless the tree knows how it goes on; has the tree grown?
+
+    Raises :class:`Divergence` when the path contradicts the tree.
+    """
+    place, rest = _follow(root, path)
+    if place.segment is not None:
+        if not end.by_values:
+            raise Divergence(f"something other than tensors decides about {end}")
+        return False
+    pieces, ends = _pieces(rest, place.depth)
+    pieces = pieces[:-1]  # what comes after the last guard is not run
+    if not pieces:
+        known = place.parent.raises.setdefault(place.outcome, end)
+        if known.doubts is not None:
+            known.doubts.note(str(end))
+        return False
+    pieces[-1].raises[_outcome(ends[-1])] = end
+    _attach(place, _chain(pieces, ends))
+    return True
+
+
+# --- paths and their ends -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +95,8 @@ def _with_choices(recording: Recording) -> list[Any]:
 
 def _is_end(statement: Any) -> bool:
     """Does a segment end here?"""
+    if isinstance(statement, Number):
+        return False
     return not isinstance(statement, Value) or is_found(statement)
 
 
@@ -87,6 +104,8 @@ def _outcome(end: Any) -> Any:
     """The key of the child to which a path goes on from an end."""
     if isinstance(end, _Choice):
         return end.key
+    if isinstance(end, ItemRead):
+        return ANY
     return FOUND if isinstance(end, Value) else outcome_key(end.expected)
 
 
@@ -106,76 +125,71 @@ def _check_end(known: Segment, end: Any) -> None:
         raise Divergence("a different condition was tested than in an earlier run")
 
 
-def graft_error(root: Segment, path: Sequence[Any], end: Raise) -> bool:
-    """Remember that ``path`` ends in an error, unless the tree knows how it goes on; has the tree grown?
-
-    Raises :class:`Divergence` when the path contradicts the tree.
-    """
-    place, rest = _follow(root, path)
-    if place.segment is not None:
-        if not end.by_values:
-            raise Divergence(f"something other than tensors decides about {end}")
-        return False
-    pieces = _pieces(rest, place.depth)[:-1]  # what comes after the last guard is not run
-    if not pieces:
-        known = place.parent.raises.setdefault(place.outcome, end)
-        if known.doubts is not None:
-            known.doubts.note(str(end))
-        return False
-    last = next(s for s in reversed(rest) if isinstance(s, Guard))
-    pieces[-1].raises[outcome_key(last.expected)] = end
-    _attach(place, _chain(pieces, rest))
-    return True
+# --- the tree -----------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Place:
-    """Where a path leaves the tree: below ``parent`` after ``outcome`` (None: at the root), or in ``segment``."""
+    """Where a path leaves the tree: below ``parent`` after ``outcome`` (None: at the root), or in ``segment``.
+
+    ``end`` is what has that outcome.
+    """
 
     parent: Segment
     outcome: Any
     segment: Segment | None
     depth: int = 0  # guards and found sizes above
+    end: Any = None
 
 
 def _follow(root: Segment, path: Sequence[Any]) -> tuple[_Place, list[Any]]:
-    """Go down the tree as far as it knows a path; what is left of it."""
+    """Go down the tree as far as it knows a path; what is left of it, and statements that wait for numbers."""
     place = _Place(root, None, None if root.empty else root)
     first = 0
+    waiting: list[Value] = []
     for i, statement in enumerate(path):
         if place.segment is None:
             break
         if not _is_end(statement):
+            if isinstance(statement, Value):
+                waiting.append(statement)
             continue
-        known = place.segment
+        known, number_only = place.segment, isinstance(statement, NumberGuard)
         _check_end(known, statement)
+        if not number_only and {*map(id, known.statements)} != {*map(id, waiting)}:
+            raise Divergence("other operations ran than in an earlier run")
         outcome = _outcome(statement)
         depth = known.depth + (not isinstance(statement, _Choice))
-        place, first = _Place(known, outcome, known.children.get(outcome), depth), i + 1
-    return place, list(path[first:])
+        place = _Place(known, outcome, known.children.get(outcome), depth, statement)
+        first, waiting = i + 1, waiting if number_only else []
+    left = list(path[first:])
+    return place, [*waiting, *left] if place.segment is None else left
 
 
-def _pieces(path: Sequence[Any], depth: int = 0) -> list[Segment]:
-    """The segments of a piece of a path, not yet connected; the last has neither an end nor a leaf."""
-    pieces = [Segment(depth=depth)]
+def _pieces(path: Sequence[Any], depth: int = 0) -> tuple[list[Segment], list[Any]]:
+    """The segments of a piece of a path, not yet connected, and their ends; the last has neither an end nor a leaf."""
+    pieces, ends = [Segment(depth=depth)], []
     for statement in path:
         last = pieces[-1]
         if not _is_end(statement):
-            last.statements.append(statement)
+            kind: list[Any] = last.numbers if isinstance(statement, Number) else last.statements
+            kind.append(statement)
             continue
+        ends.append(statement)
+        pieces.append(Segment(depth=last.depth + (not isinstance(statement, _Choice))))
         if isinstance(statement, _Choice):
             last.choices = {statement.key: Decided(statement.scope, statement.decisions)}
         elif isinstance(statement, Value):
             last.finding = Finding.of(statement)
         else:
             last.guard = statement
-        pieces.append(Segment(depth=last.depth + (not isinstance(statement, _Choice))))
-    return pieces
+        if isinstance(statement, NumberGuard):  # statements can wait until it is known
+            last.statements, pieces[-1].statements = [], last.statements
+    return pieces, ends
 
 
-def _chain(pieces: Sequence[Segment], path: Sequence[Any]) -> Segment:
+def _chain(pieces: Sequence[Segment], ends: Sequence[Any]) -> Segment:
     """The first of the segments, each the child of the one before."""
-    ends = filter(_is_end, path)
     for (above, below), end in zip(pairwise(pieces), ends, strict=False):
         above.children[_outcome(end)] = below
     return pieces[0]
@@ -184,7 +198,9 @@ def _chain(pieces: Sequence[Segment], path: Sequence[Any]) -> Segment:
 def _attach(place: _Place, made: Segment) -> None:
     """Put new segments into the tree, in one step: an interrupt leaves the tree with them or without them."""
     parent = place.parent
-    if place.outcome is not None:
+    if isinstance(place.end, ItemRead):  # what was recorded for single numbers is given up
+        parent.guard, parent.children, parent.raises = place.end, {ANY: made}, {}
+    elif place.outcome is not None:
         parent.children[place.outcome] = made
         parent.raises.pop(place.outcome, None)
     else:  # the root itself, which counts as known once it has a guard or a leaf
@@ -193,4 +209,5 @@ def _attach(place: _Place, made: Segment) -> None:
             made.children,
             made.raises,
         )
+        parent.numbers, parent.choices = made.numbers, made.choices
         parent.leaf, parent.guard, parent.finding = made.leaf, made.guard, made.finding

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dtypes import DType
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
-from ..types import Shape
+from ..types import Shape, TensorType
 from .found_sizes import Registry
+from .numbers import Number, NumberTable
 from .state_checks import Check
 from .state_gradients import ArgumentGradient
 
@@ -22,7 +25,8 @@ class Source:
 
     ``argument``: the tensor at ``position``. ``captured``: ``tensor``, from outside the function. ``number``:
     ``tensor``, a cell that is filled before every call. ``gradient``: what is in the ``.grad`` of ``owner``, a tensor
-    or the position of an argument; it lies by ``strides``. ``random``: the key of ``generator``.
+    or the position of an argument; it lies by ``strides``. ``random``: the key of ``generator``. ``cell``: a tensor
+    made of ``number`` when that is known.
     """
 
     kind: str
@@ -32,6 +36,7 @@ class Source:
     generator: Any = None
     owner: Tensor | int | None = None
     strides: Shape | None = None
+    number: Number | None = None
 
 
 @dataclass(eq=False)
@@ -48,6 +53,8 @@ class Signature:
     leaves: dict[int, Tensor] = field(default_factory=dict)
     device: int = -1  # the number of the GPU that everything lies on, -1 for the host
     graphs: bool = False  # are programs on a GPU to be CUDA graphs?
+    numbers: NumberTable = field(default_factory=NumberTable)
+    cells: dict[Any, Value] = field(default_factory=dict)
     sizes: Registry = field(default_factory=Registry)
 
     @property
@@ -96,7 +103,7 @@ class Signature:
         self.sources.append(Source("gradient", value, owner=owner, strides=strides))
         return value
 
-    def numbers(self, row: Any) -> tuple[Value, ...]:
+    def row(self, row: Any) -> tuple[Value, ...]:
         """The inputs for a row of numbers; rows of equal ``key`` are one."""
         known = self.rows.get(row.key)
         if known is not None:
@@ -110,6 +117,18 @@ class Signature:
         self.rows[row.key] = (row, values)
         return values
 
+    def cell(self, number: Number, dtype: DType) -> Value:
+        """The input for a number, in ``dtype``."""
+        known = self.cells.get((number, dtype))
+        if known is not None:
+            return known
+        taken = {v.name for v in self.builder.inputs}
+        name = next(n for n in _numbered(number.label or "number") if n not in taken)
+        value = self.builder.input(name, TensorType((), dtype))
+        self.sources.append(Source("cell", value, number=number))
+        self.cells[number, dtype] = value
+        return value
+
     def rollback(self, count: int) -> None:
         """Forget the inputs after the first ``count``: the run that added them did not finish."""
         for source in self.sources[count:]:
@@ -117,11 +136,18 @@ class Signature:
                 self.captured.pop(id(source.tensor), None)
         gone = {source.value for source in self.sources[count:]}
         self.rows = {k: row for k, row in self.rows.items() if gone.isdisjoint(row[1])}
+        self.cells = {k: value for k, value in self.cells.items() if value not in gone}
         del self.sources[count:], self.builder.inputs[count:]  # one input per source
 
 
 def _same_owner(a: Tensor | int | None, b: Tensor | int) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
+def _numbered(label: str) -> Iterator[str]:
+    base = label if label.isidentifier() else "number"
+    yield base
+    yield from (f"{base}_{n}" for n in itertools.count(1))
 
 
 def _names(tensor: Tensor) -> Iterator[str]:

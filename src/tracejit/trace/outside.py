@@ -71,3 +71,16 @@ def _objects(structure: Any) -> Iterator[Any]:
                 isinstance(child, tuple) and len(child) == 2 and isinstance(child[0], (Static, str))
             )
             yield from _objects(child[1] if pair else child)
+
+
+def overlaps_itself(tensor: Tensor) -> bool:
+    """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
+    if not tensor.array.size:
+        return False
+    end = 0
+    pairs = zip(tensor.array.strides, tensor.shape, strict=True)
+    for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
+        if step < end + tensor.array.itemsize:
+            return True
+        end += step * (count - 1)
+    return False

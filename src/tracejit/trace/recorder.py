@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..cuda.arrays import MODULES, may_overlap
-from ..ir.graph import Guard, Statement, Value
+from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.inverse import write
@@ -25,20 +25,24 @@ from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
+from .numbers import outcome_key
+from .numbers_inside import NumbersInside
+from .outside import overlaps_itself
 from .recording import OutputRecipe, Recording, Step
 
 MAX_STATEMENTS = 200_000
 
 
-class Recorder(GradientsInside, FindsSizes):
+class Recorder(GradientsInside, NumbersInside, FindsSizes):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
         GradientsInside.__init__(self)
+        NumbersInside.__init__(self)
         FindsSizes.__init__(self)
         self.signature = signature
         self.builder = signature.builder
-        self.path: dict[Statement, None] = {}
+        self.path: dict[Any, None] = {}
         self.guards: dict[tuple[Value, Any], None] = {}
         self.roots: dict[int, Value] = {}
         self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
@@ -124,6 +128,7 @@ class Recorder(GradientsInside, FindsSizes):
             self.pending = None
             self.on_tape(out, op, operands, attributes)
         self.alive.append(out)
+        attributes = self.constants(attributes)
         if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
             return
         if isinstance(op, Movement) and op.is_view and out._base is not None:
@@ -133,7 +138,10 @@ class Recorder(GradientsInside, FindsSizes):
             self.parents[id(out)] = (operands[0], steps)
             self.show(out, self.value_of(out))
             return
-        values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
+        values = [
+            self.value_of(x) if isinstance(x, Tensor) else self.operand(op, operands, i, attributes)
+            for i, x in enumerate(operands)
+        ]
         value = self.emit(op, values, attributes, out._requires_grad)
         tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
         if (
@@ -162,7 +170,7 @@ class Recorder(GradientsInside, FindsSizes):
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
         if any(op is reshape for op, _ in steps):
-            self.number_read()  # whether it is a view may hang on sizes
+            self.layout_read()  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
         if detached:
@@ -231,8 +239,18 @@ class Recorder(GradientsInside, FindsSizes):
             self.alive.append(result)
             self.parents[id(result)] = (source, ((elementwise.detach_copy, {}),))
 
+    def number_read(self, tensor: Tensor, value: Scalar) -> Any:
+        """What Python gets that asked for the number in a one-element tensor."""
+        if self.failure is None and not isinstance(value, bool) and self.item_lines:
+            with self.careful("a number read from a tensor"):
+                source = self.value_of(tensor)
+                if self.varies(source, value):
+                    return self.item(source, value)
+        self.guard(tensor, value)
+        return value
+
     def guard(self, tensor: Tensor, value: Scalar) -> None:
-        """Python asked for the value of a one-element tensor."""
+        """Python asked for the truth or value of a one-element tensor."""
         if self.failure is None:
             with self.careful("a branch"):
                 self._guard(tensor, value)
@@ -241,10 +259,7 @@ class Recorder(GradientsInside, FindsSizes):
         condition = self.value_of(tensor)
         if isinstance(value, bool) and condition.type.dtype.category != "bool":
             condition = self.emit(elementwise.ne, (condition, 0), {})
-        key = (
-            condition,
-            (type(value).__name__, value.hex() if isinstance(value, float) else value),
-        )
+        key = (condition, outcome_key(value))
         if key not in self.guards:
             self.guards[key] = None
             self.end_piece(Guard(condition, value, user_line()))
@@ -300,9 +315,11 @@ class Recorder(GradientsInside, FindsSizes):
 
     # --- the result ----------------------------------------------------------------------------------------------
 
-    def finish(self, outputs: Sequence[Tensor]) -> Recording:
-        """The recording of a run that returned ``outputs``."""
+    def finish(self, results: Sequence[Any]) -> Recording:
+        """The recording of a run that returned ``results``, tensors and varying numbers."""
         shown: dict[Value, Tensor] = {}
+        numbers, stores = self.returned(results), self.stored()
+        outputs = [x for x in results if isinstance(x, Tensor)]
         slots = self.final_slots(len(outputs))
         left = [s.tensor._grad for s in slots]
         outputs = [*outputs, *(g for g in left if g is not None)]
@@ -316,8 +333,8 @@ class Recorder(GradientsInside, FindsSizes):
             if self.roots[key] is not self.external[key][1]
         )
         effects = self.effects(slots, recipes)
-        kept = self.kept_writes(outputs)
-        found = Recording(tuple(self.path), recipes, writes, dict(self.random_calls), effects, kept)
+        kept, draws = self.kept_writes(outputs), dict(self.random_calls)
+        found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
         if self.scope is not None:
             found.sizes = SizesFound(
                 self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()
@@ -358,31 +375,11 @@ class Recorder(GradientsInside, FindsSizes):
         )
 
 
-def overlaps_itself(tensor: Tensor) -> bool:
-    """May two elements lie in one place? (Writing all of them would undo a write to one.)"""
-    if not tensor.array.size:
-        return False
-    end = 0
-    pairs = zip(tensor.array.strides, tensor.shape, strict=True)
-    for step, count in sorted((abs(step), count) for step, count in pairs if count > 1):
-        if step < end + tensor.array.itemsize:
-            return True
-        end += step * (count - 1)
-    return False
-
-
-def recording(recorder: Recorder) -> Any:
-    """Context manager: this thread's ops are reported to ``recorder``."""
-    return _Recording(recorder)
-
-
-class _Recording:
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-
-    def __enter__(self) -> Recorder:
-        MODES.recorder = self.recorder
-        return self.recorder
-
-    def __exit__(self, *exception: object) -> None:
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """This thread's ops are reported to ``recorder``."""
+    MODES.recorder = recorder
+    try:
+        yield recorder
+    finally:
         MODES.recorder = MODES.builder = None

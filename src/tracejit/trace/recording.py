@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.graph import Statement, Value
+from ..ir.graph import Value
 from ..ops.table import Op
+from ..types import Scalar
 from .found_sizes import SizesFound
 from .gradients_inside import Effects
+from .numbers import Number
+from .places import Place
 
 Step = tuple[Op, dict[str, Any]]
 
@@ -34,7 +37,7 @@ class OutputRecipe:
 class Recording:
     """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
 
-    path: tuple[Statement, ...]
+    path: tuple[Any, ...]
     outputs: tuple[OutputRecipe, ...]
     writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
     random_calls: dict[Value, int]
@@ -42,4 +45,6 @@ class Recording:
     kept_writes: tuple[
         tuple[Value, int], ...
     ] = ()  # inputs the tape keeps as written, and how often
+    numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
+    stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # what it left in Python state
     sizes: SizesFound | None = None  # what sizes it was told on the way

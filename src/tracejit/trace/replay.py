@@ -18,9 +18,11 @@ from ..tensor import Tensor
 from ..tensor_core import REBOUND
 from .backward_node import CompiledBackward
 from .ending import show
+from .numbers import ANY, NumberGuard, outcome_key
+from .replay_numbers import NumberLines, conditions_on_item
 from .segments import Runner, wrap_result
 from .signature import unflatten
-from .tree import Leaf, needs_of_leaf, outcome_key, outcome_of
+from .tree import Leaf, needs_of_leaf, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], An
 
     recordings = [leaf.recording for leaf in entry.root.leaves()]
     plain = not any(r.writes or r.random_calls or r.effects for r in recordings) and all(
-        s.kind in ("argument", "captured") for s in entry.signature.sources
+        s.kind in ("argument", "captured", "cell") for s in entry.signature.sources
     )  # a path that ends in an error is no recording, but has sources
     return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
 
@@ -105,13 +107,13 @@ def written_outputs(leaf: Leaf) -> dict[Value, int]:
     return {r.value: r.version for r in leaf.recording.outputs if r.version}
 
 
-class _ReplayWriter:
-    """Writes ``replay(tensors)``."""
+class _ReplayWriter(NumberLines):
+    """Writes ``replay(tensors, numbers)``."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
         self.indent = 1
-        self.lines: list[str] = ["def replay(tensors):"]
+        self.lines: list[str] = ["def replay(tensors, numbers=()):"]
         self.names: dict[str, Any] = {
             "make": Tensor._of_block,
             "entry": entry,
@@ -129,6 +131,7 @@ class _ReplayWriter:
         self.by_value: dict[Value, str] = {}
         self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
         self.number = 0  # of the segment being written; names made for it end with it
+        super().__init__(entry.signature.sources)
 
     def add(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
@@ -141,6 +144,7 @@ class _ReplayWriter:
 
     def write(self, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
         self.sources()
+        self.empty_cells(root.segment.numbers)
         self.segment(root)
         return generate(self.entry.owner.name, self.lines, self.names, "replay")
 
@@ -149,7 +153,7 @@ class _ReplayWriter:
         for i, source in enumerate(self.entry.signature.sources):
             if source.kind == "argument":
                 self.add(f"t{i} = tensors[{source.position}]")
-            else:
+            elif source.kind == "captured":
                 self.names[f"t{i}"] = source.tensor
             self.by_value[source.value] = f"t{i}"
 
@@ -172,26 +176,38 @@ class _ReplayWriter:
         guard = runner.segment.guard
         assert guard is not None
         here = self.bind("runner", runner)
+        outcomes = sorted(runner.children, key=lambda outcome: outcome == ANY)
         block = guarded_block(runner)
-        if block is None:
-            self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+        if isinstance(guard, NumberGuard):
+            conditions = self.outcomes(guard, outcomes)
+        elif block is None:
+            conditions = conditions_on_item(outcomes)
+            if outcomes != [ANY]:
+                self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
         else:
+            conditions = [f"outcome == {int(value)}" for _, value in outcomes]
             self.add(f"outcome = b{block}.array.item(0)")
-        for i, (outcome, child) in enumerate(runner.children.items()):
-            shown = int(outcome[1]) if block is not None else outcome
-            self.add(f"{'elif' if i else 'if'} outcome == {shown!r}:")
+        for i, (outcome, condition) in enumerate(zip(outcomes, conditions, strict=True)):
+            child = runner.children[outcome]
+            self.add(f"{'elif' if i else 'if'} {condition}:")
             self.indent += 1
             self.add(f"{here}.segment.calls += 1")
             before, self.number = self.number, len(self.names)
             self.segment(child)
             self.number = before
             self.indent -= 1
-        key = "outcome" if block is None else "outcome_key(bool(outcome))"
+        if isinstance(guard, NumberGuard):
+            key = f"outcome_key({self.number_names[guard.value]})"
+        else:
+            key = "outcome" if block is None else "outcome_key(bool(outcome))"
         self.add(f"raise Unseen({here}.segment, {key})")
 
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
+        self.number_lines(runner)
         kinds = runner.results.kinds
+        if runner.idle:
+            return
         found = {position: value for value, position in runner.positions.items()}
         names = {position: self.by_value[found[position]] for position in runner.reads}
         first = len(runner.positions) - len(kinds)
@@ -277,7 +293,8 @@ class _ReplayWriter:
 
     def returned(self, leaf: Leaf, outputs: Sequence[str]) -> None:
         """The return statement."""
-        structure = leaf.structure
+        structure, outputs = leaf.structure, self.merged(leaf, outputs)
+        self.store_lines(leaf)
         if structure is None:
             self.add(f"return {outputs[0]}")
             return

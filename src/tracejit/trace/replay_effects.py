@@ -48,6 +48,8 @@ class EffectsWriter(_ReplayWriter):
                 self.add(f"t{i} = tensors[{source.position}]")
             elif source.tensor is not None:
                 self.names[f"t{i}"] = source.tensor
+            elif source.kind == "cell":
+                pass  # made when its number is known
             elif source.generator is not None:
                 self.names[f"generator{i}"] = source.generator
                 self.add(f"t{i} = generator{i}.rebase()")
@@ -87,7 +89,8 @@ class EffectsWriter(_ReplayWriter):
         fixed = ending.fixed
         look = self.bind("look", Looked(ending, fixed, self))
         marks = [f"t{i}._array is {self.bind(f'm{i}', None)}" for i in fixed]
-        environment = f"[{', '.join(f't{i}' for i in range(len(self.origins)))}]"
+        known = ["None" if s.kind == "cell" else f"t{i}" for i, s in enumerate(self.origins)]
+        environment = f"[{', '.join(known)}]"
         if ending.always:
             self.add(f"{look}.check({environment})")
             return

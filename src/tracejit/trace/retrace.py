@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
+from .number_uses import Varying
 from .signature import Static
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def differences(entry: Entry, key: Any) -> Iterator[str]:
     for name, now, before in zip(FIXED, key, known, strict=False):
         if now != before:
             yield f"{name}: now {now}, before {before}"
-    if key[3] != known[3]:
+    if isinstance(key[3], Varying) and not isinstance(known[3], Varying):
+        yield "numbers among the arguments changed, and vary from here on"
+    elif key[3] != known[3]:
         yield _structures(key[3], known[3])
     if len(key) != len(known):
         yield (

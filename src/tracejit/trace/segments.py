@@ -22,6 +22,7 @@ from ..symbols import Decision
 from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .dump import dump_program
+from .numbers import NumberGuard
 from .tree import Leaf, Segment, needed_after
 
 Environment = list[Any]
@@ -59,6 +60,11 @@ class Runner:
     segment: Segment
     children: dict[Any, Runner]
     made: SegmentPlan
+
+    @property
+    def idle(self) -> bool:
+        """Is there nothing to run?"""
+        return not (self.segment.statements or self.results.kinds or self.pack)
 
     def run(self, environment: Environment) -> Any:
         """Compute the segment's values, add them to the environment, and return the pack."""
@@ -239,7 +245,7 @@ class TreeCompiler:
             graph,
             program,
             tuple(positions[v] for v in kept),
-            -1 if segment.guard is None else after[segment.guard.value],
+            _position(segment, after),
             after,
             pack,
             segment,
@@ -291,6 +297,12 @@ class TreeCompiler:
         self.decisions.extend(segment.built[2])
         found: tuple[Graph, ProgramPlan, list[Value]] = segment.built[1]
         return found
+
+
+def _position(segment: Segment, positions: dict[Value, int]) -> int:
+    """Where the tensor lies that the guard of a segment reads; -1 where it reads none."""
+    guard = segment.guard
+    return -1 if guard is None or isinstance(guard, NumberGuard) else positions[guard.value]
 
 
 def overwritable(leaf: Leaf) -> dict[Value, Value]:

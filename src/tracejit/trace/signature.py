@@ -19,10 +19,11 @@ from ..ir.builder import attribute_key
 from ..layout import layout_of
 from ..ops.mixin import Size
 from ..tensor import Tensor
+from ..varying import is_varying
 from .found_sizes import plain
 from .state_values import describe, token
 
-_MAPPINGS = (dict, OrderedDict)
+MAPPINGS = (dict, OrderedDict)
 
 
 class Static:
@@ -74,21 +75,31 @@ def fields_of(value: Any) -> tuple[str, ...] | None:
     return names if known and set(getattr(value, "__dict__", ())) <= set(names) else None
 
 
-def flatten(value: Any, leaves: list[Any]) -> Any:
-    """Append the leaves of a nested value to ``leaves``; return its structure, hashable."""
+def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> Any:
+    """Append the leaves of a nested value to ``leaves``; return its structure, hashable.
+
+    With ``numbers``, ints and floats are appended to that, and the structure has their classes.
+    """
     kind = type(value)
     if isinstance(value, Tensor):
         leaves.append(value)
         return None
     if kind is tuple or kind is list:
-        return (kind, tuple([flatten(v, leaves) for v in value]))
+        return (kind, tuple([flatten(v, leaves, numbers) for v in value]))
+    if numbers is not None and (kind is float or kind is int):
+        numbers.append(value)
+        return kind
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return (kind, tuple([flatten(v, leaves) for v in value]))
-    if kind in _MAPPINGS:
-        return (kind, tuple([(Static(k), flatten(v, leaves)) for k, v in value.items()]))
+        return (kind, tuple([flatten(v, leaves, numbers) for v in value]))
+    if kind in MAPPINGS:
+        return (kind, tuple([(Static(k), flatten(v, leaves, numbers)) for k, v in value.items()]))
     names = fields_of(value)
     if names is not None:
-        return (kind, tuple([(n, flatten(getattr(value, n), leaves)) for n in names]))
+        fields = [(n, flatten(getattr(value, n), leaves, numbers)) for n in names]
+        return (kind, tuple(fields))
+    if is_varying(value):
+        leaves.append(value)
+        return None
     if kind is Extent or (kind is Size and any(type(x) is Extent for x in value)):
         return SizeLeaf(value)
     return Static(value)
@@ -105,7 +116,7 @@ def containers(value: Any, found: list[Any]) -> list[Any]:
     """Every list, dict and dataclass instance that :func:`flatten` takes apart, each as often as it occurs."""
     kind = type(value)
     children: Any = ()
-    if kind in _MAPPINGS:
+    if kind in MAPPINGS:
         children = value.values()
     elif isinstance(value, tuple) or kind is list:
         children = value
@@ -130,7 +141,7 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     if isinstance(structure, SizeLeaf):
         return plain(structure.value)
     kind, children = structure
-    if kind in _MAPPINGS:
+    if kind in MAPPINGS:
         return kind((key.value, unflatten(child, leaves)) for key, child in children)
     if kind in (tuple, list):
         return kind(unflatten(child, leaves) for child in children)
@@ -151,9 +162,14 @@ def statics_of(structure: Any) -> list[Any]:
     if isinstance(structure, Static):
         return [structure.value] if structure.identity else []
     kind, children = structure
-    pairs = kind in _MAPPINGS or not issubclass(kind, (tuple, list))
+    pairs = kind in MAPPINGS or not issubclass(kind, (tuple, list))
     found = [s for child in children for s in statics_of(child[1] if pairs else child)]
-    return found if kind in (tuple, list, *_MAPPINGS) else [kind, *found]
+    return found if kind in (tuple, list, *MAPPINGS) else [kind, *found]
+
+
+def first_position(tensors: Sequence[Tensor], tensor: Tensor) -> int:
+    """Position of the first leaf that is the same tensor."""
+    return next(i for i, t in enumerate(tensors) if t is tensor)
 
 
 def tensor_key(tensor: Tensor) -> tuple[Any, bool, bool]:
@@ -161,14 +177,27 @@ def tensor_key(tensor: Tensor) -> tuple[Any, bool, bool]:
     return (tensor._layout or layout_of(tensor)), tensor.requires_grad, tensor._inference
 
 
+def is_tensor(value: Any) -> bool:
+    """Is this a tensor?"""
+    return isinstance(value, Tensor)
+
+
+def is_number(value: Any) -> bool:
+    """Is this an int or a float, and nothing more special?"""
+    return type(value) is int or type(value) is float
+
+
 def leaf_names(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    wanted: Callable[[Any], bool] = is_tensor,
 ) -> list[str]:
-    """A readable name for every tensor leaf in the order of :func:`flatten`, after the parameters of ``function``."""
+    """A readable name, after the parameters of ``function``, for every ``wanted`` leaf, in order of :func:`flatten`."""
     given = _parameter_names(function, len(args))
     names: list[str] = []
     for name, value in (*zip(given, args, strict=True), *kwargs.items()):
-        _name_leaves(value, name, names)
+        _name_leaves(value, name, names, wanted)
     return _unique(names)
 
 
@@ -184,20 +213,23 @@ def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
     return named + [f"{rest}{i}" for i in range(count - len(named))]
 
 
-def _name_leaves(value: Any, name: str, names: list[str]) -> None:
-    if isinstance(value, Tensor):
+def _name_leaves(
+    value: Any, name: str, names: list[str], wanted: Callable[[Any], bool] = is_tensor
+) -> None:
+    if wanted(value):
         names.append(name)
+    elif isinstance(value, Tensor):
+        pass
     elif type(value) in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         for i, v in enumerate(value):
-            _name_leaves(v, f"{name}_{i}", names)
-    elif type(value) in _MAPPINGS:
+            _name_leaves(v, f"{name}_{i}", names, wanted)
+    elif type(value) in MAPPINGS:
         for k, v in value.items():
-            _name_leaves(
-                v, f"{name}_{k}" if str(k).isidentifier() else f"{name}_{len(names)}", names
-            )
+            known = str(k).isidentifier()
+            _name_leaves(v, f"{name}_{k if known else len(names)}", names, wanted)
     else:
         for key in fields_of(value) or ():
-            _name_leaves(getattr(value, key), f"{name}_{key}", names)
+            _name_leaves(getattr(value, key), f"{name}_{key}", names, wanted)
 
 
 def _unique(names: list[str]) -> list[str]:

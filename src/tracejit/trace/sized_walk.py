@@ -21,10 +21,11 @@ from .backward import BoundBackward
 from .backward_node import as_before
 from .bound import Bound
 from .ending import Ending
+from .numbers import ANY, Number
 from .segments import Results, Runner
 from .signature import SizeLeaf
 from .structure import Structure
-from .tree import FOUND, Finding, Leaf, Segment, late_values, outcome_of, told_axes
+from .tree import FOUND, Finding, Leaf, Segment, late_values, told_axes
 from .tree_plan import TreePlan, told_free
 from .walk import FAILURES, NotReplayable, Refused, UnseenSegment, Walk
 
@@ -150,32 +151,42 @@ class SizedWalk(Walk):
         """``value``, whose extents become numbers for told sizes."""
         return self.entry.signature.sizes.numbered(value)
 
-    def __call__(self, tensors: list[Tensor]) -> Any:
+    def __call__(self, tensors: list[Tensor], numbers: Sequence[Any] = ()) -> Any:
         """The result of the call."""
         environment = self.inputs(tensors)
         told: dict[int, int] = {}
+        known: dict[Number, Any] = {}
         try:
-            runner, ended, kept = self.walk(environment, told)
+            runner, ended, kept = self.walk(environment, told, numbers, known)
         except DeviceError:
             raise  # eager code would meet the same device
         except FAILURES as failure:
             raise Refused(str(failure)) from None
         except OtherSizes:
-            return self.otherwise(told, tensors)
+            return self.otherwise(told, tensors, numbers)
         assert runner.segment.leaf is not None
         runner.segment.leaf.calls += 1
-        return self.finish(ended, runner, tensors, environment, kept)
+        return self.finish(ended, runner, tensors, environment, kept, known)
 
     def walk(
-        self, environment: list[Any], told: dict[int, int]
+        self,
+        environment: list[Any],
+        told: dict[int, int],
+        numbers: Sequence[Any],
+        known: dict[Number, Any],
     ) -> tuple[Runner, Leaf, tuple[Any, dict[Value, Tensor]]]:
-        """Run segments down to a leaf; what backward keeps is the pack, and inputs as they were before."""
+        """Run segments down to a leaf; what backward keeps is the pack, and inputs as they were before.
+
+        ``told`` and ``known`` receive the sizes and the numbers on the way.
+        """
         runner, sizes = self.root, dict(self.sizes)
         while True:
             step = self.steps.get(runner)
             if step is None:
                 step = self.steps[runner] = SizedStep(self, runner)
             segment = step.segment
+            if segment.numbers:
+                self.read(runner, environment, numbers, known)
             if segment.leaf is not None:
                 ended = self.ended(segment.leaf, told, sizes)
                 self.ending(ended, runner).check(environment)
@@ -192,8 +203,8 @@ class SizedWalk(Walk):
             elif segment.choices is not None:
                 key = self.chosen(segment, told)
             else:
-                key = outcome_of(environment[runner.guard_position].array)
-            below = runner.children.get(key)
+                key = self.outcome(runner, environment, known)
+            below = runner.children.get(key) or runner.children.get(ANY)
             if below is None:
                 raise UnseenSegment(segment, key)
             segment.calls += 1
@@ -211,13 +222,15 @@ class SizedWalk(Walk):
         assert segment.choices is not None
         return next((key for key, decided in segment.choices.items() if decided(told)), None)
 
-    def otherwise(self, told: Mapping[int, int], tensors: list[Tensor]) -> Any:
+    def otherwise(
+        self, told: Mapping[int, int], tensors: list[Tensor], numbers: Sequence[Any]
+    ) -> Any:
         """Serve the call by another plan: nothing that can be seen happened yet."""
         if self.after is None:
             if self.number + 1 >= MAX_PLANS:
                 raise NotReplayable("sizes known only at run time need too many plans")
             self.after = self.entry.planned_for(dict(told), self.number + 1)
-        return self.after(tensors)
+        return self.after(tensors, numbers)
 
     def ended(self, leaf: Leaf, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
         """The end of a path for these sizes."""
@@ -249,8 +262,7 @@ class SizedEnds:
         self.leaf = leaf
         self.late = tuple(late_values(leaf.recording))
         found = leaf.recording.sizes
-        assert found is not None
-        self.told = tuple(found.values)
+        self.told = () if found is None else tuple(found.values)
         plan = walk.plan
         backward = walk.plans[leaf].backward
         self.backward = backward or None

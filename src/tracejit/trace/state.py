@@ -12,15 +12,17 @@ state inside C extensions and in the standard library (a random generator, a clo
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..generated import define
+from .places import Place, PlaceKey, place_of
 from .state_calls import current
 from .state_checks import Check
 from .state_reach import Walk
+from .state_reads import Names
 
 __all__ = ["StateGuard", "watch"]
 
@@ -32,12 +34,17 @@ class StateGuard:
     ``limits`` names what is not guarded because a bound was reached.
     """
 
-    __slots__ = ("__weakref__", "checks", "holds", "limits")
+    __slots__ = ("__weakref__", "checks", "codes", "holds", "limits", "names", "places", "tools")
 
     holds: Callable[[], bool]
+    names: Names
+    places: Sequence[Place]
+    tools: Collection[int]
+    codes: Sequence[CodeType]
 
     def __init__(self, checks: Sequence[Check], limits: Sequence[str] = ()) -> None:
         self.checks = tuple(checks)
+        self.places, self.tools, self.codes = (), (), ()
         self.limits = tuple(limits)
         self.holds = _generate(self.checks)
 
@@ -53,6 +60,19 @@ class StateGuard:
         listener = current()
         return None if listener is None else listener.end()
 
+    def moved(self) -> list[Place]:
+        """The places of numbers, if other numbers there are all that changed."""
+        reads = []
+        for check in self.checks:
+            found = check.moved()
+            if found is None:
+                return []
+            reads += found
+        places = [place_of(read, read.current()) for read in reads]
+        if None in places or any(id(read.holder) in self.tools for read in reads):
+            return []
+        return [place for place in places if place is not None]
+
     def changed_by(self, run: Callable[[], Any]) -> tuple[Any, str | None]:
         """The result of ``run()``, and what it changed in words, or None.
 
@@ -65,12 +85,16 @@ class StateGuard:
         return result, self.difference()
 
 
-def watch(function: Callable[..., Any], statics: Sequence[object] = ()) -> StateGuard:
+def watch(
+    function: Callable[..., Any],
+    statics: Sequence[object] = (),
+    varying: Mapping[PlaceKey, Place] | None = None,
+) -> StateGuard:
     """A guard on the Python state that calling ``function`` can read, as it is now.
 
     ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
     items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
-    executed. Raises ``TypeError`` when ``function`` is not callable.
+    executed. Numbers in ``varying`` places may be any. Raises ``TypeError`` when ``function`` is not callable.
 
     >>> scale = 2.0
     >>> guard = watch(lambda x: x * scale)
@@ -82,12 +106,14 @@ def watch(function: Callable[..., Any], statics: Sequence[object] = ()) -> State
     """
     if not callable(function):
         raise TypeError(f"watch takes a function, not {type(function).__name__}")
-    walk = Walk()
+    walk = Walk(varying or {})
     _root(walk, function)
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")
     checks = walk.finish()
     guard = StateGuard(checks, tuple(walk.limits))
+    guard.names, guard.codes = walk.names, walk.codes
+    guard.places, guard.tools = walk.places, walk.tools
     listener = current()
     if listener is not None:
         listener.begin(walk)

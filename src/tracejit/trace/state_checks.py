@@ -42,6 +42,10 @@ class Check(ABC):
     def difference(self) -> str | None:
         """What changed, or None."""
 
+    def moved(self) -> list[Read] | None:
+        """Reads of numbers, if these are all that changed; None when more changed."""
+        return [] if self.difference() is None else None
+
 
 @dataclass(eq=False, slots=True)
 class Read(Check):
@@ -70,6 +74,14 @@ class Read(Check):
         """What changed, or None."""
         now = self.current()
         return None if same(now, self.expected) else f"{self.name} {was_and_is(self.expected, now)}"
+
+    def moved(self) -> list[Read] | None:
+        """This one, if it reads another number now."""
+        now = self.current()
+        if same(now, self.expected):
+            return []
+        kind = type(now)
+        return [self] if kind is type(self.expected) and kind in (int, float) else None
 
 
 class Item(Read):

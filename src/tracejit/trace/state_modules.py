@@ -10,11 +10,11 @@ count what is written into them directly. Not seen are writes that go around ``M
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..tensor import Tensor
-from .state_checks import Bind, Check
+from .state_checks import Bind, Check, Item, Read
 from .state_reads import Names
 from .state_values import MISSING, describe, token, was_and_is
 
@@ -127,7 +127,9 @@ def plain_attributes(module: Any, names: Names) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _members(module: Any, names: Names) -> Iterator[tuple[str, Any, Any]]:
+def _members(
+    module: Any, names: Names, varying: Collection[Any] = ()
+) -> Iterator[tuple[str, Any, Any]]:
     """Label, value and mark of everything about a module that a recording can depend on.
 
     The mark of a tensor has its type and ``requires_grad``, since ``module.double()`` keeps the object.
@@ -147,7 +149,8 @@ def _members(module: Any, names: Names) -> Iterator[tuple[str, Any, Any]]:
     for label, entry in hooks_of(module):
         yield label, entry, token(entry)
     for key, value in plain_attributes(module, names):
-        yield f"attribute {key!r}", value, token(value)
+        number = (id(own), key) in varying and type(value) in (int, float)
+        yield f"attribute {key!r}", value, (type(value), "any") if number else token(value)
 
 
 def _current(module: Any) -> list[Any]:
@@ -158,11 +161,15 @@ def _current(module: Any) -> list[Any]:
 class _Snapshot:
     """One module as it was while recording."""
 
-    def __init__(self, module: Any, name: str, names: Names) -> None:
-        self.module, self.name, self.names = module, name, names
+    def __init__(self, module: Any, name: str, names: Names, varying: Collection[Any] = ()) -> None:
+        self.module, self.name, self.names, self.varying = module, name, names, varying
         self.tables = _tables(module)
         self.version = self._version()
-        self.members = {label: (mark, value) for label, value, mark in _members(module, names)}
+        self.members = self._marks()
+
+    def _marks(self) -> dict[str, tuple[Any, Any]]:
+        found = _members(self.module, self.names, self.varying)
+        return {label: (mark, value) for label, value, mark in found}
 
     def _version(self) -> Any:
         changes = [table.changes for table in self.tables]
@@ -173,7 +180,7 @@ class _Snapshot:
         version = self._version()
         if version == self.version:
             return None
-        now = {label: (mark, value) for label, value, mark in _members(self.module, self.names)}
+        now = self._marks()
         for label in (*self.members, *now):
             old, new = (
                 self.members.get(label, (MISSING, MISSING)),
@@ -183,6 +190,26 @@ class _Snapshot:
                 return f"{label} of {self.name} {_change(old[1], new[1])}"
         self.version = version
         return None
+
+    def moved(self) -> list[Item] | None:
+        """Reads of number attributes, if these are all that changed."""
+        if self.difference() is None:
+            return []
+        now, own = self._marks(), vars(self.module)
+        found = []
+        for label in {*self.members, *now}:
+            old, new = self.members.get(label), now.get(label)
+            if old is None or new is None:
+                return None
+            if old[0] == new[0]:
+                continue
+            key = label.removeprefix("attribute ").strip("'")
+            if type(old[1]) is not type(new[1]) or type(new[1]) not in (int, float):
+                return None
+            if own.get(key) is not new[1]:
+                return None
+            found.append(Item(own, f"{label} of {self.name}", key, old[1]))
+        return found
 
 
 def _change(before: Any, now: Any) -> str:
@@ -196,11 +223,13 @@ class Structure(Check):
 
     __slots__ = ("seen", "snapshots")
 
-    def __init__(self, modules: list[tuple[Any, str]], names: Names) -> None:
+    def __init__(
+        self, modules: list[tuple[Any, str]], names: Names, varying: Collection[Any] = ()
+    ) -> None:
         counter = sys.modules["tracejit.nn.structure"].STRUCTURE_VERSION
         super().__init__(counter, "module structure")
         self.seen = [counter[0]]
-        self.snapshots = [_Snapshot(module, name, names) for module, name in modules]
+        self.snapshots = [_Snapshot(module, name, names, varying) for module, name in modules]
 
     def broken(self, bind: Bind) -> str:
         """The condition as source."""
@@ -217,3 +246,13 @@ class Structure(Check):
                 return change
         self.seen[0] = version
         return None
+
+    def moved(self) -> list[Read] | None:
+        """Reads of number attributes, if these are all that changed."""
+        found: list[Read] = []
+        for snapshot in self.snapshots:
+            more = snapshot.moved()
+            if more is None:
+                return None
+            found += more
+        return found

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Mapping
 from functools import partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
@@ -24,8 +26,9 @@ import numpy as np
 
 from ..tensor import Tensor
 from . import state_reads as reads
+from .places import Place, PlaceKey, StillNumber
 from .state_calls import is_generator
-from .state_checks import Attribute, Check, Item, Kind, NewNames
+from .state_checks import Attribute, Check, Item, Kind, NewNames, Read
 from .state_classes import ClassWalk
 from .state_containers import ContainerWalk
 from .state_functions import FunctionWalk
@@ -80,7 +83,12 @@ _INSIDE = (
 class Walk:
     """Collects checks; ``limits`` says what the bounds kept from being checked."""
 
-    def __init__(self) -> None:
+    def __init__(self, varying: Mapping[PlaceKey, Place] = MappingProxyType({})) -> None:
+        self.varying = varying
+        self.places: list[Place] = []  # those of ``varying`` that were met
+        self.tools: set[int] = (
+            set()
+        )  # namespaces and groups of optimizers, which look after their numbers
         self.names = reads.Names()
         self.checks: list[Check] = []
         self.codes: list[CodeType] = []
@@ -116,9 +124,19 @@ class Walk:
             self.limits[f"more than {MAX_CHECKS} places to check: the rest is not guarded"] = None
             return False
         self._known.add(place)
+        check = self._of_number(check)
         self._seen[id(check.holder)] = self._seen.get(id(check.holder), check.holder)
         self.checks.append(check)
         return True
+
+    def _of_number(self, check: Check) -> Check:
+        """``check``, or one that is content with any number where that may vary."""
+        if self.varying and isinstance(check, Read):
+            place = self.varying.get((id(check.holder), check.key))
+            if place is not None and type(check.expected) is place.kind:
+                self.places.append(place)
+                return StillNumber(place)
+        return check
 
     def watch_names(
         self, holder: Any, namespace: dict[str, Any], name: str, depth: int = 0
@@ -156,7 +174,13 @@ class Walk:
             self.add(Registered())
         self.checks.insert(0, Package())
         if self.modules:
-            self.checks.insert(0, Structure(self.modules, self.names))
+            self.checks.insert(0, Structure(self.modules, self.names, self.varying))
+        for module, _ in self.modules if self.varying else ():
+            for key, value in plain_attributes(module, self.names):
+                place = self.varying.get((id(vars(module)), key))
+                if place is not None and type(value) is place.kind:
+                    place.owner = module
+                    self.places.append(place)
 
     # --- one value ----------------------------------------------------------------------------------------------------
 
@@ -173,6 +197,7 @@ class Walk:
         elif is_tool(value):
             label = f"{type(value).__qualname__} ({name})"
             self._objects.append((value, vars(value), label, depth))
+            self.tools.add(id(vars(value)))
             for hook in step_hooks(value):
                 self.reach(hook, f"a step hook of {label}", depth + 1)
         else:

@@ -122,6 +122,16 @@ def reads_of(code: CodeType) -> Reads:
     )
 
 
+def only_called(codes: Iterable[CodeType], name: str) -> bool:
+    """Is the global ``name`` used in no other way than to be called?"""
+    return all(
+        instruction.opname == "LOAD_GLOBAL" and (instruction.arg or 0) & 1
+        for code in codes
+        for instruction in dis.get_instructions(code)
+        if instruction.argval == name and instruction.opname in _GLOBAL | _GLOBAL_OR_CLASS
+    )
+
+
 def codes_in(code: CodeType) -> Iterator[CodeType]:
     """``code`` and the code nested in it."""
     yield code

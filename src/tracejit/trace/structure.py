@@ -20,6 +20,7 @@ from ..symbols import SMALLEST
 from ..types import Shape, TensorType
 from .found_sizes import Registry, has_extents
 from .inputs import Signature, Source
+from .numbers import NumberGuard
 from .told_sizes import Mapped, Told
 from .tree import Finding, Leaf, Segment
 
@@ -134,6 +135,8 @@ def _sizes_key(x: Any, sizes: Sizes) -> Any:
 
 def _end_key(segment: Segment, numbers: dict[Value, int], sizes: Sizes) -> Any:
     """A segment's guard with its outcomes, what it finds, or what its leaf returns and writes."""
+    if isinstance(segment.guard, NumberGuard):
+        return "number", tuple(segment.children)
     if segment.guard is not None:
         return "guard", numbers[segment.guard.value], tuple(segment.children)
     if segment.finding is not None:

@@ -19,6 +19,7 @@ from ..ops.table import Op
 from ..sizes import Decided
 from ..types import Scalar, TensorType
 from .inputs import Signature
+from .numbers import ItemRead, Number, NumberGuard, outcome_key
 from .recording import Recording
 
 #: The only way on from a found size.
@@ -135,14 +136,15 @@ class Raise:
 class Segment:
     """A straight piece: its statements, then a guard or a found size with children, or a leaf.
 
-    A segment of ``choices`` has no statements: the first child whose decisions about sizes hold goes on. ``raises`` are
-    the outcomes after which an error came before the next guard; for one before the first guard of the tree it is
-    ``None`` in the root.
+    A segment of ``choices`` has no statements: the first child whose decisions about sizes hold goes on. ``numbers``
+    are known before the statements run. ``raises`` are the outcomes after which an error came before the next guard;
+    for one before the first guard of the tree it is ``None`` in the root.
     """
 
     statements: list[Value] = field(default_factory=list)
     depth: int = 0  # guards and found sizes above
-    guard: Guard | None = None
+    numbers: list[Number] = field(default_factory=list)
+    guard: Guard | NumberGuard | ItemRead | None = None
     finding: Finding | None = None
     choices: dict[Any, Decided] | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
@@ -197,15 +199,6 @@ class Segment:
         return found
 
 
-def outcome_key(value: Scalar) -> Any:
-    """A guard's outcome as a dictionary key; floats by bits."""
-    return (
-        (type(value).__name__, value.hex())
-        if isinstance(value, float)
-        else (type(value).__name__, value)
-    )
-
-
 def outcome_of(array: Any) -> Any:
     """The key of the branch that a one-element array takes."""
     value = array.item()
@@ -242,13 +235,15 @@ def _summary(recording: Recording) -> Any:
     writes = [(id(target), id(new), count) for target, new, count in recording.writes]
     draws = [(id(value), n) for value, n in recording.random_calls.items()]
     effects = recording.effects
-    return outputs, writes, draws, None if effects is None else effects.summary
+    numbers = [(i, x if isinstance(x, Number) else outcome_key(x)) for i, x in recording.numbers]
+    stores = [(p.key, x if isinstance(x, Number) else outcome_key(x)) for p, x in recording.stores]
+    return outputs, writes, draws, None if effects is None else effects.summary, numbers, stores
 
 
 def path_graph(recording: Recording, signature: Signature) -> Graph:
     """The whole path as one graph: computed outputs first, then the new values of what it wrote."""
     outputs = [*computed_outputs(recording), *(new for _, new, _ in recording.writes)]
-    body = tuple(recording.path)
+    body = tuple(x for x in recording.path if isinstance(x, (Value, Guard)))
     return Graph(signature.builder.name, tuple(signature.builder.inputs), body, tuple(outputs))
 
 
@@ -282,7 +277,7 @@ def needs_of_leaf(leaf: Leaf) -> list[Value]:
 def needed_after(segment: Segment, leaf_needs: Mapping[Leaf, Sequence[Value]]) -> dict[Value, None]:
     """Values of this segment or earlier that the segments below, their guards or leaves read."""
     needs: dict[Value, None] = {}
-    if segment.guard is not None:
+    if isinstance(segment.guard, (Guard, ItemRead)):
         needs[segment.guard.value] = None
     if segment.finding is not None:
         needs.update((x, None) for x in segment.finding.operands if isinstance(x, Value))

@@ -17,6 +17,7 @@ from .backward import BoundBackward, make_backward
 from .bound import Bound
 from .dump import dump_leaf
 from .inputs import Signature
+from .numbers import ItemRead
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
 from .structure import Structure, Symbols
 from .tree import Leaf, Segment, late_values, needs_of_leaf, path_graph, wanted_gradients
@@ -211,6 +212,8 @@ class SymbolicTree:
                 self._present(old)
                 new.statements = [self.symbols.statement(v) for v in old.statements]
                 self._end(old, new)
+            if new.children.keys() - old.children.keys():  # given up for one that takes any value
+                new.guard, new.children = _mapped_guard(old.guard, self.symbols.mapping), {}
             for outcome, child in old.children.items():
                 stack.append((child, new.children.setdefault(outcome, Segment(depth=child.depth))))
 
@@ -218,7 +221,7 @@ class SymbolicTree:
         """What a segment ends with, in symbolic values."""
         mapping = self.symbols.mapping
         if old.guard is not None:
-            new.guard = Guard(mapping[old.guard.value], old.guard.expected, old.guard.line)
+            new.guard = _mapped_guard(old.guard, mapping)
         elif old.finding is not None:
             operands = [mapping[x] if isinstance(x, Value) else x for x in old.finding.operands]
             new.finding = dataclasses.replace(
@@ -245,7 +248,7 @@ class SymbolicTree:
         found = leaf.recording
         late = dict.fromkeys(late_values(found))
         path = tuple(
-            mapping[s] if isinstance(s, Value) else Guard(mapping[s.value], s.expected, s.line)
+            mapping[s] if isinstance(s, Value) else _mapped_guard(s, mapping)
             for s in found.path
             if s not in late
         )
@@ -275,6 +278,15 @@ class SymbolicTree:
                 segment.statements.extend(found.extra)
                 leaf.backward = found
         dump_leaf(self.name, leaf)
+
+
+def _mapped_guard(found: Any, mapping: Mapping[Value, Value]) -> Any:
+    """A guard on the symbolic value; steps and guards of numbers are the same for all sizes."""
+    if isinstance(found, Guard):
+        return Guard(mapping[found.value], found.expected, found.line)
+    if isinstance(found, ItemRead):
+        return ItemRead(mapping[found.value], found.number, found.line)
+    return found
 
 
 def told_free(scope: Extents, decision: Decision, told: Sequence[int]) -> bool:

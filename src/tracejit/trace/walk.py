@@ -6,6 +6,7 @@ a new branch is recorded and compiled. Nothing that can be seen from outside hap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeviceError
@@ -14,6 +15,7 @@ from ..runtime.program import KernelFailure
 from ..tensor import Tensor
 from .backward_node import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
+from .numbers import ANY, Number, NumberGuard, cell_maker, item_of, outcome_key
 from .segments import Runner
 from .signature import unflatten
 from .tree import Leaf, Segment, outcome_of
@@ -37,19 +39,26 @@ class Walk:
         self.sources = tuple(entry.signature.sources)
         self.refreshes = tuple(row.refresh for row, _ in entry.signature.rows.values())
         self.endings: dict[Leaf, Ending] = {}
+        self.cells: dict[Number, list[tuple[int, Any]]] = {}
+        for i, source in enumerate(self.sources):
+            if source.number is not None:
+                make = cell_maker(source.value.type.dtype)
+                self.cells.setdefault(source.number, []).append((i, make))
+        self.empty = {i: make(0) for found in self.cells.values() for i, make in found}
 
-    def __call__(self, tensors: list[Tensor]) -> Any:
+    def __call__(self, tensors: list[Tensor], numbers: Sequence[Any] = ()) -> Any:
         """The result of the call."""
         environment = self.inputs(tensors)
+        known: dict[Number, Any] = {}
         try:
-            runner, pack, kept = self.descend(environment)
+            runner, pack, kept = self.descend(environment, numbers, known)
         except DeviceError:
             raise  # eager code would meet the same device
         except FAILURES as failure:
             raise Refused(str(failure)) from None
         leaf = runner.segment.leaf
         assert leaf is not None
-        return self.finish(leaf, runner, tensors, environment, (pack, kept))
+        return self.finish(leaf, runner, tensors, environment, (pack, kept), known)
 
     def inputs(self, tensors: list[Tensor]) -> list[Any]:
         """The values of all graph inputs."""
@@ -61,6 +70,8 @@ class Walk:
                 environment.append(tensors[source.position])
             elif source.tensor is not None:
                 environment.append(source.tensor)
+            elif source.number is not None:
+                environment.append(self.empty[len(environment)])
             elif source.generator is not None:
                 environment.append(source.generator.rebase())
             else:
@@ -68,8 +79,34 @@ class Walk:
                 environment.append((tensors[owner] if isinstance(owner, int) else owner)._grad)
         return environment
 
-    def descend(self, environment: list[Any]) -> tuple[Runner, Any, dict[Value, Tensor]]:
-        """Run segments down to a leaf; also copies of inputs from before the call wrote to them."""
+    def read(
+        self,
+        runner: Runner,
+        environment: list[Any],
+        numbers: Sequence[Any],
+        known: dict[Number, Any],
+    ) -> None:
+        """Read and compute the numbers of a segment, and fill their cells."""
+        for number in runner.segment.numbers:
+            if number.name == "argument":
+                found = numbers[number.at]
+            elif number.name == "place":
+                found = number.at.read()
+            elif number.name == "item":
+                found = item_of(environment[runner.positions[number.at]].array)
+            else:
+                found = number.evaluate(known)
+            known[number] = found
+            for i, make in self.cells.get(number, ()):
+                environment[i] = make(found)
+
+    def descend(
+        self, environment: list[Any], numbers: Sequence[Any], known: dict[Number, Any]
+    ) -> tuple[Runner, Any, dict[Value, Tensor]]:
+        """Run segments down to a leaf; also copies of inputs from before the call wrote to them.
+
+        ``known`` receives the numbers on the way.
+        """
         runner = self.root
         kept: dict[Value, Tensor] = {}
         while True:
@@ -77,15 +114,24 @@ class Walk:
             if leaf is not None:  # it may write over its inputs
                 self.ending(leaf, runner).check(environment)
                 kept = {v: as_before(environment[runner.positions[v]]) for v in leaf.overwritten}
-            pack = runner.run(environment)
-            if runner.guard_position < 0:
+            if runner.segment.numbers:
+                self.read(runner, environment, numbers, known)
+            pack = None if runner.idle else runner.run(environment)
+            if leaf is not None:
                 return runner, pack, kept
-            outcome = outcome_of(environment[runner.guard_position].array)
-            below = runner.children.get(outcome)
+            outcome = self.outcome(runner, environment, known)
+            below = runner.children.get(outcome) or runner.children.get(ANY)
             if below is None:
                 raise UnseenSegment(runner.segment, outcome)
             runner.segment.calls += 1
             runner = below
+
+    def outcome(self, runner: Runner, environment: list[Any], known: dict[Number, Any]) -> Any:
+        """The key of the branch that the guard of a segment leads to."""
+        guard = runner.segment.guard
+        if isinstance(guard, NumberGuard):
+            return outcome_key(known[guard.value])
+        return outcome_of(environment[runner.guard_position].array)
 
     def finish(
         self,
@@ -94,6 +140,7 @@ class Walk:
         tensors: list[Tensor],
         environment: list[Any],
         kept: tuple[Any, dict[Value, Tensor]],
+        known: dict[Number, Any],
     ) -> Any:
         """What happens at the end of a path: randomness counted, history attached, writes done, gradients left."""
         ending = self.ending(leaf, runner)
@@ -105,7 +152,12 @@ class Walk:
         ending.write(environment)
         outputs = ending.outputs(environment)
         ending.conclude(tensors, outputs)
-        return outputs[0] if leaf.structure is None else unflatten(leaf.structure, iter(outputs))
+        for place, x in leaf.recording.stores:
+            place.store(known[x] if isinstance(x, Number) else x)
+        results: list[Any] = list(outputs)
+        for i, x in leaf.recording.numbers:
+            results.insert(i, known[x] if isinstance(x, Number) else x)
+        return results[0] if leaf.structure is None else unflatten(leaf.structure, iter(results))
 
     def ending(self, leaf: Leaf, runner: Runner) -> Ending:
         """What the end of a path does, worked out once."""

@@ -13,8 +13,9 @@ from ...device import index_of
 from ...dtypes import DType
 from ...errors import ArgumentError
 from ...types import Shape
+from ...varying import is_varying
 from .. import shapes
-from ..elementwise import cast
+from ..elementwise import cast, mul
 from ..mixin import OperatorMixin
 from ..promotion import UnsupportedDtypeError
 from ..source import full
@@ -98,7 +99,16 @@ def as_type(x: Tensor, dtype: DType) -> Tensor:
 
 def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor filled with ``value``."""
+    if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
+        return mul(full(shape=shape, value=1, dtype=dtype), value)
     return full(shape=shape, value=value, dtype=dtype)
+
+
+def _takes(value: Any, dtype: DType) -> bool:
+    """Is a number as an operand converted to ``dtype`` as one in an attribute is?"""
+    if dtype.is_floating_point:
+        return True
+    return dtype is dtypes.int64 and isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 def as_tensor_like(value: Tensor | Number, x: Tensor) -> Tensor:

@@ -12,7 +12,17 @@ from .. import movement as m
 from .. import shapes
 from .. import source as s
 from ..table import METHODS, function
-from .common import Number, Tensor, as_type, check_tensor, is_tensor, place_of, settle, shape_of
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    check_tensor,
+    constant,
+    is_tensor,
+    place_of,
+    settle,
+    shape_of,
+)
 
 
 def made(result: Tensor, requires_grad: bool, device: Any = None) -> Tensor:
@@ -31,7 +41,7 @@ def _filled(
                 f"Trying to create tensor with negative dimension {extent}: {list(shape)}"
             )
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return made(s.full(shape=shape, value=value, dtype=kind), requires_grad, device)
+    return made(constant(value, kind, shape), requires_grad, device)
 
 
 @function(method=False)

@@ -1,0 +1,166 @@
+"""What a recorded run does with numbers that may differ from call to call.
+
+Each stands in for a number of the user's while the run is recorded. Arithmetic makes more of them; a comparison becomes
+a guard on its outcome, a value that Python has to see becomes a guard on that value, which is a constant from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ..ir.graph import Value
+from ..ops.kinds import operand_info
+from ..ops.table import Elementwise, Op
+from ..tensor import Tensor
+from ..types import Scalar
+from ..varying import VaryingFloat, VaryingInt, is_varying, plain
+from .found_sizes import user_line
+from .numbers import ItemRead, Number, NumberGuard, outcome_key
+
+if TYPE_CHECKING:
+    from .inputs import Signature
+    from .places import Place
+
+
+class NumbersInside:
+    """The part of a recorder that follows numbers."""
+
+    signature: Signature
+    failure: str | None
+    guards: dict[tuple[Value, Any], None]
+    path: dict[Any, None]
+    unsupported: Callable[[str], None]
+    value_of: Callable[[Tensor], Value]
+    end_piece: Callable[[Any], None]
+    scope: Any
+
+    def __init__(self) -> None:
+        self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
+        self.handed_out: list[ref[Any]] = []
+        self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
+        self.stores: dict[Place, Any] = {}  # what the run put in places that vary
+        self.items_read: set[Number] = set()
+
+    # --- making them -----------------------------------------------------------------------------------------------
+
+    def varying(self, number: Number, value: Any) -> Any:
+        """What the user's code gets for ``number``."""
+        made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
+        self.handed_out.append(ref(made))
+        return made
+
+    def varies(self, source: Value, value: Scalar) -> bool:
+        """Is a number read from ``source`` one that varies? The first time it is read decides."""
+        if self.scope is not None:  # not beside sizes that the run tells
+            return False
+        number = self.signature.numbers.known.get(("item", source))
+        if number in self.items_read or (source, outcome_key(value)) in self.guards:
+            return number in self.items_read
+        return user_line() in self.item_lines
+
+    def item(self, source: Value, value: Scalar) -> Any:
+        """Python reads the number that ``source`` holds."""
+        number = self.signature.numbers.source("item", source, type(value), "item")
+        if number not in self.items_read:
+            self.items_read.add(number)
+            self.end_piece(ItemRead(source, number, user_line()))
+            self.path[number] = None
+        return self.varying(number, value)
+
+    def number_derived(self, name: str, operands: Sequence[Any], value: Any) -> Any:
+        """The result of an operation; a constant where all operands are."""
+        known = self._operands(operands)
+        if not any(isinstance(x, Number) for x in known):
+            return value
+        number = self.signature.numbers.operation(name, known, type(value))
+        if number in self.pinned:
+            return value
+        self._step(number)
+        return self.varying(number, value)
+
+    # --- what Python sees ---------------------------------------------------------------------------------------------
+
+    def number_seen(self, name: str, operands: Sequence[Any], value: Any) -> None:
+        """Python sees the result of an operation."""
+        known = self._operands(operands)
+        if any(isinstance(x, Number) for x in known):
+            self.number_forced(self.signature.numbers.operation(name, known, type(value)), value)
+
+    def number_forced(self, number: Number, value: Any) -> None:
+        """Python sees a number: from here on it is a constant."""
+        if number not in self.pinned:
+            self._step(number)
+            self.pinned[number] = value
+            self.end_piece(NumberGuard(number, value, user_line()))
+
+    def _operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Numbers for the operands that vary, values for all others."""
+        return tuple(
+            x._number
+            if is_varying(x) and x._owner is self and x._number not in self.pinned
+            else plain(x)
+            for x in operands
+        )
+
+    def _step(self, number: Number) -> None:
+        """A call has to know this number; what it is computed from comes first."""
+        for x in number.operands:
+            if isinstance(x, Number) and x.is_source:
+                self.path.setdefault(x)
+        self.path.setdefault(number)
+
+    # --- into the graph -----------------------------------------------------------------------------------------------
+
+    def operand(self, op: Op, operands: Sequence[Any], position: int, attributes: Any) -> Any:
+        """What stands in the graph for a number among operands: a cell of the type its literal would get."""
+        x = operands[position]
+        if not is_varying(x):
+            return x
+        (number,) = self._operands([x])
+        if not isinstance(number, Number):
+            return number
+        if not isinstance(op, Elementwise):
+            return x._forced()
+        infos = tuple(operand_info(y.type if isinstance(y, Tensor) else plain(y)) for y in operands)
+        promoted = op.types(infos, attributes)
+        dtype = promoted[0][position]
+        if (
+            op.types((*infos[:position], (dtype, 1), *infos[position + 1 :]), attributes)
+            != promoted
+        ):
+            return x._forced()
+        self._step(number)
+        return self.signature.cell(number, dtype)
+
+    def returned(self, results: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
+        """The numbers among the results, by position."""
+        found = [(i, x) for i, x in enumerate(results) if is_varying(x)]
+        numbers = self._operands([x for _, x in found])
+        for number in numbers:
+            if isinstance(number, Number):
+                self._step(number)
+        return tuple((i, number) for (i, _), number in zip(found, numbers, strict=True))
+
+    def stored(self) -> tuple[tuple[Place, Any], ...]:
+        """The numbers that the run left in places of the Python state."""
+        found = []
+        for place, x in self.stores.items():
+            if type(plain(x)) is not place.kind:
+                self.unsupported(f"it changes Python state: the type of {place.name}")
+            (number,) = self._operands([x])
+            if isinstance(number, Number):
+                self._step(number)
+            found.append((place, number))
+        return tuple(found)
+
+    def constants(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Attributes with the values of numbers."""
+        return {name: _constant(x) for name, x in attributes.items()}
+
+
+def _constant(x: Any) -> Any:
+    if is_varying(x):
+        return x._forced()
+    return tuple(map(_constant, x)) if type(x) is tuple else x

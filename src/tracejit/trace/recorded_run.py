@@ -1,0 +1,62 @@
+"""The run that is recorded: the function's own code, with numbers that vary in the places where they are found."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from ..modes import MODES
+from .number_arguments import standing_in
+from .number_functions import following
+from .places import patched
+from .recorder import Recorder
+from .signature import flatten, shows_sizes, unflatten
+from .state import StateGuard
+
+if TYPE_CHECKING:
+    from .entry import Entry
+
+
+def run_recorded(
+    entry: Entry, recorder: Recorder, guard: StateGuard, args: Any, kwargs: Any, leaves: list[Any]
+) -> Any:
+    """Run the function; its result, and the structure of it, whose leaves are appended to ``leaves``.
+
+    The caller takes the recorder away again.
+    """
+    result, structure = _run(entry, recorder, guard, args, kwargs, leaves)
+    if recorder.apart:
+        entry.apart = True
+        entry.owner.uses.set_apart(entry, recorder.path)
+    if recorder.scope is not None and shows_sizes(structure):
+        result = unflatten(structure, iter(leaves))
+    return result, structure
+
+
+def _run(
+    entry: Entry, recorder: Recorder, guard: StateGuard, args: Any, kwargs: Any, leaves: list[Any]
+) -> Any:
+    """The result with sizes and numbers as they were recorded."""
+    function, source = entry.owner.function, entry.signature.numbers.source
+    standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
+    positions = iter(range(len(entry.number_names)))
+
+    def replace(value: Any) -> Any:
+        position = next(positions)
+        if position not in entry.varying:
+            return value
+        number = source("argument", position, type(value), entry.number_names[position])
+        return recorder.varying(number, value)
+
+    recorder.item_lines = entry.owner.uses.item_lines
+    if not (entry.varying or standing or recorder.item_lines):
+        MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
+        result = function(*args, **kwargs)
+        return result, flatten(result, leaves)
+    with following(guard), patched(standing, recorder.varying, recorder.stores):
+        MODES.recorder = recorder
+        arguments = standing_in(args, kwargs, replace) if entry.varying else nullcontext()
+        with arguments as given:
+            args, kwargs = given or (args, kwargs)
+            result = function(*args, **kwargs)
+            return result, flatten(result, leaves)
