@@ -93,13 +93,15 @@ def writable(root: Runner) -> bool:
 
 def make_replay(entry: Entry, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
     """The function that serves a call of an entry with few paths."""
-    from .replay_effects import EffectsWriter
-
     recordings = [leaf.recording for leaf in entry.root.leaves()]
     plain = not any(r.writes or r.random_calls or r.effects for r in recordings) and all(
         s.kind in ("argument", "captured", "cell") for s in entry.signature.sources
     )  # a path that ends in an error is no recording, but has sources
-    return (_ReplayWriter if plain else EffectsWriter)(entry).write(root)
+    if plain:
+        return _ReplayWriter(entry).write(root)
+    from .replay_effects import EffectsWriter
+
+    return EffectsWriter(entry).write(root)
 
 
 def written_outputs(leaf: Leaf) -> dict[Value, int]:
