@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["layout_words"]
+__all__ = ["layout_words", "slot_offset"]
 
 _MEMBER = 40  # of a slot's descriptor: a pointer to its definition
 _OFFSET = 16  # of that: where the slot lies in an object
@@ -39,8 +39,14 @@ def _word(address: int) -> int:
     return ctypes.c_uint64.from_address(address).value
 
 
-def _slot(cls: type, name: str) -> int:
-    """The offset of a slot; ValueError where the class has none of that name."""
+def slot_offset(cls: type, name: str) -> int:
+    """The offset of a slot of the instances of ``cls``; ValueError where it has none of that name.
+
+    >>> slot_offset(object, "none")
+    Traceback (most recent call last):
+    ...
+    ValueError: object has no slot none
+    """
     for base in cls.__mro__:
         found = vars(base).get(name)
         if type(found).__name__ == "member_descriptor":
@@ -53,12 +59,12 @@ def _slots() -> dict[str, int]:
     from tracejit.tensor import Tensor
 
     names = ("array", "base", "block", "grad_fn", "inference", "layout", "pointer")
-    words = {f"tensor_{name}": _slot(Tensor, f"_{name}") for name in names}
-    words |= {f"tensor_{name}": _slot(Tensor, f"_{name}") for name in ("requires_grad", "version")}
-    words["tensor_type_slot"] = _slot(Tensor, "_type")
-    words |= {f"block_{name}": _slot(Block, name) for name in ("array", "bucket", "ptr")}
-    words["block_cell"] = _slot(Block, "_cell")
-    words |= {f"bucket_{name}": _slot(_Bucket, name) for name in ("free", "size", "capacity")}
+    words = {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in names}
+    words |= {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "version")}
+    words["tensor_type_slot"] = slot_offset(Tensor, "_type")
+    words |= {f"block_{name}": slot_offset(Block, name) for name in ("array", "bucket", "ptr")}
+    words["block_cell"] = slot_offset(Block, "_cell")
+    words |= {f"bucket_{name}": slot_offset(_Bucket, name) for name in ("free", "size", "capacity")}
     return words
 
 
