@@ -166,12 +166,23 @@ def _plain_root(tensor: Any) -> tuple[Edge, Tensor] | None:
     kind = tensor.type
     if kind.shape or tensor._base is not None:
         return None
-    ones = _shared_ones.get(kind.dtype)
+    return (node, tensor._output_nr), shared_ones(kind.dtype)
+
+
+def shared_ones(dtype: DType) -> Tensor:
+    """A one to start from, for nodes that only read it.
+
+    >>> shared_ones(tj.float32)
+    tensor(1.)
+    """
+    ones = _shared_ones.get(dtype)
     if ones is None:
-        array = np.ones((), kind.dtype.np)
+        from ..tensor import Tensor
+
+        array = np.ones((), dtype.np)
         array.flags.writeable = False  # whoever wants to keep it has to copy it
-        ones = _shared_ones[kind.dtype] = tensor._wrap(array)
-    return (node, tensor._output_nr), ones
+        ones = _shared_ones[dtype] = Tensor._wrap(array)
+    return ones
 
 
 def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:

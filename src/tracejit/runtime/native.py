@@ -199,7 +199,7 @@ def _tell_objects(block_del: int) -> bool:
         set_context(name, value)
     definition = _MethodDef(b"__del__", block_del, _METH_NOARGS, None)
     _kept.append(definition)
-    Block.__del__ = _new_method(Block, ctypes.byref(definition))  # type: ignore[method-assign]
+    Block.__del__ = _new_method(Block, ctypes.byref(definition))
     return True
 
 

@@ -1,7 +1,7 @@
 """LLVM assembly of the call of a compiled function: find what serves it, or leave it to Python.
 
 A function keeps *routes*: tuples (grad, inference, default dtype, keywords, arguments, words, holds, serve,
-entry) of signatures that were served before. A call whose modes, arguments and Python state are those of a
+entry, accepts) of signatures that were served before. A call whose modes, arguments and Python state are those of a
 route is served by it; any other call, and every call under a mode that compiled code does not know, goes to
 the Python of the function. How arguments are described is said in `routes`.
 """
@@ -66,8 +66,25 @@ no:
   ret i1 0
 }
 
-; Does an argument look as described? Tensors are added to found[*count]; there is room for 64.
+; Add an object to list[*count], if there is room: for 64.
+define internal i1 @append(ptr %object, ptr %list, ptr %count) nounwind alwaysinline {
+entry:
+  %n = load i64, ptr %count
+  %room = icmp slt i64 %n, 64
+  br i1 %room, label %put, label %full
+put:
+  %place = getelementptr ptr, ptr %list, i64 %n
+  store ptr %object, ptr %place
+  %n.up = add i64 %n, 1
+  store i64 %n.up, ptr %count
+  ret i1 1
+full:
+  ret i1 0
+}
+
+; Does an argument look as described? Adds tensors to found[*count], numbers that may vary to the 64 behind.
 ;   (None, layout, requires_grad, inference): a tensor, not a view;  (True, object): this object
+;   (False, class, object): a number of this class, and this one unless that is None
 ;   (class, descriptions): a list or tuple of so many
 define internal i1 @matches(ptr %spec, ptr %value, ptr %found, ptr %count) nounwind {
 entry:
@@ -95,22 +112,33 @@ tensor.look:
   %abcd = and i1 %ab, %cd
   br i1 %abcd, label %tensor.add, label %no
 tensor.add:
-  %n = load i64, ptr %count
-  %room = icmp slt i64 %n, 64
-  br i1 %room, label %tensor.put, label %no
-tensor.put:
-  %place = getelementptr ptr, ptr %found, i64 %n
-  store ptr %value, ptr %place
-  %n.up = add i64 %n, 1
-  store i64 %n.up, ptr %count
-  ret i1 1
+  %added = call i1 @append(ptr %value, ptr %found, ptr %count)
+  ret i1 %added
 other:
   %true = call ptr @object(i64 $true)
   %wants.object = icmp eq ptr %kind, %true
-  br i1 %wants.object, label %object, label %container
+  br i1 %wants.object, label %object, label %no.object
 object:
   %same = icmp eq ptr %value, %second
   ret i1 %same
+no.object:
+  %false = call ptr @object(i64 $false)
+  %wants.number = icmp eq ptr %kind, %false
+  br i1 %wants.number, label %number, label %container
+number:
+  %number.class = call ptr @type_of(ptr %value)
+  %number.right = icmp eq ptr %number.class, %second
+  %required = call ptr @item(ptr %spec, i64 2)
+  %any = icmp eq ptr %required, %none
+  %is.required = icmp eq ptr %value, %required
+  %number.fits = or i1 %any, %is.required
+  %number.ok = and i1 %number.right, %number.fits
+  br i1 %number.ok, label %number.add, label %no
+number.add:
+  %numbers = getelementptr ptr, ptr %found, i64 64
+  %numbers.count = getelementptr i64, ptr %count, i64 1
+  %number.added = call i1 @append(ptr %value, ptr %numbers, ptr %numbers.count)
+  ret i1 %number.added
 container:
   %class = call ptr @type_of(ptr %value)
   %right = icmp eq ptr %class, %kind
@@ -219,7 +247,7 @@ no:
   ret i1 0
 }
 
-; Does a route fit the modes, the names and the arguments? Fills `found` and *count.
+; Does a route fit the modes, the names and the arguments? Fills `found` and the two counts.
 define internal i1 @fits(ptr %route, ptr %grad, ptr %inference, ptr %args, i64 %n, ptr %names,
                          ptr %found, ptr %count) nounwind {
 entry:
@@ -243,6 +271,8 @@ keywords:
   br i1 %e, label %begin, label %no
 begin:
   store i64 0, ptr %count
+  %numbers.count = getelementptr i64, ptr %count, i64 1
+  store i64 0, ptr %numbers.count
   br label %next
 next:
   %i = phi i64 [ 0, %begin ], [ %i.up, %good ]

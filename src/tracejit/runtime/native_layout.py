@@ -60,7 +60,9 @@ def _slots() -> dict[str, int]:
 
     names = ("array", "base", "block", "grad_fn", "inference", "layout", "pointer")
     words = {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in names}
-    words |= {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "version")}
+    words |= {
+        f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "version")
+    }
     words["tensor_type_slot"] = slot_offset(Tensor, "_type")
     words |= {f"block_{name}": slot_offset(Block, name) for name in ("array", "bucket", "ptr")}
     words["block_cell"] = slot_offset(Block, "_cell")
@@ -120,7 +122,8 @@ def _checked(words: Mapping[str, int]) -> bool:
     for holder, prefix, spelled in look:
         for key, offset in words.items():
             name = key.removeprefix(prefix)
-            if name != key and name != "type":
-                if _word(id(holder) + offset) != id(getattr(holder, spelled(name))):
-                    return False
+            if name in (key, "type"):
+                continue
+            if _word(id(holder) + offset) != id(getattr(holder, spelled(name))):
+                return False
     return True

@@ -21,9 +21,10 @@ from .backward import (
     on_device,
     run_present,
 )
+from .leaf_pass import LeafPass, leaf_pass, run_into_leaves
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Site:
     """What all backward nodes of one compiled path share.
 
@@ -38,6 +39,10 @@ class Site:
     checked: tuple[TensorType, ...]
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
+    edges: tuple[
+        Edge | None, ...
+    ] = ()  # of all its nodes, where all that wants gradients is captured
+    short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
 
 
 class CompiledBackward(Node):
@@ -49,6 +54,7 @@ class CompiledBackward(Node):
     """
 
     only_reads = True
+    ends_in_leaves = True
 
     def __init__(
         self,
@@ -94,6 +100,13 @@ class CompiledBackward(Node):
         program = site.programs.get(layouts) or self.compile(layouts)
         gradients: Sequence[Tensor | None] = program.run([*self.saved, *seeds], self.pack)
         return gradients
+
+    def into_leaves(self, output: Tensor) -> bool:
+        """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""
+        short = self.site.short
+        if short is None:
+            short = self.site.short = leaf_pass(self.site)
+        return short is not None and output._base is None and run_into_leaves(self, short)
 
     def needs(self, number: int, seeds: Sequence[Tensor | None]) -> bool:
         """Does the pass read a tensor whose version is checked, for the gradients that were given?"""

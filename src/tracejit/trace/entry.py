@@ -28,7 +28,7 @@ from .outside import known_objects, pinned_arguments, unrepeatable
 from .places import Place, PlaceKey
 from .recorded_run import run_recorded
 from .recorder import Recorder
-from .replay import make_holds, make_replay, writable
+from .replay import make_accepts, make_holds, make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
@@ -51,6 +51,8 @@ EXACT = 2
 
 class Entry(Made):
     """Everything known about one signature under one Python state."""
+
+    signature: Signature
 
     def __init__(
         self, owner: CompiledFunction, key: Any, tensors: list[Tensor], args: Any, kwargs: Any
@@ -113,15 +115,11 @@ class Entry(Made):
     @property
     def ready(self) -> Callable[..., Any] | None:
         """What serves a call if there is nothing to do or to ask before."""
-        ready = self.compiled and self.failure is None and not self.pinned and not self.varying
-        return self._serve if ready else None
+        return self._serve if self.compiled and self.failure is None else None
 
     def accepts(self, tensors: list[Tensor]) -> bool:
         """Are the arguments that the function also knows from outside the recorded ones?"""
-        return all(
-            tensors[i] is t if isinstance(t, Tensor) else t.accepts(tensors[i])
-            for i, t in self.pinned
-        )
+        return True  # replaced by a generated function where there are such arguments
 
     def difference(self, tensors: list[Tensor]) -> str:
         """Why this entry does not serve a call."""
@@ -231,6 +229,8 @@ class Entry(Made):
         """From now on, calls are served under the state that a run was recorded under."""
         self.guard = recorder.settled(guard, known_objects(guard))
         self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
+        if self.pinned:
+            self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]
         self._note_captured()
 
     def _take(

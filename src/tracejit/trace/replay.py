@@ -58,6 +58,21 @@ def make_holds(entry: Entry) -> Callable[[], bool]:
     return function  # type: ignore[no-any-return]
 
 
+def make_accepts(entry: Entry) -> Callable[[list[Tensor]], bool]:
+    """A function that checks the arguments of which an entry expects more than a signature says."""
+    names: dict[str, Any] = {}
+    lines = ["def accepts(tensors):"]
+    for number, (position, expected) in enumerate(entry.pinned):
+        lines.append(f"    t = tensors[{position}]")
+        if isinstance(expected, Tensor):
+            names[f"p{number}"] = expected
+            lines.append(f"    if t is not p{number}: return False")
+        else:
+            lines += [f"    if {part}: return False" for part in expected.broken(names)]
+    function, _ = generate(entry.owner.name, [*lines, "    return True"], names, "accepts")
+    return function  # type: ignore[no-any-return]
+
+
 class Captured:
     """Captured tensors as they were; looked at again only when some captured tensor of the process changed."""
 
@@ -273,6 +288,10 @@ class _ReplayWriter(NumberLines):
         site = self.bind("site", self.entry.site(leaf))
         inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
+        found = _tuple(edges)
+        if all(edge in self.names for edge in edges):
+            leaf.site.edges = tuple([self.names[edge] for edge in edges])
+            found = self.bind("edges", leaf.site.edges)
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
         checked = [self.by_value[v] for v, _ in leaf.watched]
         ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
@@ -281,7 +300,7 @@ class _ReplayWriter(NumberLines):
             self.add(f"v{i} = {name}._version")
         pack = "pack" if runner.pack else "None"
         self.add(
-            f"node = CompiledBackward({site}, {_tuple(edges)}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
+            f"node = CompiledBackward({site}, {found}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
             f"{_tuple(versions)})"
         )
         for number in leaf.wanted:

@@ -1,0 +1,118 @@
+"""A backward pass that starts at one number and ends in leaves: one native call, and the gradients are put down.
+
+Most backward passes of compiled code are of this kind: the loss is a number, and all that it was made from are
+parameters without hooks whose gradients were cleared. What can be known beforehand is noted once per path; what cannot
+is checked before anything runs, and where a check fails the general walk does it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.engine import accumulate
+from ..autograd.entry import shared_ones
+from ..autograd.handle import REGISTERED
+from ..autograd.node import AccumulateGrad, Edge
+from ..layout import MemoryLayout, contiguous_layout
+from ..modes import MODES
+from ..tensor import Tensor
+from .state_gradients import has_hooks
+
+if TYPE_CHECKING:
+    from .backward_node import CompiledBackward, Site
+
+__all__ = ["LeafPass", "leaf_pass", "run_into_leaves"]
+
+Leaves = Sequence[Tensor]
+
+
+@dataclass(slots=True, eq=False)
+class LeafPass:
+    """What passes of one path have in common.
+
+    ``run`` takes the saved values at ``reads``, the seed being the last of them, and the pack. ``leaves`` are what
+    ``edges`` lead to, where these are the same at every call.
+    """
+
+    run: Any
+    reads: tuple[int, ...]
+    packed: bool
+    seed: Tensor
+    layouts: tuple[MemoryLayout, ...]
+    edges: tuple[Edge | None, ...]
+    leaves: Leaves | None
+
+
+def leaf_pass(site: Site) -> LeafPass | None:
+    """The pass from a number for a path, None where there is none or its program was not made yet.
+
+    >>> f = tj.compile(lambda x: (x * x).sum())
+    >>> x = tj.ones(2, requires_grad=True)
+    >>> losses = [f(x) for _ in range(3)]
+    >>> leaf_pass(losses[1].grad_fn.site) is None
+    True
+    >>> losses[1].backward()
+    >>> len(leaf_pass(losses[1].grad_fn.site).layouts)
+    1
+    """
+    kind = site.types[0]
+    if len(site.types) != 1 or site.seeds != (0,) or kind.shape or site.backward.plan.device >= 0:
+        return None
+    program = site.programs.get((contiguous_layout(kind),))
+    quick = getattr(program, "quick", None)
+    if program is None or quick is None or program.copied or program.present:
+        return None
+    layouts = tuple([layout for _, layout, _ in program.results.kinds])
+    reads, packed, seed = program.reads, program.packed, shared_ones(kind.dtype)
+    return LeafPass(quick, reads, packed, seed, layouts, site.edges, _leaves(site.edges))
+
+
+def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
+    """Run the pass of ``node`` and leave the gradients in its leaves; False when nothing was done.
+
+    >>> f = tj.compile(lambda x: (x * x).sum())
+    >>> x = tj.ones(2, requires_grad=True)
+    >>> losses = [f(x) for _ in range(3)]
+    >>> losses[1].backward()
+    >>> node = losses[2].grad_fn
+    >>> run_into_leaves(node, leaf_pass(node.site)), x.grad
+    (True, tensor([4., 4.]))
+    """
+    modes = MODES
+    if (
+        node.inputs is None
+        or node.hooked
+        or modes.recorder is not None
+        or modes.anomaly is not None
+    ):
+        return False
+    for version, expected in node.versions:
+        if version.value != expected:
+            return False
+    edges = node.edges
+    leaves = found.leaves if edges is found.edges else _leaves(edges)
+    if leaves is None or (REGISTERED[0] and any(map(has_hooks, leaves))):
+        return False
+    values = [*node.saved, found.seed]
+    arguments = [values[i] for i in found.reads]
+    if found.packed:
+        arguments.append(node.pack)
+    gradients = found.run(*arguments)
+    node.release()
+    del values, arguments
+    for leaf, layout, gradient in zip(leaves, found.layouts, gradients, strict=True):
+        if leaf._grad is None and leaf._layout is layout:
+            leaf._grad = gradient
+        else:
+            accumulate(leaf, gradient)
+    return True
+
+
+def _leaves(edges: tuple[Edge | None, ...]) -> Leaves | None:
+    """The leaves that edges lead to, if they are leaves, all of them, each once."""
+    if any(e is None or type(e[0]) is not AccumulateGrad for e in edges):
+        return None
+    leaves: list[Any] = [edge[0].variable for edge in edges]  # type: ignore[index, union-attr]
+    return leaves if len(set(map(id, leaves))) == len(leaves) else None
