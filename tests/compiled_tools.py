@@ -119,3 +119,19 @@ def assert_close(eager: Any, compiled: Any, label: str, tolerance: float) -> Non
     np.testing.assert_allclose(b, a, rtol=tolerance, atol=scale, err_msg=label)
     zeros = (a == 0) & (b == 0)
     assert np.array_equal(np.signbit(a[zeros]), np.signbit(b[zeros])), f"{label}: sign of zero"
+
+
+def served(function: Any, *args: Any, **kwargs: Any) -> int:
+    """How many of one call native code serves."""
+    before = int(function.stats.served[0])
+    function(*args, **kwargs)
+    return int(function.stats.served[0]) - before
+
+
+def ready(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function compiled, with a route for these arguments."""
+    found = tj.compile(function)
+    for _ in range(3):
+        found(*args, **kwargs)
+    assert served(found, *args, **kwargs) == 1
+    return found

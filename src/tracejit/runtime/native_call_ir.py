@@ -168,7 +168,7 @@ define ptr @tracejit_call(ptr %self, ptr %args, i64 %n, ptr %names) nounwind {
 entry:
   %grad.p = alloca ptr
   %inference.p = alloca ptr
-  %count.p = alloca [2 x i64]
+  %count.p = alloca [3 x i64]
   %found = alloca [128 x ptr], align 16
   %lead = alloca [5 x ptr], align 16
   %named = icmp ne ptr %names, null

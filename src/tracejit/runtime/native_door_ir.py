@@ -82,6 +82,27 @@ full:
   ret i1 0
 }
 
+; Have a tensor whose layout nobody asked for find it, which runs Python: what was borrowed until then may be
+; gone, so the caller begins anew (count[2]).
+define internal void @lay_out(ptr %tensor, ptr %count) nounwind noinline {
+entry:
+  %again = getelementptr i64, ptr %count, i64 2
+  store i64 1, ptr %again
+  call void @tracejit_x_Py_IncRef(ptr %tensor)
+  %function = call ptr @object(i64 $layout_of)
+  %layout = call ptr @tracejit_x_PyObject_CallOneArg(ptr %function, ptr %tensor)
+  call void @tracejit_x_Py_DecRef(ptr %tensor)
+  %failed = icmp eq ptr %layout, null
+  br i1 %failed, label %clear, label %drop
+clear:
+  call void @tracejit_x_PyErr_Clear()
+  store i64 0, ptr %again
+  ret void
+drop:
+  call void @tracejit_x_Py_DecRef(ptr %layout)
+  ret void
+}
+
 ; Does an argument look as described? Adds tensors to found[*count], numbers that may vary to the 64 behind.
 ;   (None, layout, requires_grad, inference): a tensor, not a view;  (True, object): this object
 ;   (False, class, object): a number of this class, and this one unless that is None
@@ -100,6 +121,12 @@ tensor.look:
   %third = call ptr @item(ptr %spec, i64 2)
   %fourth = call ptr @item(ptr %spec, i64 3)
   %layout = call ptr @get(ptr %value, i64 $tensor_layout)
+  %unknown = icmp eq ptr %layout, %none
+  br i1 %unknown, label %tensor.lay, label %tensor.compare
+tensor.lay:
+  call void @lay_out(ptr %value, ptr %count)
+  ret i1 0
+tensor.compare:
   %gradient = call ptr @get(ptr %value, i64 $tensor_requires_grad)
   %inference = call ptr @get(ptr %value, i64 $tensor_inference)
   %base = call ptr @get(ptr %value, i64 $tensor_base)
@@ -247,8 +274,25 @@ no:
   ret i1 0
 }
 
-; Does a route fit the modes, the names and the arguments? Fills `found` and the two counts.
+; As @fits_now, for tensors whose layouts were never asked for too.
 define internal i1 @fits(ptr %route, ptr %grad, ptr %inference, ptr %args, i64 %n, ptr %names,
+                         ptr %found, ptr %count) nounwind {
+entry:
+  %again.p = getelementptr i64, ptr %count, i64 2
+  br label %try
+try:
+  store i64 0, ptr %again.p
+  %fit = call i1 @fits_now(ptr %route, ptr %grad, ptr %inference, ptr %args, i64 %n, ptr %names,
+                           ptr %found, ptr %count)
+  %again = load i64, ptr %again.p
+  %once.more = icmp ne i64 %again, 0
+  br i1 %once.more, label %try, label %done
+done:
+  ret i1 %fit
+}
+
+; Does a route fit the modes, the names and the arguments? Fills `found` and the two counts.
+define internal i1 @fits_now(ptr %route, ptr %grad, ptr %inference, ptr %args, i64 %n, ptr %names,
                          ptr %found, ptr %count) nounwind {
 entry:
   %route.grad = call ptr @item(ptr %route, i64 0)

@@ -57,7 +57,7 @@ CONTEXT = {
 
 # What native code has to know of Python objects; see `native_layout`.
 _OBJECTS = (
-    "none true false empty_tuple list_type fresh release pointer_of fail counters",
+    "none true false empty_tuple list_type fresh release pointer_of layout_of fail counters",
     "config dtypes modes name_dict name_default name_disabled",
     "name_recorder name_builder name_saved_hooks name_grad name_inference",
     "tensor_type block_type version_type",

@@ -72,6 +72,7 @@ def _slots() -> dict[str, int]:
 
 def _objects() -> dict[str, int]:
     from tracejit import config, dtypes
+    from tracejit.layout import layout_of
     from tracejit.modes import MODES
     from tracejit.runtime import allocator, program
     from tracejit.tensor import Tensor
@@ -84,7 +85,7 @@ def _objects() -> dict[str, int]:
     objects |= {"config": vars(config), "dtypes": vars(dtypes), "modes": MODES}
     objects |= {"tensor_type": Tensor, "block_type": allocator.Block, "version_type": Version}
     objects |= {"list_type": list, "fresh": allocator._fresh, "release": allocator._release}
-    objects |= {"pointer_of": program.pointer_of, "fail": program._fail}
+    objects |= {"pointer_of": program.pointer_of, "fail": program._fail, "layout_of": layout_of}
     _kept.extend(objects.values())
     words = {name: id(value) for name, value in objects.items()}
     return words | {"counters": allocator._counters.buffer_info()[0]}
