@@ -39,11 +39,9 @@ Hook = Callable[..., Any]
 
 _NUMBERS = (bool, int, float)
 _next_number = itertools.count().__next__
-
-
-def next_number() -> int:
-    """The number the next node would get; all nodes made before have lower ones."""
-    return _next_number()
+next_number = (
+    _next_number  # the number the next node would get; all nodes made before have lower ones
+)
 
 
 FREED = (
@@ -166,6 +164,24 @@ class AccumulateGrad(Node):
             node = cls(leaf) if MODES.anomaly is not None else _plain_end(leaf)
             leaf._accumulate = weakref.ref(node)
         return node
+
+
+def edge_of(tensor: Tensor) -> Edge | None:
+    """``tensor._edge()``, quicker for a leaf of which no graph holds the end.
+
+    >>> edge_of(tj.ones(2)) is None, edge_of(tj.ones(2, requires_grad=True))[1]
+    (True, 0)
+    """
+    if tensor._base is not None or tensor._grad_fn is not None or MODES.anomaly is not None:
+        return tensor._edge()
+    if not tensor._requires_grad:
+        return None
+    reference = tensor._accumulate
+    node = None if reference is None else reference()
+    if node is None:
+        node = _plain_end(tensor)
+        tensor._accumulate = weakref.ref(node)
+    return node, 0
 
 
 def _plain_end(leaf: Tensor) -> AccumulateGrad:

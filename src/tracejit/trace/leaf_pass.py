@@ -100,19 +100,24 @@ def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
     if found.packed:
         arguments.append(node.pack)
     gradients = found.run(*arguments)
-    node.release()
+    node.inputs = node.pack = None  # as ``release`` does
+    node.saved = node.versions = ()
     del values, arguments
-    for leaf, layout, gradient in zip(leaves, found.layouts, gradients, strict=True):
-        if leaf._grad is None and leaf._layout is layout:
-            leaf._grad = gradient
+    layouts = found.layouts
+    for i, leaf in enumerate(leaves):
+        if leaf._grad is None and leaf._layout is layouts[i]:
+            leaf._grad = gradients[i]
         else:
-            accumulate(leaf, gradient)
+            accumulate(leaf, gradients[i])
     return True
 
 
 def _leaves(edges: tuple[Edge | None, ...]) -> Leaves | None:
     """The leaves that edges lead to, if they are leaves, all of them, each once."""
-    if any(e is None or type(e[0]) is not AccumulateGrad for e in edges):
-        return None
-    leaves: list[Any] = [edge[0].variable for edge in edges]  # type: ignore[index, union-attr]
-    return leaves if len(set(map(id, leaves))) == len(leaves) else None
+    leaves: list[Tensor] = []
+    for edge in edges:
+        if edge is None or type(edge[0]) is not AccumulateGrad:
+            return None
+        leaves.append(edge[0].variable)
+    different = len(leaves) == 1 or len(set(map(id, leaves))) == len(leaves)
+    return leaves if different else None

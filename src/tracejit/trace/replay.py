@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.node import AccumulateGrad
+from ..autograd.node import AccumulateGrad, edge_of, next_number
 from ..errors import DeviceError
 from ..generated import define
 from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
+from ..modes import MODES
 from ..tensor import Tensor
 from ..tensor_core import REBOUND
 from .backward_node import CompiledBackward
@@ -135,6 +136,10 @@ class _ReplayWriter(NumberLines):
             "make": Tensor._of_block,
             "entry": entry,
             "CompiledBackward": CompiledBackward,
+            "new": object.__new__,
+            "next_number": next_number,
+            "modes": MODES,
+            "edge_of": edge_of,
             "unflatten": unflatten,
             "show": show,
             "wrap_result": wrap_result,
@@ -299,10 +304,15 @@ class _ReplayWriter(NumberLines):
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
         pack = "pack" if runner.pack else "None"
-        self.add(
-            f"node = CompiledBackward({site}, {found}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
-            f"{_tuple(versions)})"
-        )
+        # As CompiledBackward.__init__ does, without calls.
+        self.add("node = new(CompiledBackward)")
+        fields = {"site": site, "edges": found, "inputs": _tuple(inputs), "saved": _tuple(saved)}
+        fields |= {"pack": pack, "versions": _tuple(versions), "sequence": "next_number()"}
+        if len(leaf.shown) != 1:
+            fields["n_outputs"] = str(len(leaf.shown))
+        for name, value in fields.items():
+            self.add(f"node.{name} = {value}")
+        self.add("if modes.anomaly is not None: modes.anomaly.remember(node)")
         for number in leaf.wanted:
             name = self.by_value[leaf.shown[number]]
             self.add(f"{name}._requires_grad = True")
@@ -317,7 +327,7 @@ class _ReplayWriter(NumberLines):
         )
         tensor = source.tensor
         if tensor is None or tensor._base is not None or tensor._grad_fn is not None:
-            return f"{inputs[position]}._edge()"
+            return f"edge_of({inputs[position]})"
         return self.bind(f"e{position}", (AccumulateGrad.of(tensor), 0))
 
     def saved(self, value: Value) -> str:
