@@ -91,6 +91,7 @@ class Entry(Made):
         self._planned: tuple[TreePlan, Structure]
         self._lock = renewed_lock()
         self._serve: Callable[..., Any] | None = None
+        self.routeless = 0  # calls of which native code could not recognise another
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ __all__ = ["MAX_ROUTES", "Route", "open_door", "route_of"]
 
 #: Routes of one function, and of one of its entries (equal objects that are not the same need one each).
 MAX_ROUTES, MAX_OF_ENTRY = 16, 4
+#: Calls with arguments of other kinds after which none of an entry is looked at.
+MAX_ROUTELESS = 8
 #: Tensors of a call that native code can tell apart.
 MAX_TENSORS = 64
 
@@ -56,7 +58,10 @@ def route_of(
     ['f32[2]']
     """
     serve = entry.ready
-    if serve is None or len(tensors) > MAX_TENSORS:
+    if serve is None or entry.routeless > MAX_ROUTELESS:
+        return None
+    if len(tensors) > MAX_TENSORS:
+        entry.routeless = MAX_ROUTELESS + 1
         return None
     if sum(route[_ENTRY] is entry for route in known) >= MAX_OF_ENTRY:
         return None
@@ -64,6 +69,7 @@ def route_of(
     try:
         described = tuple([_described(x, numbers) for x in (*args, *kwargs.values())])
     except _OtherError:
+        entry.routeless += 1
         return None
     positions: dict[int, int] = {}
     firsts = [positions.setdefault(id(t), i) for i, t in enumerate(tensors)]
