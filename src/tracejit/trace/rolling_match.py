@@ -116,8 +116,12 @@ class Rounds:
 
     def holds(self, plannable: Callable[[Value], bool]) -> bool:
         """May a loop hold the body? What fills a tensor is done after the loop."""
-        body = [self.member(p, 1) for p in np.flatnonzero(self.alive).tolist()]
-        return all(v.op is movement.slice_scatter or plannable(v) for v in body)
+        for position in np.flatnonzero(self.alive).tolist():
+            value = self.member(position, 1)
+            fills = value.op is movement.slice_scatter and position in self.moving
+            if not fills and not plannable(value):
+                return False
+        return True
 
     # --- how far columns keep to a pattern -----------------------------------------------------------------------
 
@@ -190,10 +194,7 @@ class Rounds:
             loop.reads.append([self.read(loop, int(kinds[c]), c, stacks) for c in columns])
             if moves:
                 self.fill(loop, position, places)
-            elif (
-                template.op is movement.slice_scatter
-                or start + self.period + position in self.record.twins
-            ):
+            elif start + self.period + position in self.record.twins:
                 raise ShorterError(0)
         used = (*stacks.values(), *loop.items.values())
         copied = sum(isinstance(s, Gathered) for s in used)
