@@ -25,7 +25,8 @@ from .rolling_views import moved, step
 MAX_PEELED = 3
 #: How many rounds back a value may be read.
 MAX_DEPTH = 3
-#: A stack that must be copied together is worth it if the body computes more than so many values.
+#: A stack that must be copied together is worth it if the body computes more than so many values, and rounds hand
+#: something on: others (an optimizer's parameters) are launches of one kernel, each on what is there.
 LEAST_PER_COPY = 3
 #: A body repeated with other operands in turn is tried as one of up to so many times the length.
 MAX_MULTIPLE = 16
@@ -198,7 +199,7 @@ class Rounds:
                 raise ShorterError(0)
         used = (*stacks.values(), *loop.items.values())
         copied = sum(isinstance(s, Gathered) for s in used)
-        if self.computed(loop) <= LEAST_PER_COPY * copied:
+        if self.computed(loop) <= LEAST_PER_COPY * copied or (copied and not loop.carries):
             raise ShorterError(0)
         return loop
 
