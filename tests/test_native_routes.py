@@ -148,6 +148,7 @@ def test_keywords_lists_and_constants_are_told_apart() -> None:
         ((x,), {"parts": (x, tj.ones(3))}),
         ((x,), {"parts": [tj.ones(3)]}),
         ((x,), {"parts": {0: x}.values()}),
+        ((x,), {"parts": {x: 1}}),
         ((x,), {"scale": 2.5}),
         ((x,), {"scale": True}),
     ]
@@ -200,3 +201,41 @@ def test_more_signatures_than_routes() -> None:
         for n in range(MAX_ROUTES + 5):
             assert f(tj.ones(n)).tolist() == [2.0] * n
     assert len(f._routes) == MAX_ROUTES
+
+
+def test_dicts_are_told_apart_by_their_keys_in_order() -> None:
+    def function(batch):
+        total = 0.0
+        for i, value in enumerate(batch.values()):
+            total = total + value * (i + 1)
+        return total
+
+    x, y, z = tj.ones(3), tj.full((3,), 2.0), tj.full((3,), 3.0)
+    f = ready(function, {"a": x, "b": y})
+    made = "".join(("", "a"))
+    batches = [
+        {"a": x, "b": y},
+        {"b": y, "a": x},
+        {"a": y, "b": x},
+        {"a": x},
+        {"a": x, "b": y, "c": z},
+        {"a": x, "c": y},
+        {made: x, "b": y},
+        {"a": x, "b": [y]["".count("x")]},
+        {1: x, 2: y},
+        {},
+    ]
+    for _ in range(4):
+        for batch in batches[:-1]:
+            assert equal(both(f, batch)), batch
+        assert f({}) == 0.0
+    assert served(f, {"a": z, "b": x}) == 1
+
+
+def test_a_dict_that_grows_while_others_are_called() -> None:
+    x = tj.ones(3)
+    batch = {"a": x}
+    f = ready(lambda batch: sum(batch.values()), batch)
+    for i in range(6):
+        batch[f"k{i}"] = tj.ones(3)
+        assert f(batch).tolist() == [i + 2.0] * 3

@@ -92,9 +92,14 @@ def grad(
             "allow_unused=False."
         )
     wanted = _as_tuple(inputs, "inputs")
+    keep = create_graph if retain_graph is None else retain_graph
+    node = getattr(outputs, "_grad_fn", None)
+    if node is not None and node.ends_in_leaves and grad_outputs is None and not create_graph:
+        short = node.for_leaves(outputs, wanted, keep)
+        if short is not None:
+            return tuple(short)
     roots = _roots(_as_tuple(outputs, "outputs"), _gradients(grad_outputs), create_graph)
     edges = _edges_of(wanted)
-    keep = create_graph if retain_graph is None else retain_graph
     captured = engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges)
     found = [captured.get(edge) for edge in edges]
     if not (allow_unused or materialize_grads) and None in map(_presence, found):

@@ -60,7 +60,7 @@ class Node:
     only_reads = (
         False  # gradients that arrive are neither changed nor passed on: they may be shared
     )
-    ends_in_leaves = False  # may `into_leaves` know a short way?
+    ends_in_leaves = False  # may `into_leaves` and `for_leaves` know a short way?
     hooked = False  # True once any kind of hook was registered
     hooks: dict[int, Hook] | None = None
     prehooks: dict[int, Hook] | None = None
@@ -107,6 +107,12 @@ class Node:
     def into_leaves(self, output: Tensor) -> bool:
         """Run the pass from ``output``, a result of this node, down to its leaves; False where that takes a walk."""
         return False
+
+    def for_leaves(
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+    ) -> list[Tensor] | None:
+        """The gradients of leaves in a pass from ``output`` that stores none; None where that takes a walk."""
+        return None
 
     def release(self) -> None:
         """Drop what was saved for backward."""

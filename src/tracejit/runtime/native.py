@@ -58,6 +58,7 @@ _PYTHON = (
     "PyType_GenericAlloc",
     "PyType_IsSubtype",
     "PyDict_GetItem",
+    "PyDict_Next",
     "PyTuple_New",
     "PyList_New",
     "PyList_Append",

@@ -106,7 +106,7 @@ drop:
 ; Does an argument look as described? Adds tensors to found[*count], numbers that may vary to the 64 behind.
 ;   (None, layout, requires_grad, inference): a tensor, not a view;  (True, object): this object
 ;   (False, class, object): a number of this class, and this one unless that is None
-;   (class, descriptions): a list or tuple of so many
+;   (class, descriptions): a list or tuple of so many;  (dict, descriptions, keys): with these keys in order
 define internal i1 @matches(ptr %spec, ptr %value, ptr %found, ptr %count) nounwind {
 entry:
   %kind = call ptr @item(ptr %spec, i64 0)
@@ -169,7 +169,15 @@ number.add:
 container:
   %class = call ptr @type_of(ptr %value)
   %right = icmp eq ptr %class, %kind
-  br i1 %right, label %container.length, label %no
+  br i1 %right, label %container.kind, label %no
+container.kind:
+  %dict = call ptr @object(i64 $dict_type)
+  %is.dict = icmp eq ptr %class, %dict
+  br i1 %is.dict, label %mapping, label %container.length
+mapping:
+  %keys = call ptr @item(ptr %spec, i64 2)
+  %mapped = call i1 @matches_dict(ptr %second, ptr %keys, ptr %value, ptr %found, ptr %count)
+  ret i1 %mapped
 container.length:
   %have = call i64 @length(ptr %value)
   %want = call i64 @length(ptr %second)
@@ -201,6 +209,43 @@ good:
   br label %next
 yes:
   ret i1 1
+no:
+  ret i1 0
+}
+
+; The same for the values of a dict, whose keys have to be the same objects in the same order.
+define internal i1 @matches_dict(ptr %specs, ptr %keys, ptr %dict, ptr %found, ptr %count) nounwind {
+entry:
+  %position = alloca i64
+  %key.p = alloca ptr
+  %value.p = alloca ptr
+  store i64 0, ptr %position
+  %n = call i64 @length(ptr %keys)
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.up, %good ]
+  %r = call i32 @tracejit_x_PyDict_Next(ptr %dict, ptr %position, ptr %key.p, ptr %value.p)
+  %any = icmp ne i32 %r, 0
+  %expected = icmp slt i64 %i, %n
+  %both = and i1 %any, %expected
+  br i1 %both, label %one, label %ended
+one:
+  %key = load ptr, ptr %key.p
+  %known = call ptr @item(ptr %keys, i64 %i)
+  %same = icmp eq ptr %key, %known
+  br i1 %same, label %compare, label %no
+compare:
+  %spec = call ptr @item(ptr %specs, i64 %i)
+  %value = load ptr, ptr %value.p
+  %fits = call i1 @matches(ptr %spec, ptr %value, ptr %found, ptr %count)
+  br i1 %fits, label %good, label %no
+good:
+  %i.up = add i64 %i, 1
+  br label %next
+ended:
+  %either = or i1 %any, %expected
+  %equal = xor i1 %either, 1
+  ret i1 %equal
 no:
   ret i1 0
 }

@@ -84,7 +84,12 @@ def _objects() -> dict[str, int]:
     objects |= {"none": None, "true": True, "false": False, "empty_tuple": ()}
     objects |= {"config": vars(config), "dtypes": vars(dtypes), "modes": MODES}
     objects |= {"tensor_type": Tensor, "block_type": allocator.Block, "version_type": Version}
-    objects |= {"list_type": list, "fresh": allocator._fresh, "release": allocator._release}
+    objects |= {
+        "list_type": list,
+        "dict_type": dict,
+        "fresh": allocator._fresh,
+        "release": allocator._release,
+    }
     objects |= {"pointer_of": program.pointer_of, "fail": program._fail, "layout_of": layout_of}
     _kept.extend(objects.values())
     words = {name: id(value) for name, value in objects.items()}

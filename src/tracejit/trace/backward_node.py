@@ -21,7 +21,7 @@ from .backward import (
     on_device,
     run_present,
 )
-from .leaf_pass import LeafPass, leaf_pass, run_into_leaves
+from .leaf_pass import LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 
 
 @dataclass(eq=False)
@@ -103,10 +103,22 @@ class CompiledBackward(Node):
 
     def into_leaves(self, output: Tensor) -> bool:
         """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""
-        short = self.site.short
-        if short is None:
-            short = self.site.short = leaf_pass(self.site)
+        short = self.site.short or self.known_pass()
         return short is not None and output._base is None and run_into_leaves(self, short)
+
+    def for_leaves(
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+    ) -> list[Tensor] | None:
+        """The gradients of ``wanted``, if these are leaves and the pass from ``output`` needs no walk."""
+        short = self.site.short or self.known_pass()
+        if short is None or output._base is not None:
+            return None
+        return run_for_leaves(self, short, wanted, keep)
+
+    def known_pass(self) -> LeafPass | None:
+        """The pass from a number, as soon as there is one."""
+        found = self.site.short = leaf_pass(self.site)
+        return found
 
     def needs(self, number: int, seeds: Sequence[Tensor | None]) -> bool:
         """Does the pass read a tensor whose version is checked, for the gradients that were given?"""

@@ -28,7 +28,8 @@ from .outside import known_objects, pinned_arguments, unrepeatable
 from .places import Place, PlaceKey
 from .recorded_run import run_recorded
 from .recorder import Recorder
-from .replay import make_accepts, make_holds, make_replay, writable
+from .replay import make_replay, writable
+from .replay_checks import make_accepts, make_holds
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of

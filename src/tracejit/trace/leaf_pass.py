@@ -23,7 +23,7 @@ from .state_gradients import has_hooks
 if TYPE_CHECKING:
     from .backward_node import CompiledBackward, Site
 
-__all__ = ["LeafPass", "leaf_pass", "run_into_leaves"]
+__all__ = ["LeafPass", "leaf_pass", "run_for_leaves", "run_into_leaves"]
 
 Leaves = Sequence[Tensor]
 
@@ -80,29 +80,10 @@ def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
     >>> run_into_leaves(node, leaf_pass(node.site)), x.grad
     (True, tensor([4., 4.]))
     """
-    modes = MODES
-    if (
-        node.inputs is None
-        or node.hooked
-        or modes.recorder is not None
-        or modes.anomaly is not None
-    ):
+    leaves = _ends(node, found)
+    if leaves is None:
         return False
-    for version, expected in node.versions:
-        if version.value != expected:
-            return False
-    edges = node.edges
-    leaves = found.leaves if edges is found.edges else _leaves(edges)
-    if leaves is None or (REGISTERED[0] and any(map(has_hooks, leaves))):
-        return False
-    values = [*node.saved, found.seed]
-    arguments = [values[i] for i in found.reads]
-    if found.packed:
-        arguments.append(node.pack)
-    gradients = found.run(*arguments)
-    node.inputs = node.pack = None  # as ``release`` does
-    node.saved = node.versions = ()
-    del values, arguments
+    gradients = _run(node, found, False)
     layouts = found.layouts
     for i, leaf in enumerate(leaves):
         if leaf._grad is None and leaf._layout is layouts[i]:
@@ -110,6 +91,60 @@ def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
         else:
             accumulate(leaf, gradients[i])
     return True
+
+
+def run_for_leaves(
+    node: CompiledBackward, found: LeafPass, wanted: Sequence[Tensor], keep: bool
+) -> list[Tensor] | None:
+    """The gradients of ``wanted``, which are leaves of ``node``; None when nothing was done.
+
+    ``keep`` keeps what the node saved.
+
+    >>> f = tj.compile(lambda x: (x * x).sum())
+    >>> x = tj.ones(2, requires_grad=True)
+    >>> losses = [f(x) for _ in range(3)]
+    >>> losses[1].backward()
+    >>> node = losses[2].grad_fn
+    >>> run_for_leaves(node, leaf_pass(node.site), [x], False), run_for_leaves(node, leaf_pass(node.site), [x], False)
+    ([tensor([2., 2.])], None)
+    """
+    leaves = _ends(node, found)
+    places = {id(leaf): i for i, leaf in enumerate(leaves or ())}
+    if leaves is None or not wanted:
+        return None
+    for x in wanted:
+        if id(x) not in places or not x._requires_grad or x._grad_fn is not None:
+            return None
+    gradients = _run(node, found, keep)
+    return [gradients[places[id(x)]] for x in wanted]
+
+
+def _ends(node: CompiledBackward, found: LeafPass) -> Leaves | None:
+    """The leaves in which a pass of ``node`` ends, None where it has to be a walk."""
+    modes = MODES
+    if node.inputs is None or node.hooked or modes.recorder is not None:
+        return None
+    if modes.anomaly is not None:
+        return None
+    for version, expected in node.versions:
+        if version.value != expected:
+            return None
+    edges = node.edges
+    leaves = found.leaves if edges is found.edges else _leaves(edges)
+    return None if REGISTERED[0] and any(map(has_hooks, leaves or ())) else leaves
+
+
+def _run(node: CompiledBackward, found: LeafPass, keep: bool) -> list[Tensor]:
+    """The gradients of all leaves."""
+    values = [*node.saved, found.seed]
+    arguments = [values[i] for i in found.reads]
+    if found.packed:
+        arguments.append(node.pack)
+    gradients: list[Tensor] = found.run(*arguments)
+    if not keep:
+        node.inputs = node.pack = None  # as ``release`` does
+        node.saved = node.versions = ()
+    return gradients
 
 
 def _leaves(edges: tuple[Edge | None, ...]) -> Leaves | None:

@@ -103,6 +103,8 @@ def _described(value: Any, numbers: _Numbers) -> tuple[Any, ...]:
     kind = type(value)
     if kind is list or kind is tuple:
         return kind, tuple([_described(x, numbers) for x in value])
+    if kind is dict and all(type(key) is str for key in value):
+        return kind, tuple([_described(x, numbers) for x in value.values()]), tuple(value)
     if numbers.varying and is_number(value):
         return numbers.described(value)
     static = flatten(value, [])
