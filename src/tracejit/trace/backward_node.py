@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..autograd.node import FREED, Edge, Node
+from ..autograd.late import End, LateNode
+from ..autograd.node import FREED, Edge
 from ..errors import AutogradError
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
@@ -45,7 +46,7 @@ class Site:
     short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
 
 
-class CompiledBackward(Node):
+class CompiledBackward(LateNode):
     """The node behind the outputs of a compiled call.
 
     ``inputs`` are all inputs of the graph (for differentiating again), ``saved`` and ``pack`` what the backward program
@@ -59,7 +60,7 @@ class CompiledBackward(Node):
     def __init__(
         self,
         site: Site,
-        edges: Sequence[Edge | None],
+        edges: Sequence[End],
         inputs: Sequence[Tensor],
         saved: Sequence[Tensor],
         pack: Any,
