@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..autograd.node import FREED, Edge, Node
@@ -20,7 +21,9 @@ from .backward import (
     absent_among,
     on_device,
     run_present,
+    zeros,
 )
+from .freeing import History
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,43 @@ class Site:
     checked: tuple[TensorType, ...]
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
+    tape: History  # bits are outputs and edges
+
+    @cached_property
+    def everything(self) -> int:
+        """The bits of all parts."""
+        return (1 << len(self.tape.parts)) - 1
+
+    def led_to(
+        self, grads: Sequence[Any], gradients: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        """The gradients where the tape leads to from the outputs that have some: zeros if compiled code has none."""
+        ends = 0
+        for bits, gradient in zip(self.tape.ends, grads, strict=True):
+            ends |= 0 if gradient is None else bits
+        kinds = self.backward.wrt_types
+        return [
+            None if not ends >> i & 1 else zeros(kinds[i]) if g is None else g
+            for i, g in enumerate(gradients)
+        ]
+
+    def visited(self, grads: Sequence[Any], wanted: Sequence[bool] | None) -> int:
+        """The bits of the parts that a pass comes by which has these gradients, and wants these (None: all)."""
+        outputs = inputs = 0
+        for i, gradient in enumerate(grads):
+            if gradient is not None:
+                outputs |= 1 << i
+        if wanted is None:
+            inputs = -1
+        else:
+            for i, one in enumerate(wanted):
+                if one:
+                    inputs |= 1 << i
+        found = 0
+        for i, (above, below) in enumerate(self.tape.parts):
+            if above & outputs and below & inputs:
+                found |= 1 << i
+        return found
 
 
 class CompiledBackward(Node):
@@ -49,6 +89,8 @@ class CompiledBackward(Node):
     """
 
     only_reads = True
+    partial = True
+    gone = 0  # the bits of the parts that were freed
 
     def __init__(
         self,
@@ -70,38 +112,69 @@ class CompiledBackward(Node):
         """The name ``grad_fn`` prints."""
         return f"Compiled_{self.site.function}_Backward"
 
+    @property
+    def keeps(self) -> bool:
+        """Is there something that a pass would free?"""
+        return self.gone != self.site.everything
+
+    @property
+    def freed(self) -> bool:
+        """Has a pass freed something?"""
+        return bool(self.gone)
+
     def release(self) -> None:
-        """Let go of everything kept for backward."""
-        self.inputs = self.pack = None
-        self.saved = self.versions = ()
+        """Let go of everything kept for backward, unless eager execution would have kept nothing."""
+        self.gone = self.site.everything
+        if self.gone:
+            self.inputs = self.pack = None
+            self.saved = self.versions = ()
+
+    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool] | None) -> None:
+        """Let go of what a pass came by: of the memory, once nothing in it is needed."""
+        self.gone |= self.site.visited(grads, wanted)
+        if self.gone == self.site.everything:
+            self.release()
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
-        if self.inputs is None:
-            raise AutogradError(FREED)
+        return self.apply_to(grads, None)
+
+    def apply_to(
+        self, grads: list[Tensor | None], wanted: Sequence[bool] | None
+    ) -> Sequence[Tensor | None]:
+        """The same; gradients that are not ``wanted`` are of no interest."""
         site = self.site
+        if self.gone and self.gone & site.visited(grads, wanted):
+            raise AutogradError(FREED)
         seeds = [grads[i] for i in site.seeds]
         device = site.backward.plan.device
         if device >= 0:
             seeds = [None if g is None else on_device(g, device) for g in seeds]
         for i, (version, expected) in enumerate(self.versions):
-            if version.value != expected and self.needs(i, seeds):
+            if version.value != expected and self.needs(i, seeds, wanted):
                 self.refuse(i, version.value, expected)
+        gradients: Sequence[Tensor | None]
+        if self.inputs is None:
+            return site.led_to(grads, site.backward.rest(seeds, wanted))
         if MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
-            return run_present(site.backward.gradient_graph, self.inputs, seeds, device)
+            gradients = run_present(site.backward.gradient_graph, self.inputs, seeds, device)
+            return site.led_to(grads, gradients)
         layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
         program = site.programs.get(layouts) or self.compile(layouts)
-        gradients: Sequence[Tensor | None] = program.run([*self.saved, *seeds], self.pack)
-        return gradients
+        gradients = program.run([*self.saved, *seeds], self.pack)
+        return gradients if None not in layouts else site.led_to(grads, gradients)
 
-    def needs(self, number: int, seeds: Sequence[Tensor | None]) -> bool:
-        """Does the pass read a tensor whose version is checked, for the gradients that were given?"""
+    def needs(
+        self, number: int, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
+    ) -> bool:
+        """Does the pass read a tensor whose version is checked, for the gradients given and wanted?"""
         absent = absent_among(seeds)
+        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
         position = self.site.positions[number]
-        if not absent or position is None:
+        if not (absent or unwanted) or position is None:
             return True
-        return position in self.site.backward.reads(absent)
+        return position in self.site.backward.reads(absent, unwanted)
 
     def compile(self, layouts: tuple[MemoryLayout | None, ...]) -> Any:
         """The program for these gradients, or what replaces it when that fails."""

@@ -10,7 +10,7 @@ from .. import config, dtypes
 from ..errors import describe_line
 from ..ir.builder import Builder
 from ..ir.graph import Value
-from ..layout import MemoryLayout, layout_of
+from ..layout import layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.native import prepare
@@ -24,11 +24,11 @@ from .made import Made
 from .number_arguments import with_values
 from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import Varying
-from .outside import known_objects, pinned_arguments, unrepeatable
+from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
 from .places import Place, PlaceKey
 from .recorded_run import run_recorded
 from .recorder import Recorder
-from .replay import make_holds, make_replay, writable
+from .replay import make_replay, writable
 from .rolled_tree import roll_tree, unroll_tree
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
@@ -76,7 +76,6 @@ class Entry(Made):
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.tried = False  # to compile, in vain, for a reason that may pass
-        self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
         self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
         self.replays = 0
         self.types = [str(layout_of(t)) for t in tensors]
@@ -122,14 +121,9 @@ class Entry(Made):
         changed = self.guard.difference() if self.guard is not None else None
         if changed is not None:
             return changed
-        for source in self.signature.sources:
-            if source.tensor is not None:
-                before, now = source.value.type, source.tensor.type
-                if before != now:
-                    return f"captured tensor {source.value.name!r}: now {now}, before {before}"
         if not self.accepts(tensors):
             return "an argument was a tensor that the function also reads from outside"
-        return "the layout or requires_grad of a captured tensor changed"
+        return "another thread changed what it depends on"
 
     # --- recording -----------------------------------------------------------------------------------------------
 
@@ -223,9 +217,14 @@ class Entry(Made):
 
     def _guard_by(self, recorder: Recorder, guard: StateGuard, tensors: list[Tensor]) -> None:
         """From now on, calls are served under the state that a run was recorded under."""
-        self.guard = recorder.settled(guard, known_objects(guard))
+        captured = [
+            (f"captured tensor {s.value.name!r}", s.tensor)
+            for s in self.signature.sources
+            if s.kind == "captured" and s.tensor is not None
+        ]
+        self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
         self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
-        self._note_captured()
+        self.holds = self.guard.holds  # type: ignore[method-assign]
 
     def _take(
         self, recorder: Recorder, leaves: list[Any], structure: Any, tensors: list[Tensor]
@@ -253,15 +252,6 @@ class Entry(Made):
                 self.strides[source.value] = layout_of(source.tensor).strides
             elif source.strides is not None:
                 self.strides[source.value] = source.strides
-
-    def _note_captured(self) -> None:
-        found = [
-            s.tensor
-            for s in self.signature.sources
-            if s.kind == "captured" and s.tensor is not None
-        ]
-        self.captured = [(t, layout_of(t), t.requires_grad) for t in found]
-        self.holds = make_holds(self)  # type: ignore[method-assign]
 
     # --- compiling -----------------------------------------------------------------------------------------------
 
@@ -375,6 +365,7 @@ class Entry(Made):
                 leaf.types([v for v, _ in leaf.checked]),
                 self.owner.compile_failed,
                 leaf.positions,
+                leaf.tape,
             )
         found: Site = leaf.site
         return found

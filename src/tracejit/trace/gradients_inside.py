@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..autograd.node import AccumulateGrad, Node, next_number
+from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
+from .freeing import History, history_of
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
@@ -273,6 +274,22 @@ class GradientsInside:
                 elif entry.version != now and (not count or entry.version > now - count):
                     self.unsupported("a value that a backward pass needs is overwritten")
         return tuple(found.items())
+
+    def tape(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> History:
+        """Which inputs the outputs depend on, and where in between the run kept values for backward."""
+        wanted = [r.kind == "computed" and r.requires_grad for r in recipes]
+        if not any(wanted):
+            return History()
+        roots = [
+            self.origin(t)[0].grad_fn if w else None for t, w in zip(outputs, wanted, strict=True)
+        ]
+        positions = {source.value: i for i, source in enumerate(self.signature.sources)}
+        ends: dict[Edge, int] = {}
+        for tensor, value in self.external.values():
+            edge = tensor._edge()
+            if edge is not None:
+                ends[edge] = ends.get(edge, 0) | 1 << positions[value]
+        return history_of(roots, ends, self.first_node)
 
     def check_histories(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> None:
         """Refuse outputs with a history that differentiating the graph does not give."""

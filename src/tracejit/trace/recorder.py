@@ -335,6 +335,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
+        found.tape = self.tape(outputs, recipes)
         if self.scope is not None:
             found.sizes = SizesFound(
                 self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()

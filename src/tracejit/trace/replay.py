@@ -13,9 +13,7 @@ from ..autograd.node import AccumulateGrad
 from ..errors import DeviceError
 from ..generated import define
 from ..ir.graph import Value
-from ..layout import MemoryLayout, layout_of
 from ..tensor import Tensor
-from ..tensor_core import REBOUND
 from .backward_node import CompiledBackward
 from .ending import show
 from .numbers import ANY, NumberGuard, outcome_key
@@ -38,48 +36,6 @@ def generate(
     """Compile generated lines; returns the function and its text."""
     text = "\n".join(lines) + "\n"
     return define(text, f"{entry_point} {name}", entry_point, names), text
-
-
-def make_holds(entry: Entry) -> Callable[[], bool]:
-    """A function that checks the Python state and the captured tensors of an entry."""
-    assert entry.guard is not None
-    if not entry.captured:
-        return entry.guard.holds
-    names = {
-        "guard": entry.guard.holds,
-        "rebound": REBOUND,
-        "captured": Captured(tuple(entry.captured)),
-    }
-    lines = [
-        "def holds():",
-        "    return guard() and (rebound[0] == captured.seen or captured.hold())",
-    ]
-    function, _ = generate(entry.owner.name, lines, names, "holds")
-    return function  # type: ignore[no-any-return]
-
-
-class Captured:
-    """Captured tensors as they were; looked at again only when some captured tensor of the process changed."""
-
-    __slots__ = ("seen", "tensors")
-
-    def __init__(self, tensors: tuple[tuple[Tensor, MemoryLayout, bool], ...]) -> None:
-        self.tensors = [(t, layout, flag, t.is_leaf) for t, layout, flag in tensors]
-        for tensor, *_ in self.tensors:
-            tensor._watch()
-        self.seen = -1
-
-    def hold(self) -> bool:
-        """Are layouts, ``requires_grad`` and leaves the same?"""
-        # Read before comparing: a change that another thread makes meanwhile is seen by the next check.
-        seen = REBOUND[0]
-        for tensor, layout, requires_grad, leaf in self.tensors:
-            if layout_of(tensor) is not layout:
-                return False
-            if tensor.requires_grad is not requires_grad or tensor.is_leaf is not leaf:
-                return False
-        self.seen = seen
-        return True
 
 
 def writable(root: Runner) -> bool:
