@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
 from .backward_node import Site
 from .behind import PASSING, Behind, compile_backwards, why_failed
+from .collection import Collection
 from .graft import graft, graft_error
 from .inputs import Signature
 from .made import Made
@@ -29,7 +31,7 @@ from .places import Place, PlaceKey
 from .recorded_run import run_recorded
 from .recorder import Recorder
 from .replay import make_replay, writable
-from .rolled_tree import roll_tree, unroll_tree
+from .rolled_tree import is_rolled, roll_tree, unroll_tree
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .sized_walk import SizedWalk
@@ -137,7 +139,9 @@ class Entry(Made):
         count = len(self.signature.sources)
         leaves: list[Any] = []
         kept = False
+        collection = Collection()
         try:
+            collection.rarely()
             result, structure = run_recorded(self, recorder, guard, args, kwargs, leaves)
             kept = True
         except Exception as error:
@@ -149,6 +153,7 @@ class Entry(Made):
             raise
         finally:
             MODES.recorder = MODES.builder = None
+            collection.as_before()
             if not kept:
                 recorder.close()
                 self.signature.rollback(count)
@@ -242,6 +247,15 @@ class Entry(Made):
             recorder.unsupported(str(divergence))
         self._note_strides(tensors)
         self.compiled = False
+        if self.behind is None:  # now, so that no later call meets the long record
+            with contextlib.suppress(Exception):  # compiling meets it again, and reports it
+                self._roll()
+
+    def _roll(self) -> bool:
+        """Make loops of what repeats; True where there are some."""
+        if self.owner.plans.rolls:
+            roll_tree(self.root, self.signature, self.wants_gradient)
+        return is_rolled(self.root)
 
     def _note_strides(self, tensors: list[Tensor]) -> None:
         """How the inputs lie in memory."""
@@ -257,9 +271,7 @@ class Entry(Made):
 
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
-        rolled = self.owner.plans.rolls and roll_tree(
-            self.root, self.signature, self.wants_gradient
-        )
+        rolled = self._roll()
         try:
             root = self._bound()
             if rolled and self.root.leaf is not None and self.root.leaf.backward:

@@ -54,6 +54,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         self.occurrences: dict[Any, int] = {}
         self.written: dict[int, Tensor] = {}
         self.write_counts: dict[int, int] = {}
+        self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
                 self.positions[id(tensor)] = position
@@ -70,16 +71,23 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
+        view = tensor
         tensor, steps = self.origin(tensor)
         value = self.roots.get(id(tensor))
+        known = self.views.get(id(view)) if steps else None
+        if known is not None and known[0] is value:
+            return known[1]
         if value is None:
             value = self.adopt(tensor, self.signature.capture(tensor))
             if self.overlaps_written(tensor):
                 self.unsupported(
                     "a captured tensor shares memory with one that was changed in place"
                 )
+        whole = value
         for op, attributes in steps:
             value = self.emit(op, (value,), attributes)
+        if steps and self.scope is None:
+            self.views[id(view)] = whole, value
         return value
 
     def origin(self, tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
