@@ -50,9 +50,9 @@ class Kernel:
 @lru_cache(maxsize=1)
 def _versions() -> str:
     """What machine code depends on besides the text of a kernel."""
-    from ..codegen.identity import code_version, target_description
+    from ..codegen.identity import code_version, machine
 
-    return f"{target_description()}|{code_version()}"
+    return f"{machine()}|{code_version()}"
 
 
 def identity(source: str) -> str:

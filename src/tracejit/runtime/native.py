@@ -10,9 +10,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import platform
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracejit.codegen.identity import compiler
 from tracejit.locks import awaited_rlock, free_llvmlite
 from tracejit.runtime.loader import LoadError, load_object
 from tracejit.runtime.native_ir import CONTEXT, module_text
@@ -168,14 +171,11 @@ def native_object(text: str, triple: str) -> bytes:
     >>> len(native_object(f'target triple = "{triple}"\\ndefine i32 @one() {{ ret i32 1 }}', triple)) > 0
     True
     """
-    import llvmlite.binding as llvm
-
-    from tracejit.codegen.llvm import compiler_lock
-
-    version = ".".join(map(str, llvm.llvm_version_info))
-    key = hashlib.sha256(f"native {version}\n{text}".encode()).hexdigest()
+    key = hashlib.sha256(f"native {compiler()}\n{text}".encode()).hexdigest()
     code = kernel_store().get(key)
     if code is None:
+        from tracejit.codegen.llvm import compiler_lock
+
         with compiler_lock():
             code = _compile(text, triple)
         kernel_store().put(key, code)
@@ -188,6 +188,8 @@ def process_triple() -> str:
     >>> len(process_triple().split("-")) >= 3
     True
     """
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64"):
+        return f"{platform.machine()}-unknown-linux-gnu"  # what LLVM would say, without loading it
     import llvmlite.binding as llvm
 
     return str(llvm.get_process_triple())
@@ -204,7 +206,8 @@ def _compile(text: str, triple: str) -> bytes:
     machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
     module = llvm.parse_assembly(text)
     module.verify()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
+    # The text is written as an optimiser would leave it: only what is marked for it is put inline.
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
     builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
 
