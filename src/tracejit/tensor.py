@@ -42,6 +42,8 @@ class Tensor(AutogradMethods, InplaceMethods, InfoMethods, ProtocolMethods, Tens
         self._requires_grad = False
         self._grad_fn = None
         self._version = Version()
+        self._base = None
+        self._inference = False
         return self
 
     @classmethod
@@ -56,6 +58,8 @@ class Tensor(AutogradMethods, InplaceMethods, InfoMethods, ProtocolMethods, Tens
         self._requires_grad = False
         self._grad_fn = None
         self._version = Version()
+        self._base = None
+        self._inference = False
         return self
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from tracejit.codegen.identity import compiler
 from tracejit.locks import awaited_rlock, free_llvmlite
 from tracejit.runtime.loader import LoadError, load_object
-from tracejit.runtime.native_ir import CONTEXT, module_text
+from tracejit.runtime.native_ir import CONTEXT, CONTEXT_WORDS, module_text
+from tracejit.runtime.native_layout import layout_words
 from tracejit.runtime.store import kernel_store
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 # Shared by all tables; never freed, because native code reads it at any time.
-context = (ctypes.c_int64 * 16)()
+context = (ctypes.c_int64 * CONTEXT_WORDS)()
 context_address = ctypes.addressof(context)
 context[CONTEXT["threads"]] = 1
 context[CONTEXT["type_error"]] = id(TypeError)
@@ -53,6 +54,20 @@ _PYTHON = (
     "PyErr_SetString",
     "PyObject_CallNoArgs",
     "Py_DecRef",
+    "Py_IncRef",
+    "PyObject_CallOneArg",
+    "PyObject_Vectorcall",
+    "PyObject_GetAttr",
+    "PyType_GenericAlloc",
+    "PyType_IsSubtype",
+    "PyDict_GetItem",
+    "PyTuple_New",
+    "PyList_New",
+    "PyList_Append",
+    "PyErr_Clear",
+    "PyErr_Fetch",
+    "PyErr_NormalizeException",
+    "PyException_SetTraceback",
 )
 _POSIX = (
     "pthread_mutex_lock",
@@ -62,7 +77,7 @@ _POSIX = (
     "sched_yield",
 )
 _LINUX = ("sched_getcpu", "sched_setaffinity")
-_METH_FASTCALL = 0x80
+_METH_FASTCALL, _METH_KEYWORDS, _METH_NOARGS = 0x80, 0x02, 0x04
 
 
 def set_context(word: str, value: int) -> None:
@@ -91,7 +106,8 @@ class Native:
 
     `launch` is a ctypes function that releases the GIL; `worker`, `wake` and `spin` belong to the
     pool. `can_block` says whether threads can sleep (pthreads were found): without it there is no
-    pool. `can_place` says whether they can be told which CPUs to run on.
+    pool. `can_place` says whether they can be told which CPUs to run on. `knows_objects` says whether
+    native code may read and make tensors: `run_quick` and `call` are of no use without.
     """
 
     launch: Callable[[int, int, int, bytes], int]
@@ -102,12 +118,27 @@ class Native:
     can_place: bool
     run_bytes: _MethodDef
     run_ints: _MethodDef
+    run_quick: _MethodDef
+    call: _MethodDef
+    knows_objects: bool
 
     def bind(self, definition: _MethodDef, table_address: int) -> Callable[..., int]:
         """A Python built-in whose `self` is a table."""
         return _new_builtin(ctypes.byref(definition), table_address, None)  # type: ignore[no-any-return]
 
+    def method(self, definition: _MethodDef, cls: type) -> Any:
+        """A method of a class, to be assigned to an attribute of it."""
+        return _new_method(cls, ctypes.byref(definition))
 
+
+_BUILTINS = {
+    "run_bytes": (b"run", _METH_FASTCALL),
+    "run_ints": (b"run_slots", _METH_FASTCALL),
+    "run_quick": (b"run", _METH_FASTCALL),
+    "call": (b"__call__", _METH_FASTCALL | _METH_KEYWORDS),
+    "block_del": (b"__del__", _METH_NOARGS),
+}
+_kept: list[Any] = []  # definitions of methods, which live as long as their classes
 _lock = awaited_rlock(1)
 _native: Native | None = None
 
@@ -136,7 +167,7 @@ def _load() -> Native:
     code = native_object(module_text(triple), triple)
     addresses = {
         name: load_object(code, f"tracejit_{name}", imports)
-        for name in ("launch", "worker", "wake", "spin", "run_bytes", "run_ints")
+        for name in ("launch", "worker", "wake", "spin", *_BUILTINS)
     }
     word, pointer = ctypes.c_int64, ctypes.c_void_p
 
@@ -150,9 +181,29 @@ def _load() -> Native:
         spin=function("spin", None, word),
         can_block=absent.isdisjoint(_POSIX),
         can_place=absent.isdisjoint(_LINUX),
-        run_bytes=_MethodDef(b"run", addresses["run_bytes"], _METH_FASTCALL, None),
-        run_ints=_MethodDef(b"run_slots", addresses["run_ints"], _METH_FASTCALL, None),
+        knows_objects=_tell_objects(addresses["block_del"]),
+        **{
+            name: _MethodDef(spelled, addresses[name], flags, None)
+            for name, (spelled, flags) in _BUILTINS.items()
+            if name != "block_del"
+        },
     )
+
+
+def _tell_objects(block_del: int) -> bool:
+    """Put what is known of Python objects into the context, and have blocks die natively."""
+    from tracejit.runtime.allocator import Block
+
+    words = layout_words()
+    if words is None:
+        set_context("watched", 1)
+        return False
+    for name, value in words.items():
+        set_context(name, value)
+    definition = _MethodDef(b"__del__", block_del, _METH_NOARGS, None)
+    _kept.append(definition)
+    Block.__del__ = _new_method(Block, ctypes.byref(definition))  # type: ignore[method-assign]
+    return True
 
 
 def prepare() -> None:
@@ -222,6 +273,7 @@ def _imports() -> tuple[dict[str, int], set[str]]:
         except LoadError:
             absent.add(name)
             addresses[name] = _address("PyErr_Occurred")  # linked, never called
+    addresses["context"] = context_address
     return {f"tracejit_x_{name}": address for name, address in addresses.items()}, absent
 
 
@@ -238,3 +290,6 @@ def _address(name: str) -> int:
 _new_builtin = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
 )(("PyCFunction_NewEx", ctypes.pythonapi))
+_new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+    ("PyDescr_NewMethod", ctypes.pythonapi)
+)

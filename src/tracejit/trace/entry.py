@@ -111,6 +111,12 @@ class Entry(Made):
         """Is the Python state the one this entry was recorded under, are captured tensors as they were?"""
         return False  # replaced by a generated function once something was recorded
 
+    @property
+    def ready(self) -> Callable[..., Any] | None:
+        """What serves a call if there is nothing to do or to ask before."""
+        ready = self.compiled and self.failure is None and not self.pinned and not self.varying
+        return self._serve if ready else None
+
     def accepts(self, tensors: list[Tensor]) -> bool:
         """Are the arguments that the function also knows from outside the recorded ones?"""
         return all(

@@ -89,6 +89,7 @@ class _ReplayWriter(NumberLines):
         self.by_value: dict[Value, str] = {}
         self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
         self.number = 0  # of the segment being written; names made for it end with it
+        self.quick = False  # does its program run without Python?
         super().__init__(entry.signature.sources)
 
     def add(self, line: str) -> None:
@@ -136,6 +137,8 @@ class _ReplayWriter(NumberLines):
         here = self.bind("runner", runner)
         outcomes = sorted(runner.children, key=lambda outcome: outcome == ANY)
         block = guarded_block(runner)
+        if self.quick and byte_read(runner) < 0:
+            block = None
         if isinstance(guard, NumberGuard):
             conditions = self.outcomes(guard, outcomes)
         elif block is None:
@@ -144,7 +147,8 @@ class _ReplayWriter(NumberLines):
                 self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
         else:
             conditions = [f"outcome == {int(value)}" for _, value in outcomes]
-            self.add(f"outcome = b{block}.array.item(0)")
+            if not self.quick:
+                self.add(f"outcome = b{block}.array.item(0)")
         for i, (outcome, condition) in enumerate(zip(outcomes, conditions, strict=True)):
             child = runner.children[outcome]
             self.add(f"{'elif' if i else 'if'} {condition}:")
@@ -163,33 +167,56 @@ class _ReplayWriter(NumberLines):
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
         self.number_lines(runner)
-        kinds = runner.results.kinds
+        self.quick = False
         if runner.idle:
             return
         found = {position: value for value, position in runner.positions.items()}
         names = {position: self.by_value[found[position]] for position in runner.reads}
-        first = len(runner.positions) - len(kinds)
-        blocks = [f"b{i}" for i in range(len(kinds))] + (["pack"] if runner.pack else [])
+        first = len(runner.positions) - len(runner.results.kinds)
         arguments = ", ".join(names[position] for position in runner.reads)
-        target = f"{', '.join(blocks)}{',' if len(blocks) == 1 else ''} = " if blocks else ""
+        byte = byte_read(runner)
+        quick = runner.results.quick(runner.program, byte)
+        self.quick = quick is not None
+        results = self.quick_results(runner, first) if quick else self.blocks(runner)
+        single = quick and len(results) == 1
+        target = f"{', '.join(results)}{',' if len(results) == 1 and not single else ''} = "
         self.add("try:")
-        self.add(f"    {target}{self.bind('run', runner.program.run)}({arguments})")
+        run = self.bind("run", quick or runner.program.run)
+        self.add(f"    {target if results else ''}{run}({arguments})")
         if runner.program.plan.device >= 0:
             self.add("except DeviceError:")
             self.add("    raise")
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
-        for i, (kind, layout, how) in enumerate(kinds):
-            if i == guarded_block(runner) and not read_later(runner, found[first + i]):
-                continue
-            k, o = self.bind(f"k{i}", kind), f"o{first + i}"
-            if how == "itself":
-                self.add(f"{o} = b{i}")
-            elif how == "block":
-                self.add(f"{o} = make(b{i}, {k}, {self.bind(f'l{i}', layout)})")
-            else:
-                self.add(f"{o} = wrap_result(b{i}, {k}, {how!r})")
-            self.by_value[found[first + i]] = o
+        for i in range(len(runner.results.kinds)):
+            if i != byte:
+                self.by_value[found[first + i]] = f"o{first + i}"
+                if not quick:
+                    self.wrap(runner, i, f"o{first + i}")
+
+    def blocks(self, runner: Runner) -> list[str]:
+        """Names for what a program returns."""
+        found = [f"b{i}" for i in range(len(runner.results.kinds))]
+        return [*found, "pack"] if runner.pack else found
+
+    def quick_results(self, runner: Runner, first: int) -> list[str]:
+        """Names for tensors made natively; the outcome of a guard is a bool."""
+        byte = byte_read(runner)
+        found = [
+            "outcome" if i == byte else f"o{first + i}" for i in range(len(runner.results.kinds))
+        ]
+        return [*found, "pack"] if runner.pack else found
+
+    def wrap(self, runner: Runner, i: int, name: str) -> None:
+        """Make a tensor of a result."""
+        kind, layout, how = runner.results.kinds[i]
+        if how == "itself":
+            self.add(f"{name} = b{i}")
+        elif how == "block":
+            bound = self.bind(f"k{i}", kind), self.bind(f"l{i}", layout)
+            self.add(f"{name} = make(b{i}, {bound[0]}, {bound[1]})")
+        else:
+            self.add(f"{name} = wrap_result(b{i}, {self.bind(f'k{i}', kind)}, {how!r})")
 
     def versions(self, leaf: Leaf) -> None:
         """Count the writes that outputs have behind them, ahead of what remembers their versions."""
@@ -274,6 +301,16 @@ def guarded_block(runner: Runner) -> int | None:
     kind, layout, how = kinds[number]
     here = how == "block" and layout.device < 0
     return number if kind.dtype.name == "bool" and here else None
+
+
+def byte_read(runner: Runner) -> int:
+    """The number of a result of which only the byte that decides a branch is read, -1 where there is none."""
+    block = guarded_block(runner)
+    if block is None:
+        return -1
+    first = len(runner.positions) - len(runner.results.kinds)
+    value = next(v for v, position in runner.positions.items() if position == first + block)
+    return -1 if read_later(runner, value) else block
 
 
 def read_later(runner: Runner, value: Value) -> bool:
