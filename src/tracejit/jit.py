@@ -103,6 +103,7 @@ class CompiledFunction(Inspection):
             key = (
                 modes.grad,
                 modes.inference,
+                modes.autocast,
                 dtypes._default,
                 structure,
                 *map(tensor_key, tensors),
