@@ -28,7 +28,9 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime"), 4),
     **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain", "inspection"), 5),
-    **dict.fromkeys(("verification", "nn", "optim", "func", "linalg", "profiling"), 5),
+    **dict.fromkeys(
+        ("verification", "nn", "optim", "func", "fft", "linalg", "special", "profiling"), 5
+    ),
     **dict.fromkeys(("distributions", "settings", "utils"), 5),
     "": 6,
     # These use the package as its users do, by its public names.

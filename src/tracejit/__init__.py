@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, cuda, distributions, func, linalg, nn, optim, utils
+from . import autograd, cuda, distributions, fft, func, linalg, nn, optim, special, utils
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from .autograd import (
@@ -25,6 +25,8 @@ from .device import device
 from .dtypes import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -77,6 +79,8 @@ dtype = DType
 float = float32
 double = float64
 half = float16
+cfloat = complex64
+cdouble = complex128
 int = int32
 long = int64
 short = int16
@@ -99,9 +103,13 @@ __all__ = [
     "autograd",
     "bfloat16",
     "bool",
+    "cdouble",
+    "cfloat",
     "channels_last",
     "channels_last_3d",
     "compile",
+    "complex128",
+    "complex64",
     "contiguous_format",
     "cuda",
     "default_generator",
@@ -111,6 +119,7 @@ __all__ = [
     "dtype",
     "e",
     "enable_grad",
+    "fft",
     "finfo",
     "float",
     "float16",
@@ -165,6 +174,7 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "short",
+    "special",
     "strided",
     "tensor",
     "uint8",

@@ -108,6 +108,7 @@ class CompiledFunction(Keeping, Inspection):
             key = (
                 modes.grad,
                 modes.inference,
+                modes.autocast,
                 dtypes._default,
                 structure,
                 *map(tensor_key, tensors),

@@ -11,7 +11,7 @@ class Modes(threading.local):
 
     ``grad`` records the autograd tape, ``inference`` marks results as inference tensors, ``builder`` writes ops into a
     graph instead of running them, ``recorder`` is told of every op that ran, ``saved_hooks`` is a stack of
-    (pack, unpack) pairs for tensors kept for backward, ``anomaly`` watches nodes while anomalies are looked for.
+    (pack, unpack) pairs for tensors kept for backward, ``autocast`` is the dtype that products take, ``anomaly`` watches nodes while anomalies are looked for.
     """
 
     grad: bool = True
@@ -20,6 +20,7 @@ class Modes(threading.local):
     recorder: Any = None
     saved_hooks: tuple[Any, ...] = ()
     anomaly: Any = None
+    autocast: Any = None
 
 
 MODES = Modes()

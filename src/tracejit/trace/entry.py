@@ -391,7 +391,13 @@ class Entry(Made):
 
 def _modes() -> tuple[Any, ...]:
     """The thread's modes that code can change."""
-    return MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()
+    return (
+        MODES.grad,
+        MODES.inference,
+        MODES.autocast,
+        MODES.saved_hooks,
+        dtypes.get_default_dtype(),
+    )
 
 
 __all__ = ["Entry", "NotReplayable", "Refused", "UnseenSegment"]

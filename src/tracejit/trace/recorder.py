@@ -155,7 +155,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         if (
             tracked
             and not out._requires_grad
-            and value.type.dtype.is_floating_point
+            and value.type.dtype.is_differentiable
             and op.differentiable
         ):
             value = self.emit(elementwise.detach_copy, (value,), {})
@@ -249,6 +249,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
 
     def number_read(self, tensor: Tensor, value: Scalar) -> Any:
         """What Python gets that asked for the number in a one-element tensor."""
+        if isinstance(value, complex):
+            self.unsupported("a complex number read from a tensor")
         if self.failure is None and not isinstance(value, bool) and self.item_lines:
             with self.careful("a number read from a tensor"):
                 source = self.value_of(tensor)

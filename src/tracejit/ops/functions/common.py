@@ -99,6 +99,8 @@ def as_type(x: Tensor, dtype: DType) -> Tensor:
 
 def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor filled with ``value``."""
+    if isinstance(value, complex):
+        return mul(full(shape=shape, value=1, dtype=dtype), value)
     if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
         return mul(full(shape=shape, value=1, dtype=dtype), value)
     return full(shape=shape, value=value, dtype=dtype)
@@ -119,7 +121,9 @@ def as_tensor_like(value: Tensor | Number, x: Tensor) -> Tensor:
 def promoted(*xs: Tensor | Number) -> DType:
     """The dtype an elementwise op on ``xs`` would compute in."""
     return dtypes.result_type_of(
-        (dtypes.of_scalar(x), 0) if isinstance(x, (int, float)) else (x.dtype, 2 if x.ndim else 1)
+        (dtypes.of_scalar(x), 0)
+        if isinstance(x, (int, float, complex))
+        else (x.dtype, 2 if x.ndim else 1)
         for x in xs
     )
 

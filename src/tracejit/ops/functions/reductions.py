@@ -68,7 +68,7 @@ def mean(
     check_tensor("mean", input)
     if dtype is not None:
         input = as_type(input, dtypes.as_dtype(dtype))
-    if not input.type.dtype.is_floating_point:
+    if not input.type.dtype.is_differentiable:
         source = "Input" if dtype is None else "Optional"
         raise DtypeError(
             f"mean(): could not infer output dtype. {source} dtype must be either a floating point "

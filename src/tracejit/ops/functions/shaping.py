@@ -9,6 +9,7 @@ from ...errors import ShapeError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
+from ..complex_numbers import conjugate
 from ..table import alias, function
 from .common import Tensor, check_tensor, dim_of, shape_of
 
@@ -185,7 +186,7 @@ def t(input: Tensor) -> Tensor:
 
 @function()
 def adjoint(input: Tensor) -> Tensor:
-    """``input`` with its last two dimensions exchanged.
+    """``input`` with its last two dimensions exchanged, conjugates of complex numbers.
 
     >>> import tracejit as tj
     >>> tj.adjoint(tj.ones(4, 2, 3)).shape
@@ -196,7 +197,8 @@ def adjoint(input: Tensor) -> Tensor:
             "tensor.mT is only supported on matrices or batches of matrices. "
             f"Got {input.ndim}-D tensor."
         )
-    return transpose(input, -2, -1)
+    turned = transpose(input, -2, -1)
+    return conjugate(turned) if input.dtype.is_complex else turned
 
 
 @function()
