@@ -64,7 +64,7 @@ class Entry(Made):
         self.number_names = (
             leaf_names(owner.function, args, kwargs, is_number) if self.varying else []
         )
-        self.signature = Signature(Builder(owner.name), graphs=owner.capture)
+        self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None
