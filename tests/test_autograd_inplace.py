@@ -300,8 +300,10 @@ def test_parts_of_expanded_tensors_that_cannot_be_written_to():
         tj.zeros(4).expand(3, 4).T[1].add_(1)
     fixed = np.ones(4, np.float32)
     fixed.flags.writeable = False
+    with pytest.warns(UserWarning, match="not writable"):
+        held = tj.from_numpy(fixed)
     with pytest.raises(RuntimeError, match="read-only"):
-        tj.from_numpy(fixed).expand(3, 4)[0].add_(1)
+        held.expand(3, 4)[0].add_(1)
     assert fixed.tolist() == [1.0] * 4
     x = tj.ones(4, requires_grad=True)
     y = x * 2
