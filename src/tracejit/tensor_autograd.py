@@ -10,6 +10,7 @@ from .autograd import backward as run_backward
 from .autograd.handle import RemovableHandle, registry
 from .errors import ArgumentError, AutogradError, user_line
 from .modes import MODES
+from .retired import retire
 from .tensor_core import TensorCore, Version
 
 if TYPE_CHECKING:
@@ -227,9 +228,11 @@ class AutogradMethods(TensorCore):
             )
         if MODES.recorder is not None:
             MODES.recorder.unsupported("assignment to .data inside a compiled function")
+        before = self._array, self._block
         self._array, self._block, self._pointer = value.array, value._block, value._pointer
         self._type, self._layout = value._type, value._layout
         self._rebound()
+        retire(*before)
 
     def is_inference(self) -> bool:
         """True for tensors made in :class:`inference_mode`."""

@@ -20,6 +20,7 @@ from ..tensor import Tensor
 from .backward_node import Site
 from .behind import PASSING, Behind, compile_backwards, why_failed
 from .collection import Collection
+from .ending import Overtaken
 from .graft import graft, graft_error
 from .inputs import Signature
 from .made import Made
@@ -49,6 +50,8 @@ log = logging.getLogger("tracejit")
 
 #: From which plan on for sizes told at run time one is made for exactly those of the call.
 EXACT = 2
+#: How often a call starts again because another thread drew from its random generator.
+TRIALS = 8
 
 
 class Entry(Made):
@@ -339,6 +342,11 @@ class Entry(Made):
                 raise UnseenSegment(self.root, None)
             self._compile_or_fail()
         assert self._serve is not None
+        for _ in range(TRIALS):
+            try:
+                return self._serve(tensors, numbers)
+            except Overtaken:
+                continue
         return self._serve(tensors, numbers)
 
     def _compile_or_fail(self) -> None:

@@ -94,6 +94,7 @@ class GradientsInside:
         self.positions: dict[int, int] = {}  # of arguments, by identity
         self.slots: dict[int, _Slot] = {}
         self.leaves: dict[int, Tensor] = {}
+        self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
         self.tracked_writes: set[int] = set()
         self.hidden: str | None = None  # why the graph cannot be differentiated as the tape would
         self.calls: list[Repeated] = []
@@ -132,7 +133,7 @@ class GradientsInside:
     def leaf_made(self, tensor: Tensor) -> None:
         """``requires_grad`` of a tensor changes."""
         if self.inside(tensor):
-            self.opaque("a new leaf that requires grad inside a compiled function")
+            self.new_leaves[id(tensor)] = tensor
         else:
             self.unsupported("requires_grad_() inside a compiled function")
 
@@ -289,7 +290,14 @@ class GradientsInside:
             edge = tensor._edge()
             if edge is not None:
                 ends[edge] = ends.get(edge, 0) | 1 << positions[value]
-        return history_of(roots, ends, self.first_node)
+        found = history_of(roots, ends, self.first_node)
+        for tensor, bits, one in zip(outputs, found.ends, wanted, strict=True):
+            # All a compiled result can lead to are inputs; to a leaf that is gone nobody can ask for the way.
+            if one and self.new_leaves and (not bits or tensor.grad_fn is None):
+                self.unsupported(
+                    "it returns a new leaf that requires grad, or what hangs on that alone"
+                )
+        return found
 
     def check_histories(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> None:
         """Refuse outputs with a history that differentiating the graph does not give."""

@@ -181,6 +181,9 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
             self.layout_read()  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
+        if any(getattr(op, "write", None) is None for op, _ in steps):
+            self.unsupported("an in-place change of a part of an expanded tensor")
+            return
         if detached:
             self.opaque("an in-place change through detach()")
         elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:

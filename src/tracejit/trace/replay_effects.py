@@ -15,7 +15,7 @@ from ..cuda.arrays import write_into
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
 from .backward_node import as_before
-from .ending import Ending, NotReplayable
+from .ending import Ending, NotReplayable, Overtaken
 from .inputs import Source
 from .replay import _ReplayWriter
 from .segments import Runner
@@ -35,6 +35,7 @@ class EffectsWriter(_ReplayWriter):
             "as_before": as_before,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,
+            "Overtaken": Overtaken,
         }
         self.origins: tuple[Source, ...] = tuple(entry.signature.sources)
 
@@ -71,7 +72,7 @@ class EffectsWriter(_ReplayWriter):
         ending = Ending(self.entry.owner.name, leaf, self.origins, runner.positions)
         self.check(ending)
         self.keep(leaf)
-        self.run(runner)
+        self.draw(ending, runner)
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
         self.versions(leaf)
@@ -107,12 +108,31 @@ class EffectsWriter(_ReplayWriter):
             self.kept[value] = f"before{i}"
             self.add(f"before{i} = as_before({self.by_value[value]})")
 
+    def draw(self, ending: Ending, runner: Runner) -> None:
+        """Run the program with numbers that nobody else draws; they are given back when it fails."""
+        if not ending.draws:
+            self.run(runner)
+            return
+        names = [self.bind(f"stream{i}", g) for i, (_, g, _) in enumerate(ending.draws)]
+        self.add("taken = 0")
+        self.add("try:")
+        self.indent += 1
+        for name, (position, _, draws) in zip(names, ending.draws, strict=True):
+            self.add(f"if not {name}.take(t{position}, {draws}):")
+            self.add("    raise Overtaken")
+            self.add("taken += 1")
+        self.run(runner)
+        self.indent -= 1
+        self.add("except BaseException:")
+        for i, (name, (*_, draws)) in enumerate(zip(names, ending.draws, strict=True)):
+            self.add(f"    if taken > {i}:")
+            self.add(f"        {name}.skip(-{draws})")
+        self.add("    raise")
+
     # --- after it -----------------------------------------------------------------------------------------------------
 
     def writes(self, leaf: Leaf, ending: Ending, runner: Runner) -> None:
-        """Count draws; copy what was not computed in place; move versions."""
-        for i, (generator, draws) in enumerate(ending.draws):
-            self.add(f"{self.bind(f'stream{i}', generator)}.skip({draws})")
+        """Copy what was not computed in place; move versions."""
         kinds = runner.results.kinds
         first = len(runner.positions) - len(kinds)
         positions = {
