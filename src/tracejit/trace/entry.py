@@ -32,6 +32,7 @@ from .recorded_run import run_recorded
 from .recorder import Recorder
 from .replay import make_holds, make_replay, writable
 from .rolled_tree import is_rolled, roll_tree, unroll_tree
+from .round_loops import roll_rounds
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .sized_walk import SizedWalk
@@ -72,9 +73,8 @@ class Entry(Made):
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
         self.apart = False  # must it be recorded again without numbers that vary?
-        self.errors_passed = (
-            0  # how often an eager run went on where a recorded one ended in an error
-        )
+        self.errors_passed = 0  # how often an eager run went on where a recorded one ended in one
+        self.opened = False  # are there loops whose end values decide about?
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.tried = False  # to compile, in vain, for a reason that may pass
@@ -118,20 +118,6 @@ class Entry(Made):
             tensors[i] is t if isinstance(t, Tensor) else t.accepts(tensors[i])
             for i, t in self.pinned
         )
-
-    def difference(self, tensors: list[Tensor]) -> str:
-        """Why this entry does not serve a call."""
-        changed = self.guard.difference() if self.guard is not None else None
-        if changed is not None:
-            return changed
-        for source in self.signature.sources:
-            if source.tensor is not None:
-                before, now = source.value.type, source.tensor.type
-                if before != now:
-                    return f"captured tensor {source.value.name!r}: now {now}, before {before}"
-        if not self.accepts(tensors):
-            return "an argument was a tensor that the function also reads from outside"
-        return "the layout or requires_grad of a captured tensor changed"
 
     # --- recording -----------------------------------------------------------------------------------------------
 
@@ -213,7 +199,9 @@ class Entry(Made):
         grown = False
         with self._lock:
             try:
-                if recorder.scope is None:  # where sizes are told, another may do well
+                opened = roll_rounds(recorder, ())
+                if recorder.scope is None and opened >= self.opened:  # else another run may do well
+                    self.opened |= opened
                     grown = graft_error(self.root, tuple(recorder.path), end)
             except Divergence as divergence:
                 self.diverged, self.failure = True, str(divergence)
@@ -238,6 +226,7 @@ class Entry(Made):
         """Add the recorded path, unless something could not be recorded."""
         if recorder.failure is None:
             with recorder.careful("the result"):
+                self.opened |= roll_rounds(recorder, leaves)
                 found = recorder.finish(leaves)
         if recorder.failure is not None:
             return
@@ -288,6 +277,7 @@ class Entry(Made):
                 self.root.leaf.backward.prepare()  # now, while the loops can still be unrolled
         except NotNativeError as error:
             if not rolled:
+                self._record_anew(error)
                 raise
             log.debug("%s: loops stay unrolled: %s", self.owner.name, error)
             self.owner.plans.rolls = False
@@ -303,6 +293,13 @@ class Entry(Made):
         if self.behind is not None:
             compile_backwards(self.root)
         self.compiled = True
+
+    def _record_anew(self, error: Exception) -> None:
+        """Where native code cannot run an open loop: forget the tree, whose rounds are gone."""
+        if self.opened:
+            self.owner.plans.opens = self.opened = False
+            self.root, self.symbolic = Segment(), None
+            raise NotReplayable(f"a loop is recorded anew: {error}")
 
     def _bound(self) -> Runner:
         """Programs for the tree as it is."""
@@ -353,6 +350,8 @@ class Entry(Made):
             if not self.compiled and self.failure is None:
                 try:
                     self.compile()
+                except NotReplayable:
+                    raise
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
                     reason = why_failed(error)
