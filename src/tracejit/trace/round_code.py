@@ -95,6 +95,11 @@ class Flow:
         """The number of the instruction at an offset, or around it."""
         return bisect_right(self.offsets, offset) - 1
 
+    def present(self, offset: int) -> int:
+        """The number of the instruction that a frame is at; half a call counts as the whole."""
+        number = self.at(offset)
+        return number + (self.instructions[number].opname == "PRECALL")
+
     def reached(self, number: int) -> set[int]:
         """What may run after an instruction."""
         found: set[int] = set()
@@ -127,12 +132,11 @@ class Flow:
         if number not in self.depth:
             raise Unfollowed
         if found.opname.startswith(_TESTS):
-            taken = 1
-        elif found.opname == "CALL":
-            taken = (found.arg or 0) + 2
-        else:
+            return self.depth[number] - 1
+        if found.opname != "CALL":
             raise Unfollowed
-        return self.depth[number] - taken
+        effect = dis.stack_effect(found.opcode, found.arg, jump=False)
+        return self.depth[number] + effect - 1  # a call leaves its result
 
     def mentions(self, name: str) -> list[int]:
         """The instructions that name a local variable."""
@@ -292,6 +296,8 @@ def _compares(
         if second + 1 >= len(flow.instructions):
             continue
         relation = flow.instructions[second + 1]
+        if first == place and flow.instructions[second].opname.startswith("POP_JUMP_"):
+            return operator.ne, 0  # its truth is asked for
         compare = _COMPARISONS.get(str(relation.argval))
         limit = bound(first if second == place else second)
         if relation.opname != "COMPARE_OP" or compare is None or limit is None:

@@ -158,7 +158,7 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
     tensors: dict[str, list[Tensor]] = {}
     if flow is None or code.co_flags & _SUSPENDED or frame.f_locals is frame.f_globals:
         return FrameState(frame, (code, -1), names, tensors, False)
-    number = flow.at(frame.f_lasti)
+    number = flow.present(frame.f_lasti)
     live = live_names(code, number) or frozenset()
     followed = True
     try:
