@@ -45,6 +45,7 @@ context[CONTEXT["value_error"]] = id(ValueError)
 
 _PYTHON = (
     "PyEval_SaveThread",
+    "PyErr_CheckSignals",
     "PyEval_RestoreThread",
     "PyLong_AsVoidPtr",
     "PyLong_AsLongLong",

@@ -33,6 +33,7 @@ from .recorded_run import run_recorded
 from .recorder import Recorder
 from .replay import make_replay, writable
 from .rolled_tree import is_rolled, roll_tree, unroll_tree
+from .round_loops import roll_rounds
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .sized_walk import SizedWalk
@@ -75,9 +76,8 @@ class Entry(Made):
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
         self.apart = False  # must it be recorded again without numbers that vary?
-        self.errors_passed = (
-            0  # how often an eager run went on where a recorded one ended in an error
-        )
+        self.errors_passed = 0  # how often an eager run went on where a recorded one ended in one
+        self.opened = False  # are there loops whose end values decide about?
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.tried = False  # to compile, in vain, for a reason that may pass
@@ -126,15 +126,6 @@ class Entry(Made):
             tensors[i] is t if isinstance(t, Tensor) else t.accepts(tensors[i])
             for i, t in self.pinned
         )
-
-    def difference(self, tensors: list[Tensor]) -> str:
-        """Why this entry does not serve a call."""
-        changed = self.guard.difference() if self.guard is not None else None
-        if changed is not None:
-            return changed
-        if not self.accepts(tensors):
-            return "an argument was a tensor that the function also reads from outside"
-        return "another thread changed what it depends on"
 
     # --- recording -----------------------------------------------------------------------------------------------
 
@@ -216,7 +207,9 @@ class Entry(Made):
         grown = False
         with self._lock:
             try:
-                if recorder.scope is None:  # where sizes are told, another may do well
+                opened = roll_rounds(recorder, ())
+                if recorder.scope is None and opened >= self.opened:  # else another run may do well
+                    self.opened |= opened
                     grown = graft_error(self.root, tuple(recorder.path), end)
             except Divergence as divergence:
                 self.diverged, self.failure = True, str(divergence)
@@ -246,6 +239,7 @@ class Entry(Made):
         """Add the recorded path, unless something could not be recorded."""
         if recorder.failure is None:
             with recorder.careful("the result"):
+                self.opened |= roll_rounds(recorder, leaves)
                 found = recorder.finish(leaves)
         if recorder.failure is not None:
             return
@@ -287,6 +281,7 @@ class Entry(Made):
                 self.root.leaf.backward.prepare()  # now, while the loops can still be unrolled
         except NotNativeError as error:
             if not rolled:
+                self._record_anew(error)
                 raise
             log.debug("%s: loops stay unrolled: %s", self.owner.name, error)
             self.owner.plans.rolls = False
@@ -302,6 +297,13 @@ class Entry(Made):
         if self.behind is not None:
             compile_backwards(self.root)
         self.compiled = True
+
+    def _record_anew(self, error: Exception) -> None:
+        """Where native code cannot run an open loop: forget the tree, whose rounds are gone."""
+        if self.opened:
+            self.owner.plans.opens = self.opened = False
+            self.root, self.symbolic = Segment(), None
+            raise NotReplayable(f"a loop is recorded anew: {error}")
 
     def _bound(self) -> Runner:
         """Programs for the tree as it is."""
@@ -357,6 +359,8 @@ class Entry(Made):
             if not self.compiled and self.failure is None:
                 try:
                     self.compile()
+                except NotReplayable:
+                    raise
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
                     reason = why_failed(error)

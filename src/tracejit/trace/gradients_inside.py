@@ -88,6 +88,7 @@ class GradientsInside:
     unsupported: Callable[[str], None]
     careful: Callable[[str], Any]
     show: Callable[[Tensor, Value], None]
+    not_in_rounds: Callable[[], None]
 
     def __init__(self) -> None:
         self.first_node = next_number()
@@ -116,6 +117,7 @@ class GradientsInside:
         """``result`` keeps the values that ``source`` has now."""
         if self.failure is None:
             with self.careful("a saved copy"):
+                self.not_in_rounds()
                 self.alive.append(result)
                 value = self.roots[id(result)] = self.value_of(source)
                 self.show(result, value)
