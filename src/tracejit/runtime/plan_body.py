@@ -40,6 +40,7 @@ class BodyPlanner(Planner):
         self.kernels, self.constants = parent.kernels, parent.constants
         self.late, self.arena = parent.late, parent.arena
         self.parts = {}
+        self.windows = {}
         self.last_use = self.lifetimes()
 
     @property

@@ -36,6 +36,9 @@ SLOTS = 4
 class DevicePlanner(Planner):
     """Builds one plan for a device."""
 
+    batch_levels = 1
+    tiles = False
+
     def __init__(
         self,
         graph: Graph,
