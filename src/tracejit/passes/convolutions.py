@@ -152,8 +152,10 @@ def _weight(rewriter: Rewriter, value: Value) -> Value | None:
     form = _Form(value, value.attributes["kernel"], y.type.shape[2:])
     if not form.fits(x.type.shape[0], x.type.shape[1]):
         return None
-    windows = rewriter.write("permute", (_windows(rewriter, x, form),), form.line, dims=(1, 0))
-    found = rewriter.write("matmul", (_as_matrix(rewriter, y), windows), form.line)
+    matrix = rewriter.write("permute", (_as_matrix(rewriter, y),), form.line, dims=(1, 0))
+    # BLAS is up to 1.5 times as fast with the longer side of the result first, and windows have more rows than y
+    found = rewriter.write("matmul", (_windows(rewriter, x, form), matrix), form.line)
+    found = rewriter.write("permute", (found,), form.line, dims=(1, 0))
     return rewriter.write("reshape", (found,), form.line, shape=value.type.shape)
 
 
