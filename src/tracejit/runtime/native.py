@@ -174,10 +174,7 @@ def native_object(text: str, triple: str) -> bytes:
     key = hashlib.sha256(f"native {compiler()}\n{text}".encode()).hexdigest()
     code = kernel_store().get(key)
     if code is None:
-        from tracejit.codegen.llvm import compiler_lock
-
-        with compiler_lock():
-            code = _compile(text, triple)
+        code = _compile(text, triple)
         kernel_store().put(key, code)
     return code
 
@@ -198,18 +195,19 @@ def process_triple() -> str:
 def _compile(text: str, triple: str) -> bytes:
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    # For the generic CPU of the architecture: the object is shared through the store and gains
-    # nothing from vector instructions.
-    target = llvm.Target.from_triple(triple)
-    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
-    module = llvm.parse_assembly(text)
-    module.verify()
-    # The text is written as an optimiser would leave it: only what is marked for it is put inline.
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
-    builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    from tracejit.codegen.llvm_threads import compiler, emit_object, run_passes
+
+    with compiler() as made:
+        # For the generic CPU of the architecture: the object is shared through the store and gains
+        # nothing from vector instructions.
+        target = llvm.Target.from_triple(triple)
+        machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
+        module = llvm.parse_assembly(text, made.context)
+        module.verify()
+        # The text is written as an optimiser would leave it: only what is marked for it is put inline.
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
+        run_passes(builder.getModulePassManager(), module, builder)
+        return emit_object(machine, module)
 
 
 def _imports() -> tuple[dict[str, int], set[str]]:
