@@ -33,6 +33,7 @@ __all__ = [
     "prepare",
     "process_triple",
     "set_context",
+    "stored",
 ]
 
 # Shared by all tables; never freed, because native code reads it at any time.
@@ -164,6 +165,22 @@ def prepare() -> None:
         native()
 
 
+def stored() -> bool:
+    """Is the native runtime loaded, or its object code in the kernel store?
+
+    >>> prepare()
+    >>> stored()
+    True
+    """
+    if _native is not None:
+        return True
+    return _object_key(module_text(process_triple())) in kernel_store()
+
+
+def _object_key(text: str) -> str:
+    return hashlib.sha256(f"native {compiler()}\n{text}".encode()).hexdigest()
+
+
 def native_object(text: str, triple: str) -> bytes:
     """Object code of a module given as LLVM assembly: from the kernel store, else from LLVM.
 
@@ -171,7 +188,7 @@ def native_object(text: str, triple: str) -> bytes:
     >>> len(native_object(f'target triple = "{triple}"\\ndefine i32 @one() {{ ret i32 1 }}', triple)) > 0
     True
     """
-    key = hashlib.sha256(f"native {compiler()}\n{text}".encode()).hexdigest()
+    key = _object_key(text)
     code = kernel_store().get(key)
     if code is None:
         code = _compile(text, triple)

@@ -21,6 +21,7 @@ from .backward import (
     on_device,
     run_present,
 )
+from .collecting import without_collection
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class CompiledBackward(Node):
         """The program for these gradients, or what replaces it when that fails."""
         site = self.site
         try:
-            return site.backward.compile(layouts)
+            return without_collection(lambda: site.backward.compile(layouts))
         except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
             reason = getattr(error, "summary", None) or str(error)
             site.report(

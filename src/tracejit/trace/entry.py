@@ -13,11 +13,11 @@ from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
-from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
 from .backward_node import Site
-from .behind import PASSING, Behind, compile_backwards, why_failed
+from .behind import PASSING, Behind, compile_backwards, prepare_beside, why_failed
+from .collecting import without_collection
 from .graft import graft, graft_error
 from .inputs import Signature
 from .made import Made
@@ -34,6 +34,7 @@ from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
+from .state_calls import watching
 from .state_gradients import ArgumentGradient
 from .structure import Structure, structure_of
 from .tree import Divergence, Finding, Leaf, Raise, Segment
@@ -135,10 +136,13 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
+        if self.behind is None:
+            prepare_beside()
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = self._watched(statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
+        recorder.watched = watching()
         modes = _modes()
         count = len(self.signature.sources)
         leaves: list[Any] = []
@@ -185,8 +189,6 @@ class Entry(Made):
                 return result
             self.failure = recorder.failure
         self._guard_by(recorder, guard, tensors)
-        if self.failure is None and self.behind is None:
-            prepare()  # so that the compiled call that follows need not wait for it
         return result
 
     def _watched(self, statics: Sequence[Any]) -> StateGuard:
@@ -340,7 +342,7 @@ class Entry(Made):
         with self._lock:
             if not self.compiled and self.failure is None:
                 try:
-                    self.compile()
+                    without_collection(self.compile)
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
                     reason = why_failed(error)

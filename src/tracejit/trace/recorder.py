@@ -51,6 +51,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
+        self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences: dict[Any, int] = {}
         self.written: dict[int, Tensor] = {}
         self.write_counts: dict[int, int] = {}
