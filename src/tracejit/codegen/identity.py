@@ -118,7 +118,7 @@ def code_version() -> str:
     package = Path(__file__).parent.parent
     for folder, pattern in (
         ("codegen", "lower*.py"),
-        ("codegen", "llvm.py"),
+        ("codegen", "llvm*.py"),
         ("scalar_math", "*.py"),
     ):
         for file in sorted((package / folder).glob(pattern)):

@@ -14,8 +14,8 @@ from string import Template
 from tracejit.runtime.native_blas_ir import BLAS_IR
 from tracejit.runtime.native_call_ir import CALL_IR
 from tracejit.runtime.native_door_ir import DOOR_IR
-from tracejit.runtime.native_objects_ir import OBJECTS_IR
 from tracejit.runtime.native_loops_ir import LOOPS_IR
+from tracejit.runtime.native_objects_ir import OBJECTS_IR
 from tracejit.runtime.native_pool_ir import POOL_IR
 from tracejit.runtime.native_python_ir import PYTHON_IR
 from tracejit.runtime.native_quick_ir import QUICK_IR
@@ -58,16 +58,7 @@ CONTEXT = {
 }
 
 # What native code has to know of Python objects; see `native_layout`.
-_OBJECTS = """
-none true false empty_tuple list_type fresh release pointer_of fail counters
-config dtypes modes name_dict name_default name_disabled
-name_recorder name_builder name_saved_hooks name_grad name_inference
-tensor_type block_type version_type
-tensor_array tensor_base tensor_block tensor_grad_fn tensor_inference tensor_layout
-tensor_pointer tensor_requires_grad tensor_type_slot tensor_version
-block_array block_bucket block_cell block_ptr bucket_free bucket_size bucket_capacity
-function_routes slow_call ended
-""".split()
+_OBJECTS = ["none", "true", "false", "empty_tuple", "list_type", "fresh", "release", "pointer_of", "fail", "counters", "config", "dtypes", "modes", "name_dict", "name_default", "name_disabled", "name_recorder", "name_builder", "name_saved_hooks", "name_grad", "name_inference", "tensor_type", "block_type", "version_type", "tensor_array", "tensor_base", "tensor_block", "tensor_grad_fn", "tensor_inference", "tensor_layout", "tensor_pointer", "tensor_requires_grad", "tensor_type_slot", "tensor_version", "block_array", "block_bucket", "block_cell", "block_ptr", "bucket_free", "bucket_size", "bucket_capacity", "function_routes", "slow_call", "ended"]
 CONTEXT.update({name: 16 + i for i, name in enumerate(_OBJECTS)})
 CONTEXT_WORDS = 96
 

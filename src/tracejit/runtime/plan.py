@@ -21,6 +21,7 @@ from ..passes.recompute import recompute
 from ..sizes import largest
 from ..types import Shape, TensorType
 from . import kernels
+from .ahead import Ahead
 from .arena import Arena, aligned
 from .blas import Gemm, gemm_step
 from .launcher import COARSE, Loop, Step
@@ -119,6 +120,8 @@ class Planner:
         self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
         self.refuses = False
+        self.codes: dict[Group, KernelCode] = {}
+        self.ahead = Ahead({})
         self.parts = parts_of(self.graph)
         self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
@@ -190,19 +193,17 @@ class Planner:
     def run(self) -> Plan:
         runs = {run.first: run for run in self.runs}
         done = 0
-        while done < len(self.schedule.steps):
-            step = self.schedule.steps[done]
-            if done in runs:
-                plan_run(self, runs[done])
-                done = runs[done].last
-            elif isinstance(step, Group):
-                self.plan_group(step)
-                done += 1
-            else:
-                self.plan_call(step)
-                done += 1
-            for value in [v for v in self.arena.owners if self.last_use.get(v, -1) < done]:
-                self.arena.give(value)
+        with self.compiling():
+            while done < len(self.schedule.steps):
+                step = self.schedule.steps[done]
+                if done in runs:
+                    plan_run(self, runs[done])
+                    done = runs[done].last
+                else:
+                    self.plan_step(step)
+                    done += 1
+                for value in [v for v in self.arena.owners if self.last_use.get(v, -1) < done]:
+                    self.arena.give(value)
         for value in self.output_roots:
             if value not in self.slots or self.slots[value].kind == "constant":
                 self.plan_host(value)  # a source: every call returns memory of its own
@@ -225,9 +226,25 @@ class Planner:
             self.refuses,
         )
 
+    def compiling(self) -> Ahead:
+        """Print the kernels of all groups, and have those that are new compiled while their steps are planned."""
+        for step in self.schedule.steps:
+            if isinstance(step, Group):
+                outputs, name = self.schedule.outputs[step], kernel_name(step)
+                self.codes[step] = write_kernel(step, outputs, self.layouts, name, self.overwrites)
+        self.ahead = kernels.compiling(self.codes.values())
+        return self.ahead
+
+    def plan_step(self, step: Group | Value) -> None:
+        """Append what a step of the schedule needs."""
+        if isinstance(step, Group):
+            self.plan_group(step)
+        else:
+            self.plan_call(step)
+
     def plan_group(self, group: Group) -> None:
         outputs = self.schedule.outputs[group]
-        code = write_kernel(group, outputs, self.layouts, kernel_name(group), self.overwrites)
+        code = self.codes.pop(group)
         for value in group.externals:
             if index_source(value) is None:
                 self.require(root(value))
@@ -237,7 +254,7 @@ class Planner:
 
     def add_kernel(self, owner: Group | Value, code: KernelCode, flags: int = 0) -> None:
         """The steps of a kernel."""
-        kernel = kernels.build(code)
+        kernel = kernels.build(code, self.ahead)
         self.kernels.append(kernel)
         temporary: dict[str, int] = {}
         for function, address in zip(code.functions, kernel.addresses, strict=True):

@@ -23,6 +23,7 @@ from .backward import (
     run_present,
     zeros,
 )
+from .collection import collecting_rarely
 from .freeing import History
 
 
@@ -180,7 +181,7 @@ class CompiledBackward(Node):
         """The program for these gradients, or what replaces it when that fails."""
         site = self.site
         try:
-            return site.backward.compile(layouts)
+            return collecting_rarely(lambda: site.backward.compile(layouts))
         except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
             reason = getattr(error, "summary", None) or str(error)
             site.report(

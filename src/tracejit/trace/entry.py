@@ -14,12 +14,11 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
-from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
 from .backward_node import Site
-from .behind import PASSING, Behind, compile_backwards, why_failed
-from .collection import Collection
+from .behind import PASSING, Behind, compile_backwards, prepare_beside, why_failed
+from .collection import Collection, collecting_rarely
 from .ending import Overtaken
 from .graft import graft, graft_error
 from .inputs import Signature
@@ -38,6 +37,7 @@ from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
+from .state_calls import watching
 from .state_gradients import ArgumentGradient
 from .structure import Structure, structure_of
 from .tree import Divergence, Finding, Leaf, Raise, Segment
@@ -131,10 +131,13 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
+        if self.behind is None:
+            prepare_beside()
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = self._watched(statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
+        recorder.watched = watching()
         modes = _modes()
         count = len(self.signature.sources)
         leaves: list[Any] = []
@@ -184,8 +187,6 @@ class Entry(Made):
                 return result
             self.failure = recorder.failure
         self._guard_by(recorder, guard, tensors)
-        if self.failure is None and self.behind is None:
-            prepare()  # so that the compiled call that follows need not wait for it
         return result
 
     def _watched(self, statics: Sequence[Any]) -> StateGuard:
@@ -358,7 +359,7 @@ class Entry(Made):
         with self._lock:
             if not self.compiled and self.failure is None:
                 try:
-                    self.compile()
+                    collecting_rarely(self.compile)
                 except NotReplayable:
                     raise
                 except Exception as error:

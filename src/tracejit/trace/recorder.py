@@ -49,6 +49,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
+        self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences: dict[Any, int] = {}
         WritesInside.__init__(self)
         self.rounds: Rounds | None = None
