@@ -58,8 +58,17 @@ CONTEXT = {
 }
 
 # What native code has to know of Python objects; see `native_layout`.
-_OBJECTS = ["none", "true", "false", "empty_tuple", "list_type", "fresh", "release", "pointer_of", "fail", "counters", "config", "dtypes", "modes", "name_dict", "name_default", "name_disabled", "name_recorder", "name_builder", "name_saved_hooks", "name_grad", "name_inference", "tensor_type", "block_type", "version_type", "tensor_array", "tensor_base", "tensor_block", "tensor_grad_fn", "tensor_inference", "tensor_layout", "tensor_pointer", "tensor_requires_grad", "tensor_type_slot", "tensor_version", "block_array", "block_bucket", "block_cell", "block_ptr", "bucket_free", "bucket_size", "bucket_capacity", "function_routes", "slow_call", "ended"]
-CONTEXT.update({name: 16 + i for i, name in enumerate(_OBJECTS)})
+_OBJECTS = (
+    "none true false empty_tuple list_type fresh release pointer_of fail counters",
+    "config dtypes modes name_dict name_default name_disabled",
+    "name_recorder name_builder name_saved_hooks name_grad name_inference",
+    "tensor_type block_type version_type",
+    "tensor_array tensor_base tensor_block tensor_grad_fn tensor_inference tensor_layout",
+    "tensor_pointer tensor_requires_grad tensor_type_slot tensor_version",
+    "block_array block_bucket block_cell block_ptr bucket_free bucket_size bucket_capacity",
+    "function_routes slow_call ended",
+)
+CONTEXT.update({name: 16 + i for i, name in enumerate(" ".join(_OBJECTS).split())})
 CONTEXT_WORDS = 96
 
 # The words of a pool. Words written by different threads are 64 bytes apart.
