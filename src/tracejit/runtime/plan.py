@@ -235,7 +235,7 @@ class Planner:
         self.ahead = kernels.compiling(self.codes.values())
         return self.ahead
 
-    def plan_step(self, step: Group | Value) -> None:
+    def plan_step(self, step: Group | Call) -> None:
         """Append what a step of the schedule needs."""
         if isinstance(step, Group):
             self.plan_group(step)
