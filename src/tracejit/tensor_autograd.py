@@ -133,6 +133,11 @@ class AutogradMethods(TensorCore):
         tensor(7.)
         """
         this: Any = self
+        node = self._grad_fn
+        if node is not None and node.ends_in_leaves:
+            plain = gradient is None and inputs is None and not create_graph and not retain_graph
+            if plain and node.into_leaves(this):
+                return
         run_backward(this, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:

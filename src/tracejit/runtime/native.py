@@ -63,6 +63,7 @@ _PYTHON = (
     "PyType_GenericAlloc",
     "PyType_IsSubtype",
     "PyDict_GetItem",
+    "PyDict_Next",
     "PyTuple_New",
     "PyList_New",
     "PyList_Append",
@@ -204,7 +205,7 @@ def _tell_objects(block_del: int) -> bool:
         set_context(name, value)
     definition = _MethodDef(b"__del__", block_del, _METH_NOARGS, None)
     _kept.append(definition)
-    Block.__del__ = _new_method(Block, ctypes.byref(definition))  # type: ignore[method-assign]
+    Block.__del__ = _new_method(Block, ctypes.byref(definition))
     return True
 
 

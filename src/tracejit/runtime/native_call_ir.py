@@ -70,7 +70,7 @@ done:
   ret ptr %value
 }
 
-; The found tensors as a list; null with an exception set.
+; The found objects as a list; null with an exception set.
 define internal ptr @listed(ptr %found, i64 %n) nounwind {
 entry:
   %list = call ptr @tracejit_x_PyList_New(i64 %n)
@@ -96,15 +96,18 @@ done:
   ret ptr %list
 }
 
-; Does the Python state of a route hold? An error in looking is for Python to meet again: no.
-define internal i1 @state_holds(ptr %route) nounwind {
+; Does a function say True? An error in asking is for Python to meet again: no.
+define internal i1 @says_yes(ptr %function, ptr %argument) nounwind {
 entry:
-  %holds = call ptr @item(ptr %route, i64 6)
   %none = call ptr @object(i64 $none)
-  %always = icmp eq ptr %holds, %none
-  br i1 %always, label %yes, label %ask
+  %absent = icmp eq ptr %function, %none
+  br i1 %absent, label %yes, label %ask
 ask:
-  %answer = call ptr @tracejit_x_PyObject_CallNoArgs(ptr %holds)
+  %place = alloca ptr
+  store ptr %argument, ptr %place
+  %given = icmp ne ptr %argument, null
+  %n = zext i1 %given to i64
+  %answer = call ptr @tracejit_x_PyObject_Vectorcall(ptr %function, ptr %place, i64 %n, ptr null)
   %failed = icmp eq ptr %answer, null
   br i1 %failed, label %clear, label %judge
 clear:
@@ -121,13 +124,52 @@ no:
   ret i1 0
 }
 
+; Does a route serve these tensors in the present Python state? Functions of a route may be None.
+define internal i1 @state_holds(ptr %route, ptr %tensors) nounwind {
+entry:
+  %holds = call ptr @item(ptr %route, i64 6)
+  %held = call i1 @says_yes(ptr %holds, ptr null)
+  br i1 %held, label %more, label %no
+more:
+  %accepts = call ptr @item(ptr %route, i64 9)
+  %accepted = call i1 @says_yes(ptr %accepts, ptr %tensors)
+  ret i1 %accepted
+no:
+  ret i1 0
+}
+
+; serve(tensors) or, where numbers vary, serve(tensors, numbers).
+define internal ptr @serve(ptr %route, ptr %tensors, ptr %numbers, i64 %n) nounwind {
+entry:
+  %both = alloca [2 x ptr]
+  store ptr %tensors, ptr %both
+  %function = call ptr @item(ptr %route, i64 7)
+  %any = icmp sgt i64 %n, 0
+  br i1 %any, label %list, label %plain
+plain:
+  %result = call ptr @tracejit_x_PyObject_Vectorcall(ptr %function, ptr %both, i64 1, ptr null)
+  ret ptr %result
+list:
+  %listed = call ptr @listed(ptr %numbers, i64 %n)
+  %failed = icmp eq ptr %listed, null
+  br i1 %failed, label %fail, label %call
+fail:
+  ret ptr null
+call:
+  %second = getelementptr ptr, ptr %both, i64 1
+  store ptr %listed, ptr %second
+  %found = call ptr @tracejit_x_PyObject_Vectorcall(ptr %function, ptr %both, i64 2, ptr null)
+  call void @tracejit_x_Py_DecRef(ptr %listed)
+  ret ptr %found
+}
+
 ; CompiledFunction.__call__(self, *args, **kwargs)
 define ptr @tracejit_call(ptr %self, ptr %args, i64 %n, ptr %names) nounwind {
 entry:
   %grad.p = alloca ptr
   %inference.p = alloca ptr
-  %count.p = alloca i64
-  %found = alloca [64 x ptr], align 16
+  %count.p = alloca [3 x i64]
+  %found = alloca [128 x ptr], align 16
   %lead = alloca [5 x ptr], align 16
   %named = icmp ne ptr %names, null
   br i1 %named, label %names.count, label %counted
@@ -171,7 +213,7 @@ fail:
   call void @tracejit_x_Py_DecRef(ptr %routes)
   ret ptr null
 state:
-  %held = call i1 @state_holds(ptr %route)
+  %held = call i1 @state_holds(ptr %route, ptr %list)
   br i1 %held, label %serve, label %unheld
 unheld:
   call void @tracejit_x_Py_DecRef(ptr %list)
@@ -189,8 +231,10 @@ slow:
 serve:
   %list.p = getelementptr ptr, ptr %lead, i64 3
   store ptr %list, ptr %list.p
-  %function = call ptr @item(ptr %route, i64 7)
-  %result = call ptr @tracejit_x_PyObject_Vectorcall(ptr %function, ptr %list.p, i64 1, ptr null)
+  %numbers = getelementptr ptr, ptr %found, i64 64
+  %numbers.n.p = getelementptr i64, ptr %count.p, i64 1
+  %numbers.n = load i64, ptr %numbers.n.p
+  %result = call ptr @serve(ptr %route, ptr %list, ptr %numbers, i64 %numbers.n)
   %ended = icmp eq ptr %result, null
   br i1 %ended, label %end, label %served
 served:

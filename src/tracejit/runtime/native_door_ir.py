@@ -1,7 +1,7 @@
 """LLVM assembly of the call of a compiled function: find what serves it, or leave it to Python.
 
 A function keeps *routes*: tuples (grad, inference, default dtype, keywords, arguments, words, holds, serve,
-entry) of signatures that were served before. A call whose modes, arguments and Python state are those of a
+entry, accepts) of signatures that were served before. A call whose modes, arguments and Python state are those of a
 route is served by it; any other call, and every call under a mode that compiled code does not know, goes to
 the Python of the function. How arguments are described is said in `routes`.
 """
@@ -50,6 +50,7 @@ read:
   %empty = call ptr @object(i64 $empty_tuple)
   %recorder = call ptr @mode(ptr %modes, i64 $name_recorder, i64 $none)
   %builder = call ptr @mode(ptr %modes, i64 $name_builder, i64 $none)
+  %cast = call ptr @mode(ptr %modes, i64 $name_autocast, i64 $none)
   %hooks = call ptr @mode(ptr %modes, i64 $name_saved_hooks, i64 $empty_tuple)
   %grad.v = call ptr @mode(ptr %modes, i64 $name_grad, i64 $true)
   %inference.v = call ptr @mode(ptr %modes, i64 $name_inference, i64 $false)
@@ -59,16 +60,56 @@ read:
   %a = icmp eq ptr %recorder, %none
   %b = icmp eq ptr %builder, %none
   %c = icmp eq ptr %hooks, %empty
+  %d = icmp eq ptr %cast, %none
   %ab = and i1 %a, %b
-  %abc = and i1 %ab, %c
-  ret i1 %abc
+  %cd = and i1 %c, %d
+  %all = and i1 %ab, %cd
+  ret i1 %all
 no:
   ret i1 0
 }
 
-; Does an argument look as described? Tensors are added to found[*count]; there is room for 64.
+; Add an object to list[*count], if there is room: for 64.
+define internal i1 @append(ptr %object, ptr %list, ptr %count) nounwind alwaysinline {
+entry:
+  %n = load i64, ptr %count
+  %room = icmp slt i64 %n, 64
+  br i1 %room, label %put, label %full
+put:
+  %place = getelementptr ptr, ptr %list, i64 %n
+  store ptr %object, ptr %place
+  %n.up = add i64 %n, 1
+  store i64 %n.up, ptr %count
+  ret i1 1
+full:
+  ret i1 0
+}
+
+; Have a tensor whose layout nobody asked for find it, which runs Python: what was borrowed until then may be
+; gone, so the caller begins anew (count[2]).
+define internal void @lay_out(ptr %tensor, ptr %count) nounwind noinline {
+entry:
+  %again = getelementptr i64, ptr %count, i64 2
+  store i64 1, ptr %again
+  call void @tracejit_x_Py_IncRef(ptr %tensor)
+  %function = call ptr @object(i64 $layout_of)
+  %layout = call ptr @tracejit_x_PyObject_CallOneArg(ptr %function, ptr %tensor)
+  call void @tracejit_x_Py_DecRef(ptr %tensor)
+  %failed = icmp eq ptr %layout, null
+  br i1 %failed, label %clear, label %drop
+clear:
+  call void @tracejit_x_PyErr_Clear()
+  store i64 0, ptr %again
+  ret void
+drop:
+  call void @tracejit_x_Py_DecRef(ptr %layout)
+  ret void
+}
+
+; Does an argument look as described? Adds tensors to found[*count], numbers that may vary to the 64 behind.
 ;   (None, layout, requires_grad, inference): a tensor, not a view;  (True, object): this object
-;   (class, descriptions): a list or tuple of so many
+;   (False, class, object): a number of this class, and this one unless that is None
+;   (class, descriptions): a list or tuple of so many;  (dict, descriptions, keys): with these keys in order
 define internal i1 @matches(ptr %spec, ptr %value, ptr %found, ptr %count) nounwind {
 entry:
   %kind = call ptr @item(ptr %spec, i64 0)
@@ -83,6 +124,12 @@ tensor.look:
   %third = call ptr @item(ptr %spec, i64 2)
   %fourth = call ptr @item(ptr %spec, i64 3)
   %layout = call ptr @get(ptr %value, i64 $tensor_layout)
+  %unknown = icmp eq ptr %layout, %none
+  br i1 %unknown, label %tensor.lay, label %tensor.compare
+tensor.lay:
+  call void @lay_out(ptr %value, ptr %count)
+  ret i1 0
+tensor.compare:
   %gradient = call ptr @get(ptr %value, i64 $tensor_requires_grad)
   %inference = call ptr @get(ptr %value, i64 $tensor_inference)
   %base = call ptr @get(ptr %value, i64 $tensor_base)
@@ -95,26 +142,45 @@ tensor.look:
   %abcd = and i1 %ab, %cd
   br i1 %abcd, label %tensor.add, label %no
 tensor.add:
-  %n = load i64, ptr %count
-  %room = icmp slt i64 %n, 64
-  br i1 %room, label %tensor.put, label %no
-tensor.put:
-  %place = getelementptr ptr, ptr %found, i64 %n
-  store ptr %value, ptr %place
-  %n.up = add i64 %n, 1
-  store i64 %n.up, ptr %count
-  ret i1 1
+  %added = call i1 @append(ptr %value, ptr %found, ptr %count)
+  ret i1 %added
 other:
   %true = call ptr @object(i64 $true)
   %wants.object = icmp eq ptr %kind, %true
-  br i1 %wants.object, label %object, label %container
+  br i1 %wants.object, label %object, label %no.object
 object:
   %same = icmp eq ptr %value, %second
   ret i1 %same
+no.object:
+  %false = call ptr @object(i64 $false)
+  %wants.number = icmp eq ptr %kind, %false
+  br i1 %wants.number, label %number, label %container
+number:
+  %number.class = call ptr @type_of(ptr %value)
+  %number.right = icmp eq ptr %number.class, %second
+  %required = call ptr @item(ptr %spec, i64 2)
+  %any = icmp eq ptr %required, %none
+  %is.required = icmp eq ptr %value, %required
+  %number.fits = or i1 %any, %is.required
+  %number.ok = and i1 %number.right, %number.fits
+  br i1 %number.ok, label %number.add, label %no
+number.add:
+  %numbers = getelementptr ptr, ptr %found, i64 64
+  %numbers.count = getelementptr i64, ptr %count, i64 1
+  %number.added = call i1 @append(ptr %value, ptr %numbers, ptr %numbers.count)
+  ret i1 %number.added
 container:
   %class = call ptr @type_of(ptr %value)
   %right = icmp eq ptr %class, %kind
-  br i1 %right, label %container.length, label %no
+  br i1 %right, label %container.kind, label %no
+container.kind:
+  %dict = call ptr @object(i64 $dict_type)
+  %is.dict = icmp eq ptr %class, %dict
+  br i1 %is.dict, label %mapping, label %container.length
+mapping:
+  %keys = call ptr @item(ptr %spec, i64 2)
+  %mapped = call i1 @matches_dict(ptr %second, ptr %keys, ptr %value, ptr %found, ptr %count)
+  ret i1 %mapped
 container.length:
   %have = call i64 @length(ptr %value)
   %want = call i64 @length(ptr %second)
@@ -146,6 +212,43 @@ good:
   br label %next
 yes:
   ret i1 1
+no:
+  ret i1 0
+}
+
+; The same for the values of a dict, whose keys have to be the same objects in the same order.
+define internal i1 @matches_dict(ptr %specs, ptr %keys, ptr %dict, ptr %found, ptr %count) nounwind {
+entry:
+  %position = alloca i64
+  %key.p = alloca ptr
+  %value.p = alloca ptr
+  store i64 0, ptr %position
+  %n = call i64 @length(ptr %keys)
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.up, %good ]
+  %r = call i32 @tracejit_x_PyDict_Next(ptr %dict, ptr %position, ptr %key.p, ptr %value.p)
+  %any = icmp ne i32 %r, 0
+  %expected = icmp slt i64 %i, %n
+  %both = and i1 %any, %expected
+  br i1 %both, label %one, label %ended
+one:
+  %key = load ptr, ptr %key.p
+  %known = call ptr @item(ptr %keys, i64 %i)
+  %same = icmp eq ptr %key, %known
+  br i1 %same, label %compare, label %no
+compare:
+  %spec = call ptr @item(ptr %specs, i64 %i)
+  %value = load ptr, ptr %value.p
+  %fits = call i1 @matches(ptr %spec, ptr %value, ptr %found, ptr %count)
+  br i1 %fits, label %good, label %no
+good:
+  %i.up = add i64 %i, 1
+  br label %next
+ended:
+  %either = or i1 %any, %expected
+  %equal = xor i1 %either, 1
+  ret i1 %equal
 no:
   ret i1 0
 }
@@ -219,8 +322,25 @@ no:
   ret i1 0
 }
 
-; Does a route fit the modes, the names and the arguments? Fills `found` and *count.
+; As @fits_now, for tensors whose layouts were never asked for too.
 define internal i1 @fits(ptr %route, ptr %grad, ptr %inference, ptr %args, i64 %n, ptr %names,
+                         ptr %found, ptr %count) nounwind {
+entry:
+  %again.p = getelementptr i64, ptr %count, i64 2
+  br label %try
+try:
+  store i64 0, ptr %again.p
+  %fit = call i1 @fits_now(ptr %route, ptr %grad, ptr %inference, ptr %args, i64 %n, ptr %names,
+                           ptr %found, ptr %count)
+  %again = load i64, ptr %again.p
+  %once.more = icmp ne i64 %again, 0
+  br i1 %once.more, label %try, label %done
+done:
+  ret i1 %fit
+}
+
+; Does a route fit the modes, the names and the arguments? Fills `found` and the two counts.
+define internal i1 @fits_now(ptr %route, ptr %grad, ptr %inference, ptr %args, i64 %n, ptr %names,
                          ptr %found, ptr %count) nounwind {
 entry:
   %route.grad = call ptr @item(ptr %route, i64 0)
@@ -243,6 +363,8 @@ keywords:
   br i1 %e, label %begin, label %no
 begin:
   store i64 0, ptr %count
+  %numbers.count = getelementptr i64, ptr %count, i64 1
+  store i64 0, ptr %numbers.count
   br label %next
 next:
   %i = phi i64 [ 0, %begin ], [ %i.up, %good ]

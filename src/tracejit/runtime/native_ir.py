@@ -59,9 +59,9 @@ CONTEXT = {
 
 # What native code has to know of Python objects; see `native_layout`.
 _OBJECTS = (
-    "none true false empty_tuple list_type fresh release pointer_of fail counters",
+    "none true false empty_tuple list_type dict_type fresh release pointer_of layout_of fail counters",
     "config dtypes modes name_dict name_default name_disabled",
-    "name_recorder name_builder name_saved_hooks name_grad name_inference",
+    "name_recorder name_builder name_saved_hooks name_autocast name_grad name_inference",
     "tensor_type block_type version_type",
     "tensor_array tensor_base tensor_block tensor_grad_fn tensor_inference tensor_layout",
     "tensor_pointer tensor_requires_grad tensor_type_slot tensor_version",
@@ -165,6 +165,7 @@ declare ptr @tracejit_x_PyObject_GetAttr(ptr, ptr)
 declare ptr @tracejit_x_PyType_GenericAlloc(ptr, i64)
 declare i32 @tracejit_x_PyType_IsSubtype(ptr, ptr)
 declare ptr @tracejit_x_PyDict_GetItem(ptr, ptr)
+declare i32 @tracejit_x_PyDict_Next(ptr, ptr, ptr, ptr)
 declare ptr @tracejit_x_PyTuple_New(i64)
 declare ptr @tracejit_x_PyList_New(i64)
 declare i32 @tracejit_x_PyList_Append(ptr, ptr)

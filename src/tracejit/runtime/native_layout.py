@@ -60,7 +60,9 @@ def _slots() -> dict[str, int]:
 
     names = ("array", "base", "block", "grad_fn", "inference", "layout", "pointer")
     words = {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in names}
-    words |= {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "version")}
+    words |= {
+        f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "version")
+    }
     words["tensor_type_slot"] = slot_offset(Tensor, "_type")
     words |= {f"block_{name}": slot_offset(Block, name) for name in ("array", "bucket", "ptr")}
     words["block_cell"] = slot_offset(Block, "_cell")
@@ -70,19 +72,25 @@ def _slots() -> dict[str, int]:
 
 def _objects() -> dict[str, int]:
     from tracejit import config, dtypes
+    from tracejit.layout import layout_of
     from tracejit.modes import MODES
     from tracejit.runtime import allocator, program
     from tracejit.tensor import Tensor
     from tracejit.tensor_core import Version
 
-    names = ("recorder", "builder", "saved_hooks", "grad", "inference", "disabled")
+    names = ("recorder", "builder", "saved_hooks", "autocast", "grad", "inference", "disabled")
     objects: dict[str, Any] = {f"name_{name}": sys.intern(name) for name in names}
     objects |= {"name_dict": sys.intern("__dict__"), "name_default": sys.intern("_default")}
     objects |= {"none": None, "true": True, "false": False, "empty_tuple": ()}
     objects |= {"config": vars(config), "dtypes": vars(dtypes), "modes": MODES}
     objects |= {"tensor_type": Tensor, "block_type": allocator.Block, "version_type": Version}
-    objects |= {"list_type": list, "fresh": allocator._fresh, "release": allocator._release}
-    objects |= {"pointer_of": program.pointer_of, "fail": program._fail}
+    objects |= {
+        "list_type": list,
+        "dict_type": dict,
+        "fresh": allocator._fresh,
+        "release": allocator._release,
+    }
+    objects |= {"pointer_of": program.pointer_of, "fail": program._fail, "layout_of": layout_of}
     _kept.extend(objects.values())
     words = {name: id(value) for name, value in objects.items()}
     return words | {"counters": allocator._counters.buffer_info()[0]}
@@ -120,7 +128,8 @@ def _checked(words: Mapping[str, int]) -> bool:
     for holder, prefix, spelled in look:
         for key, offset in words.items():
             name = key.removeprefix(prefix)
-            if name != key and name != "type":
-                if _word(id(holder) + offset) != id(getattr(holder, spelled(name))):
-                    return False
+            if name in (key, "type"):
+                continue
+            if _word(id(holder) + offset) != id(getattr(holder, spelled(name))):
+                return False
     return True

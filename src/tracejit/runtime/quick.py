@@ -178,4 +178,3 @@ class _Words:
             bucket = self.bucket(names["pack_size"])
             rows += [_BLOCK, bucket, self.first_output + self.outputs + 1, 0, 0]
         return rows
-

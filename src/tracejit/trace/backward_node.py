@@ -25,9 +25,10 @@ from .backward import (
 )
 from .collection import collecting_rarely
 from .freeing import History
+from .leaf_pass import LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Site:
     """What all backward nodes of one compiled path share.
 
@@ -43,6 +44,10 @@ class Site:
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
+    edges: tuple[
+        Edge | None, ...
+    ] = ()  # of all its nodes, where all that wants gradients is captured
+    short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
 
     @cached_property
     def everything(self) -> int:
@@ -92,6 +97,7 @@ class CompiledBackward(Node):
     only_reads = True
     partial = True
     gone = 0  # the bits of the parts that were freed
+    ends_in_leaves = True
 
     def __init__(
         self,
@@ -165,6 +171,25 @@ class CompiledBackward(Node):
         program = site.programs.get(layouts) or self.compile(layouts)
         gradients = program.run([*self.saved, *seeds], self.pack)
         return gradients if None not in layouts else site.led_to(grads, gradients)
+
+    def into_leaves(self, output: Tensor) -> bool:
+        """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""
+        short = self.site.short or self.known_pass()
+        return short is not None and output._base is None and run_into_leaves(self, short)
+
+    def for_leaves(
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+    ) -> list[Tensor] | None:
+        """The gradients of ``wanted``, if these are leaves and the pass from ``output`` needs no walk."""
+        short = self.site.short or self.known_pass()
+        if short is None or output._base is not None:
+            return None
+        return run_for_leaves(self, short, wanted, keep)
+
+    def known_pass(self) -> LeafPass | None:
+        """The pass from a number, as soon as there is one."""
+        found = self.site.short = leaf_pass(self.site)
+        return found
 
     def needs(
         self, number: int, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None

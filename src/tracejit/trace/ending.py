@@ -251,5 +251,5 @@ def _bounds(tensor: Tensor) -> tuple[int, int]:
     layout = tensor._layout
     if layout is not None and layout.is_contiguous:
         start = tensor._pointer or pointer_of(tensor)
-        return start, start + layout.type.nbytes
+        return start, start + layout.nbytes
     return byte_bounds(tensor.array)

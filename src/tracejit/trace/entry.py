@@ -31,6 +31,7 @@ from .places import Place, PlaceKey
 from .recorded_run import run_recorded
 from .recorder import Recorder
 from .replay import make_replay, writable
+from .replay_checks import make_accepts
 from .rolled_tree import is_rolled, roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
@@ -57,6 +58,8 @@ TRIALS = 8
 
 class Entry(Made):
     """Everything known about one signature under one Python state."""
+
+    signature: Signature
 
     def __init__(
         self, owner: CompiledFunction, key: Any, tensors: list[Tensor], args: Any, kwargs: Any
@@ -93,6 +96,7 @@ class Entry(Made):
         self._planned: tuple[TreePlan, Structure]
         self._lock = renewed_lock()
         self._serve: Callable[..., Any] | None = None
+        self.routeless = 0  # calls of which native code could not recognise another
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 
@@ -117,15 +121,11 @@ class Entry(Made):
     @property
     def ready(self) -> Callable[..., Any] | None:
         """What serves a call if there is nothing to do or to ask before."""
-        ready = self.compiled and self.failure is None and not self.pinned and not self.varying
-        return self._serve if ready else None
+        return self._serve if self.compiled and self.failure is None else None
 
     def accepts(self, tensors: list[Tensor]) -> bool:
         """Are the arguments that the function also knows from outside the recorded ones?"""
-        return all(
-            tensors[i] is t if isinstance(t, Tensor) else t.accepts(tensors[i])
-            for i, t in self.pinned
-        )
+        return True  # replaced by a generated function where there are such arguments
 
     # --- recording -----------------------------------------------------------------------------------------------
 
@@ -232,6 +232,8 @@ class Entry(Made):
         ]
         self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
         self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
+        if self.pinned:
+            self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]
         self.holds = self.guard.holds  # type: ignore[method-assign]
 
     def _take(

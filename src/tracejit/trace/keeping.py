@@ -24,8 +24,6 @@ CHURN = 64
 class Keeping:
     """The part of a compiled function that remembers its entries."""
 
-    __slots__ = ()
-
     name: str
     stats: Any
     entries: dict[Any, list[Entry]]

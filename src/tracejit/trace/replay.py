@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.node import AccumulateGrad
+from ..autograd.node import AccumulateGrad, edge_of, next_number
 from ..errors import DeviceError
-from ..generated import define
 from ..ir.graph import Value
+from ..modes import MODES
 from ..tensor import Tensor
 from .backward_node import CompiledBackward
 from .ending import show
 from .numbers import ANY, NumberGuard, outcome_key
+from .replay_checks import generate
 from .replay_numbers import NumberLines, conditions_on_item
 from .segments import Runner, wrap_result
 from .signature import unflatten
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 12  # guards in a row; deeper and wider trees are walked
 MAX_SEGMENTS = 40
-
-
-def generate(
-    name: str, lines: Sequence[str], names: dict[str, Any], entry_point: str
-) -> tuple[Any, str]:
-    """Compile generated lines; returns the function and its text."""
-    text = "\n".join(lines) + "\n"
-    return define(text, f"{entry_point} {name}", entry_point, names), text
 
 
 def writable(root: Runner) -> bool:
@@ -76,6 +69,10 @@ class _ReplayWriter(NumberLines):
             "make": Tensor._of_block,
             "entry": entry,
             "CompiledBackward": CompiledBackward,
+            "new": object.__new__,
+            "next_number": next_number,
+            "modes": MODES,
+            "edge_of": edge_of,
             "unflatten": unflatten,
             "show": show,
             "wrap_result": wrap_result,
@@ -229,6 +226,10 @@ class _ReplayWriter(NumberLines):
         site = self.bind("site", self.entry.site(leaf))
         inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
+        found = _tuple(edges)
+        if all(edge in self.names for edge in edges):
+            leaf.site.edges = tuple([self.names[edge] for edge in edges])
+            found = self.bind("edges", leaf.site.edges)
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
         checked = [self.by_value[v] for v, _ in leaf.watched]
         ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
@@ -236,10 +237,15 @@ class _ReplayWriter(NumberLines):
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
         pack = "pack" if runner.pack else "None"
-        self.add(
-            f"node = CompiledBackward({site}, {_tuple(edges)}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
-            f"{_tuple(versions)})"
-        )
+        # As CompiledBackward.__init__ does, without calls.
+        self.add("node = new(CompiledBackward)")
+        fields = {"site": site, "edges": found, "inputs": _tuple(inputs), "saved": _tuple(saved)}
+        fields |= {"pack": pack, "versions": _tuple(versions), "sequence": "next_number()"}
+        if len(leaf.shown) != 1:
+            fields["n_outputs"] = str(len(leaf.shown))
+        for name, value in fields.items():
+            self.add(f"node.{name} = {value}")
+        self.add("if modes.anomaly is not None: modes.anomaly.remember(node)")
         for number in leaf.wanted:
             name = self.by_value[leaf.shown[number]]
             self.add(f"{name}._requires_grad = True")
@@ -254,7 +260,7 @@ class _ReplayWriter(NumberLines):
         )
         tensor = source.tensor
         if tensor is None or tensor._base is not None or tensor._grad_fn is not None:
-            return f"{inputs[position]}._edge()"
+            return f"edge_of({inputs[position]})"
         return self.bind(f"e{position}", (AccumulateGrad.of(tensor), 0))
 
     def saved(self, value: Value) -> str:
