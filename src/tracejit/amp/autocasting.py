@@ -21,9 +21,7 @@ from ..ops.elementwise import cast
 from ..ops.table import Op, set_dispatcher
 from ..tensor import Tensor
 
-_PRODUCTS = frozenset(
-    {contraction.matmul, convolution.convolution, convolution.convolution_input}
-)
+_PRODUCTS = frozenset({contraction.matmul, convolution.convolution, convolution.convolution_input})
 _lock = threading.Lock()
 _entered = [0]
 
@@ -51,7 +49,9 @@ class autocast:  # noqa: N801
                 f"User specified an unsupported autocast device_type '{device_type}'"
             )
         self.device = device_type
-        self.fast_dtype = (float16 if device_type == "cuda" else bfloat16) if dtype is None else dtype
+        self.fast_dtype = (
+            (float16 if device_type == "cuda" else bfloat16) if dtype is None else dtype
+        )
         if enabled and device_type == "cuda" and not is_available():
             warnings.warn(
                 "User provided device_type of 'cuda', but CUDA is not available. Disabling",

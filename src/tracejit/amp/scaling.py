@@ -50,7 +50,9 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._growth_tracker = 0
-        self._found: dict[int, bool] = {}  # by optimizer: is some gradient of this round not finite?
+        self._found: dict[
+            int, bool
+        ] = {}  # by optimizer: is some gradient of this round not finite?
 
     def scale(self, outputs: Any) -> Any:
         """A loss, or an iterable of them, times the scale."""

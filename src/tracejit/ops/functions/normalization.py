@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError
+from ...modes import MODES
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -30,6 +31,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     transposed = m.permute(weight, dims=tuple(range(len(weight.type.shape)))[::-1])
     product = matmul(input, transposed)
+    if bias is not None and MODES.autocast is not None:
+        bias = as_type(bias, product.dtype)
     return product if bias is None else e.add(product, bias)
 
 
