@@ -111,7 +111,7 @@ def test_complex_parameters_train():
 
 def test_printing_saving_and_numpy():
     z = tj.tensor([1 + 2j, -0.5j])
-    assert repr(z) == "tensor([1.0000+2.0000j, 0.0000-0.5000j])"
+    assert repr(z) == "tensor([1.+2.0000j, -0.-0.5000j])"
     assert repr(tj.tensor([1 + 2j])) == "tensor([1.+2.j])"
     assert z.dtype is tj.complex64
     assert z.numpy().dtype == np.complex64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from .. import random as source
 from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
+from ..complex_numbers import complex_of_parts
 from ..keys import next_key
 from ..table import function
 from .common import Tensor, as_type, check_tensor, is_tensor, place_of, shape_of
@@ -22,13 +24,18 @@ from .factories import made
 
 
 def draw_uniform(shape: tuple[int, ...], dtype: DType, generator: Any) -> Tensor:
-    """One draw of uniform numbers in [0, 1)."""
+    """One draw of uniform numbers in [0, 1); of both parts of complex ones."""
+    if dtype.is_complex:
+        return complex_of_parts(draw_uniform((*shape, 2), dtype.to_real, generator))
     key, index = next_key(generator)
     return source.random_uniform(key, index=index, shape=shape, dtype=dtype)
 
 
 def draw_normal(shape: tuple[int, ...], dtype: DType, generator: Any) -> Tensor:
-    """One draw of standard normal numbers."""
+    """One draw of standard normal numbers; complex ones have a variance of one too."""
+    if dtype.is_complex:
+        parts = draw_normal((*shape, 2), dtype.to_real, generator)
+        return complex_of_parts(e.mul(parts, math.sqrt(0.5)))
     key, index = next_key(generator)
     return source.random_normal(key, index=index, shape=shape, dtype=dtype)
 
