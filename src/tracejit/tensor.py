@@ -10,13 +10,16 @@ from .tensor_autograd import AutogradMethods
 from .tensor_core import TensorCore, Version, ViewStep
 from .tensor_info import InfoMethods
 from .tensor_inplace import InplaceMethods, write_through
+from .tensor_older import OlderMethods
 from .tensor_protocols import ProtocolMethods
 from .types import TensorType
 
 __all__ = ["Tensor", "Version", "ViewStep", "install_methods", "write_through"]
 
 
-class Tensor(AutogradMethods, InplaceMethods, InfoMethods, ProtocolMethods, TensorCore):
+class Tensor(
+    AutogradMethods, InplaceMethods, InfoMethods, OlderMethods, ProtocolMethods, TensorCore
+):
     """A multi-dimensional array that can record the operations done to it.
 
     Made by :func:`tracejit.tensor` and the other factories; ``Tensor(2, 3)`` and ``Tensor([2, 3])`` make tensors of the

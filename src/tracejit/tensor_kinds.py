@@ -62,5 +62,30 @@ def _kind(dtype: DType) -> TensorKind:
     return TensorKind(name, (), {"dtype": dtype, "__doc__": words, "__module__": "tracejit"})
 
 
+class _AnyKind(TensorKind):
+    """The class of :class:`Variable`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+    def __call__(
+        cls, data: Any = None, requires_grad: bool = False, volatile: Any = None
+    ) -> Tensor:  # type: ignore[override]
+        """``data`` itself without history, requiring grad or not."""
+        if data is None:
+            return constructed(dtypes.get_default_dtype(), ())
+        alias: Tensor = data.detach() if data.requires_grad else data
+        return alias.requires_grad_() if requires_grad else alias
+
+
+class Variable(metaclass=_AnyKind):
+    """What tensors with gradients were called: ``Variable(data)`` is ``data``, and every tensor is a Variable.
+
+    >>> import tracejit as tj
+    >>> tj.autograd.Variable(tj.ones(2), requires_grad=True).requires_grad
+    True
+    """
+
+
 #: All of them by name.
 KINDS = {dtype.tensor_name.split(".")[1]: _kind(dtype) for dtype in dtypes.ALL}

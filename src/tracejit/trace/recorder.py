@@ -18,6 +18,7 @@ from ..ops import elementwise
 from ..ops.inverse import write
 from ..ops.movement import reshape
 from ..ops.table import Movement, Op
+from ..passes.gradient import storage
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..types import Scalar
@@ -52,6 +53,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
         self.occurrences: dict[Any, int] = {}
+        self.taped: set[Value] = set()  # what nodes of the tape may have saved
         self.written: dict[int, Tensor] = {}
         self.write_counts: dict[int, int] = {}
         for position, (name, tensor) in enumerate(arguments):
@@ -103,7 +105,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
             key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
+            self.taped.update(storage(x) for x in operands if isinstance(x, Value))
         value: Value = self.builder.emit(op, operands, attributes, user_line(), occurrence)
+        if tracked:
+            self.taped.add(storage(value))
         self.path.setdefault(value)
         return value
 
@@ -174,7 +179,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
         if detached:
-            self.opaque("an in-place change through detach()")
+            if new._requires_grad or self.may_be_saved(tensor):
+                self.opaque("an in-place change through detach()")
         elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
             self.opaque("a tensor that requires grad is overwritten with constants")
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
