@@ -68,14 +68,14 @@ class _AnyKind(TensorKind):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor)
 
-    def __call__(
-        cls, data: Any = None, requires_grad: bool = False, volatile: Any = None
-    ) -> Tensor:  # type: ignore[override]
-        """``data`` itself without history, requiring grad or not."""
-        if data is None:
+    def __call__(cls, *data: Any, device: Any = None, **options: Any) -> Tensor:
+        """``data`` itself without history, requiring grad or not (its second argument)."""
+        if not data:
             return constructed(dtypes.get_default_dtype(), ())
-        alias: Tensor = data.detach() if data.requires_grad else data
-        return alias.requires_grad_() if requires_grad else alias
+        given = data[0]
+        alias: Tensor = given.detach() if given.requires_grad else given
+        wanted = options.get("requires_grad", data[1] if len(data) > 1 else False)
+        return alias.requires_grad_() if wanted else alias
 
 
 class Variable(metaclass=_AnyKind):

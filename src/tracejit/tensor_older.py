@@ -149,7 +149,7 @@ class OlderMethods(TensorCore):
             for row in zip(*(a.flat for a in arrays), strict=True)
         ]
         result = np.array(values, self.dtype.np).reshape(self.array.shape)
-        return self._assign(self._wrap(result))  # type: ignore[attr-defined]
+        return self._assign(self._wrap(result))
 
     # --- questions --------------------------------------------------------------------------------
 

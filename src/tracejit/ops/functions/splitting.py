@@ -108,8 +108,8 @@ def tensor_split(
         if n <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {n}")
         sizes = [extent // n + (i < extent % n) for i in range(n)]
-        sections: tuple[Tensor, ...] = split(input, sizes, d)
-        return sections
+        parts: tuple[Tensor, ...] = split(input, sizes, d)
+        return parts
     cuts = [builtin_slice(c, extent) for c in indices_or_sections]
     bounds = zip([0, *cuts], [*cuts, extent], strict=True)
     return tuple(slice_along(input, d, a, max(b - a, 0)) for a, b in bounds)
