@@ -15,7 +15,7 @@ from .. import complex_numbers as cx
 from .. import elementwise as e
 from .. import transcendental as t
 from ..table import alias, function
-from .common import Tensor, as_type, check_tensor, constant
+from .common import Tensor, as_type, check_tensor, conjugated, constant
 from .joining import stack
 from .shaping import broadcast_tensors
 from .slicing import select
@@ -134,7 +134,7 @@ def conj(input: Tensor) -> Tensor:
     tensor([1.-2.j])
     """
     check_tensor("conj", input)
-    return cx.conjugate(input) if input.dtype.is_complex else input
+    return conjugated(input)
 
 
 @function()
