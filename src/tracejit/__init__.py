@@ -9,9 +9,23 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, cuda, distributions, fft, func, linalg, nn, optim, special, utils
+from . import (
+    amp,
+    autograd,
+    backends,
+    cuda,
+    distributions,
+    fft,
+    func,
+    linalg,
+    nn,
+    optim,
+    special,
+    utils,
+)
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
+from .amp import autocast
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -40,7 +54,7 @@ from .dtypes import (
     uint8,
 )
 from .dtypes import bool_ as bool
-from .func import grad, value_and_grad
+from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy
 from .jit import CompiledFunction, compile
 from .memory_formats import (
@@ -71,6 +85,7 @@ from .serialization import load, save
 from .settings import get_num_threads, set_num_threads, use_deterministic_algorithms
 from .tensor import Tensor
 from .tensor import install_methods as _install
+from .tensor_kinds import KINDS as _KINDS
 from .tensor_make import as_tensor, asarray, tensor
 
 _install()
@@ -92,15 +107,19 @@ newaxis = None
 
 _PUBLISHED = dict(_ops.table.FUNCTIONS)
 globals().update(_PUBLISHED)
+globals().update(_KINDS)
 
 __all__ = [
     "CompiledFunction",
     "Generator",
     "Size",
     "Tensor",
+    "amp",
     "as_tensor",
     "asarray",
+    "autocast",
     "autograd",
+    "backends",
     "bfloat16",
     "bool",
     "cdouble",
@@ -181,5 +200,7 @@ __all__ = [
     "use_deterministic_algorithms",
     "utils",
     "value_and_grad",
+    "vmap",
+    *sorted(_KINDS),
     *sorted(_PUBLISHED),
 ]

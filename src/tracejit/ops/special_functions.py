@@ -170,3 +170,16 @@ def lcm(x: Array, y: Array) -> Array:
 def nextafter(x: Array, y: Array) -> Array:
     """The number next to x in the direction of y."""
     return xp(x, y).nextafter(x, y)
+
+
+@elementwise(None, promotion=p.to_float, domain={"x": POSITIVE, "y": (0.05, 0.95)})
+def igamma_inverse(x: Array, y: Array) -> Array:
+    """The number up to which the regularised lower incomplete gamma function of order x is y."""
+    return _by_scipy("gammaincinv", x, y)
+
+
+@elementwise(None, promotion=p.to_float, domain={"x": (0.05, 0.95), "y": POSITIVE})
+def poisson_quantile(x: Array, y: Array) -> Array:
+    """The smallest count that a Poisson variable of mean y does not exceed with probability x."""
+    n = xp(x, y)
+    return n.maximum(n.ceil(_by_scipy("pdtrik", x, y)), x.dtype.type(0))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
+from ..passes.gradient import storage
 from ..tensor import Tensor
 from .freeing import History, history_of
 from .state import StateGuard
@@ -81,6 +82,7 @@ class GradientsInside:
     external: dict[int, tuple[Tensor, Value]]
     alive: list[Any]
     written: dict[int, Tensor]
+    taped: set[Value]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     value_of: Callable[[Tensor], Value]
@@ -138,6 +140,10 @@ class GradientsInside:
             self.new_leaves[id(tensor)] = tensor
         else:
             self.unsupported("requires_grad_() inside a compiled function")
+
+    def may_be_saved(self, tensor: Tensor) -> bool:
+        """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?"""
+        return tensor.requires_grad or storage(self.roots[id(tensor)]) in self.taped
 
     def opaque(self, reason: str) -> None:
         """From here on the tape is more than the recorded graph: outputs must not need a gradient of it."""

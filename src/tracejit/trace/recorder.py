@@ -16,6 +16,7 @@ from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.table import Movement, Op
+from ..passes.gradient import storage
 from ..tensor import Tensor
 from ..types import Scalar
 from .devices import one_device
@@ -55,6 +56,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
         self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
+        self.taped: set[Value] = set()  # what nodes of the tape may have saved
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
                 self.positions[id(tensor)] = position
@@ -111,7 +113,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
+            self.taped.update(storage(x) for x in operands if isinstance(x, Value))
         value: Value = self.builder.emit(op, operands, attributes, line, occurrence)
+        if tracked:
+            self.taped.add(storage(value))
         self.path.setdefault(value)
         return value
 

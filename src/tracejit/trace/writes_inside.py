@@ -62,7 +62,8 @@ class WritesInside:
             self.unsupported("an in-place change of a part of an expanded tensor")
             return
         if detached:
-            self.opaque("an in-place change through detach()")
+            if new._requires_grad or self.may_be_saved(tensor):
+                self.opaque("an in-place change through detach()")
         elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
             self.opaque("a tensor that requires grad is overwritten with constants")
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given

@@ -15,6 +15,7 @@ from ...errors import ArgumentError
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
+from ..complex_numbers import conjugate
 from ..elementwise import cast, mul
 from ..mixin import OperatorMixin
 from ..promotion import UnsupportedDtypeError
@@ -108,7 +109,7 @@ def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
 
 def _takes(value: Any, dtype: DType) -> bool:
     """Is a number as an operand converted to ``dtype`` as one in an attribute is?"""
-    if dtype.is_floating_point:
+    if dtype.is_differentiable:
         return True
     return dtype is dtypes.int64 and isinstance(value, int) and -(2**63) <= value < 2**63
 
@@ -126,6 +127,11 @@ def promoted(*xs: Tensor | Number) -> DType:
         else (x.dtype, 2 if x.ndim else 1)
         for x in xs
     )
+
+
+def conjugated(x: Tensor) -> Tensor:
+    """The conjugate of complex numbers; real ones themselves."""
+    return conjugate(x) if x.type.dtype.is_complex else x
 
 
 def upcast(x: Tensor) -> Tensor:

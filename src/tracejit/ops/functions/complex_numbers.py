@@ -15,7 +15,7 @@ from .. import complex_numbers as cx
 from .. import elementwise as e
 from .. import transcendental as t
 from ..table import alias, function
-from .common import Tensor, as_type, check_tensor
+from .common import Tensor, as_type, check_tensor, conjugated, constant
 from .joining import stack
 from .shaping import broadcast_tensors
 from .slicing import select
@@ -134,7 +134,7 @@ def conj(input: Tensor) -> Tensor:
     tensor([1.-2.j])
     """
     check_tensor("conj", input)
-    return cx.conjugate(input) if input.dtype.is_complex else input
+    return conjugated(input)
 
 
 @function()
@@ -187,7 +187,7 @@ def angle(input: Tensor) -> Tensor:
         none = c.logical_and(c.eq(x, 0), c.eq(y, 0))  # no gradient there, rather than NaN
         return t.atan2(*(e.where(none, e.detach_copy(part), part) for part in (y, x)))
     x = as_type(input, dtypes.get_default_dtype()) if not input.dtype.is_floating_point else input
-    turned = e.where(c.lt(x, 0), math.pi, 0.0)
+    turned = e.where(c.lt(x, 0), constant(math.pi, x.dtype), 0.0)
     return as_type(e.where(c.isnan(x), x, turned), x.dtype)
 
 

@@ -9,9 +9,8 @@ from ...errors import ShapeError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
-from ..complex_numbers import conjugate
 from ..table import alias, function
-from .common import Tensor, check_tensor, dim_of, shape_of
+from .common import Tensor, check_tensor, conjugated, dim_of, shape_of
 
 
 def _sizes(sizes: tuple[Any, ...], keywords: dict[str, Any], name: str) -> tuple[int, ...]:
@@ -197,8 +196,7 @@ def adjoint(input: Tensor) -> Tensor:
             "tensor.mT is only supported on matrices or batches of matrices. "
             f"Got {input.ndim}-D tensor."
         )
-    turned = transpose(input, -2, -1)
-    return conjugate(turned) if input.dtype.is_complex else turned
+    return conjugated(transpose(input, -2, -1))
 
 
 @function()

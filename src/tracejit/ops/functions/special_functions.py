@@ -23,8 +23,8 @@ def entr(input: Tensor) -> Tensor:
     """``-x * log(x)``: 0 at zero, -inf below.
 
     >>> import tracejit as tj
-    >>> tj.special.entr(tj.tensor([0.0, 1.0, -1.0]))
-    tensor([0., 0., -inf])
+    >>> tj.special.entr(tj.tensor([0.0, 0.5, -1.0]))
+    tensor([0.0000, 0.3466,   -inf])
     """
     check_tensor("entr", input)
     positive = c.gt(input, 0)
