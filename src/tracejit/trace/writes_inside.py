@@ -35,6 +35,7 @@ class WritesInside:
     layout_read: Callable[[], None]
     note: Callable[[Value], None]
     not_in_rounds: Callable[[], None]
+    may_be_saved: Callable[[Tensor], bool]
 
     def __init__(self) -> None:
         self.written: dict[int, Tensor] = {}
