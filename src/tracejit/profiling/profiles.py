@@ -166,15 +166,15 @@ def profile() -> Iterator[Profile]:
     result, recorder = Profile(get_num_threads()), Recorder()
     originals: list[tuple[Any, str, Any]] = [
         (CompiledFunction, "__call__", CompiledFunction.__call__),
-        (CompiledBackward, "apply_to", CompiledBackward.apply_to),
+        (CompiledBackward, "apply", CompiledBackward.apply),
     ]
     try:
         recorder.start()
         CompiledFunction.__call__ = recorder.span(  # type: ignore[method-assign]
             CompiledFunction.__call__, "call", lambda f: str(f.name)
         )
-        CompiledBackward.apply_to = recorder.span(  # type: ignore[method-assign]
-            CompiledBackward.apply_to, "backward", lambda node: str(node.site.function)
+        CompiledBackward.apply = recorder.span(  # type: ignore[method-assign]
+            CompiledBackward.apply, "backward", lambda node: str(node.site.function)
         )
         yield result
     finally:
