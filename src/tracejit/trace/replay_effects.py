@@ -53,7 +53,7 @@ class EffectsWriter(_ReplayWriter):
                 pass  # made when its number is known
             elif source.generator is not None:
                 self.names[f"generator{i}"] = source.generator
-                self.add(f"n{i} = generator{i}.count")
+                self.add(f"drawn{i} = generator{i}.count")
                 self.add(f"t{i} = generator{i}.rebase()")
             else:
                 self.add(f"t{i} = {self.owner(f'owner{i}', source.owner)}._grad")
@@ -115,10 +115,12 @@ class EffectsWriter(_ReplayWriter):
             self.run(runner)
             return
         for i, _, draws in ending.draws:  # no other thread comes in between these two lines
-            self.add(f"if generator{i}.count != n{i}: raise Overtaken")
-            self.add(f"generator{i}.count = n{i} + {draws}")
+            self.add(f"if generator{i}.count != drawn{i}: raise Overtaken")
+            self.add(f"generator{i}.count = drawn{i} + {draws}")
             self.add("try:")
             self.indent += 1
+        if runner.idle and not runner.segment.numbers:
+            self.add("pass")
         self.run(runner)
         for i, _, draws in reversed(ending.draws):
             self.indent -= 1
