@@ -273,3 +273,35 @@ for number, mode in enumerate(modes):
 """,
         4,
     )
+
+
+DRAWN = """
+gen = tj.Generator().manual_seed(3)
+scale = 0.5
+bank = tj.zeros(N)
+@stage.compile
+def program(x):
+{body}
+x0 = stage.tensor(N)
+for number in range(8):
+    with stage.step():
+        out0 = program(x0)
+    with stage.step():
+        scale += 0.25
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = x + tj.rand(N, generator=gen)\n    if v.sum() > -9:\n        return v",
+        "v = x + tj.empty(N).exponential_()\n    return v if v.sum() > -9 else x",
+        "v = x * scale + tj.rand(N) * scale\n    bank.copy_(v)\n    return v - 1",
+        "v = x * scale + tj.rand(N) * tj.rand(N, generator=gen)\n    return v * (scale + 1)",
+        "v = tj.rand(N) * scale\n    return v if v.sum() > -9 else x, tj.rand(N, generator=gen)",
+        "k = float(tj.rand(()))\n    return x * k + math.sqrt(k) * scale + tj.rand(N)",
+    ],
+)
+def test_draws_at_the_end_of_a_path_and_beside_numbers_that_vary(body: str) -> None:
+    story = HEAD + "import math\n" + DRAWN.replace("{body}", f"    {body}")
+    assert soundness.check(story)[1] >= 5

@@ -163,8 +163,8 @@ class _Walk:
             return ()
         if self.capture is not None:
             self.take(node, grads)
-        if node.partial:
-            return self.visit_part(node, grads)
+        if self.useful is not None and node.partial:
+            return self.visit_part(node, grads, self.useful)
         anomaly = MODES.anomaly
         results = node.apply(grads) if anomaly is None else anomaly.apply(node, grads)
         if len(results) != len(node.edges):
@@ -178,13 +178,13 @@ class _Walk:
             node.release()
         return results
 
-    def visit_part(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
+    def visit_part(
+        self, node: Node, grads: Gradients, useful: set[Node]
+    ) -> Sequence[Tensor | None]:
         """Run a node that stands for many: only what is asked for counts."""
-        useful, wanted = self.useful, None
-        if useful is not None:
-            wanted = [e is not None and e[0] in useful for e in node.edges]
+        wanted = [e is not None and e[0] in useful for e in node.edges]
         anomaly = MODES.anomaly
-        results = node.apply_to(grads, wanted) if anomaly is None else anomaly.apply(node, grads)
+        results = node.apply_part(grads, wanted) if anomaly is None else anomaly.apply(node, grads)
         if node.hooks:
             results = _run_posthooks(node, results, grads)
         if not self.retain_graph:

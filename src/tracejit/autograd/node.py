@@ -118,14 +118,14 @@ class Node:
     def release(self) -> None:
         """Drop what was saved for backward."""
 
-    def apply_to(
-        self, grads: list[Tensor | None], wanted: Sequence[bool] | None
+    def apply_part(
+        self, grads: list[Tensor | None], wanted: Sequence[bool]
     ) -> Sequence[Tensor | None]:
-        """Like ``apply``, for a ``partial`` node of which only some gradients are ``wanted`` (None: all)."""
+        """Like ``apply``, for a ``partial`` node of which only some gradients are ``wanted``."""
         del wanted
         return self.apply(grads)
 
-    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool] | None) -> None:
+    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> None:
         """Drop what a pass with these gradients came by."""
         del grads, wanted
         self.release()

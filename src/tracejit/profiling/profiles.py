@@ -166,7 +166,7 @@ def profile() -> Iterator[Profile]:
     result, recorder = Profile(get_num_threads()), Recorder()
     originals: list[tuple[Any, str, Any]] = [
         (CompiledFunction, "__call__", CompiledFunction.__call__),
-        (CompiledBackward, "apply_to", CompiledBackward.apply_to),
+        (CompiledBackward, "apply", CompiledBackward.apply),
         (CompiledBackward, "ends_in_leaves", CompiledBackward.ends_in_leaves),
     ]
     try:
@@ -175,8 +175,8 @@ def profile() -> Iterator[Profile]:
             CompiledFunction.__call__, "call", lambda f: str(f.name)
         )
         CompiledBackward.ends_in_leaves = False  # all passes go the way that is timed
-        CompiledBackward.apply_to = recorder.span(  # type: ignore[method-assign]
-            CompiledBackward.apply_to, "backward", lambda node: str(node.site.function)
+        CompiledBackward.apply = recorder.span(  # type: ignore[method-assign]
+            CompiledBackward.apply, "backward", lambda node: str(node.site.function)
         )
         yield result
     finally:

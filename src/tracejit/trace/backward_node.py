@@ -98,6 +98,7 @@ class CompiledBackward(Node):
     partial = True
     gone = 0  # the bits of the parts that were freed
     ends_in_leaves = True
+    passed: int | None = None  # those that the last pass came by, where not all
 
     def __init__(
         self,
@@ -122,37 +123,50 @@ class CompiledBackward(Node):
     @property
     def keeps(self) -> bool:
         """Is there something that a pass would free?"""
-        return self.gone != self.site.everything
+        return self.inputs is not None and bool(self.site.tape.parts)
 
     @property
     def freed(self) -> bool:
         """Has a pass freed something?"""
-        return bool(self.gone)
+        return self.inputs is None or bool(self.gone)
+
+    def check_kept(self, parts: int) -> None:
+        """Refuse a pass that comes by parts of which some were freed."""
+        if parts and (self.inputs is None or self.gone & parts):
+            raise AutogradError(FREED)
 
     def release(self) -> None:
-        """Let go of everything kept for backward, unless eager execution would have kept nothing."""
-        self.gone = self.site.everything
-        if self.gone:
+        """Let go of what the last pass came by."""
+        if self.passed is not None:
+            self.let_go(self.passed)
+        elif self.site.tape.parts:
             self.inputs = self.pack = None
             self.saved = self.versions = ()
 
-    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool] | None) -> None:
-        """Let go of what a pass came by: of the memory, once nothing in it is needed."""
-        self.gone |= self.site.visited(grads, wanted)
-        if self.gone == self.site.everything:
-            self.release()
+    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> None:
+        """Let go of what a pass with these gradients came by."""
+        self.let_go(self.site.visited(grads, wanted))
 
-    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
-        return self.apply_to(grads, None)
+    def let_go(self, parts: int) -> None:
+        """Free parts: the memory once all are free, unless eager execution would have kept nothing."""
+        self.gone |= parts
+        if self.gone and self.gone == self.site.everything:
+            self.inputs = self.pack = None
+            self.saved = self.versions = ()
 
-    def apply_to(
-        self, grads: list[Tensor | None], wanted: Sequence[bool] | None
+    def apply_part(
+        self, grads: list[Tensor | None], wanted: Sequence[bool]
     ) -> Sequence[Tensor | None]:
-        """The same; gradients that are not ``wanted`` are of no interest."""
+        """Like ``apply``, where only some gradients are ``wanted``."""
+        return self.apply(grads, wanted)
+
+    def apply(
+        self, grads: list[Tensor | None], wanted: Sequence[bool] | None = None
+    ) -> Sequence[Tensor | None]:
+        """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
         site = self.site
-        if self.gone and self.gone & site.visited(grads, wanted):
-            raise AutogradError(FREED)
+        if self.inputs is None or self.gone:
+            self.check_kept(site.visited(grads, wanted))
         seeds = [grads[i] for i in site.seeds]
         device = site.backward.plan.device
         if device >= 0:
@@ -160,17 +174,21 @@ class CompiledBackward(Node):
         for i, (version, expected) in enumerate(self.versions):
             if version.value != expected and self.needs(i, seeds, wanted):
                 self.refuse(i, version.value, expected)
-        gradients: Sequence[Tensor | None]
+        if self.passed is not None:
+            self.passed = None
         if self.inputs is None:
-            return site.led_to(grads, site.backward.rest(seeds, wanted))
-        if MODES.grad or MODES.recorder is not None:
+            gradients: Sequence[Tensor | None] = site.backward.rest(seeds, wanted)
+        elif MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
             gradients = run_present(site.backward.gradient_graph, self.inputs, seeds, device)
-            return site.led_to(grads, gradients)
-        layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
-        program = site.programs.get(layouts) or self.compile(layouts)
-        gradients = program.run([*self.saved, *seeds], self.pack)
-        return gradients if None not in layouts else site.led_to(grads, gradients)
+        else:
+            layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
+            program = site.programs.get(layouts) or self.compile(layouts)
+            gradients = program.run([*self.saved, *seeds], self.pack)
+            if None not in layouts:
+                return gradients
+        self.passed = site.visited(grads, wanted)
+        return site.led_to(grads, gradients)
 
     def into_leaves(self, output: Tensor) -> bool:
         """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""

@@ -129,7 +129,7 @@ class Ending:
         taken: list[tuple[Any, int]] = []
         try:
             for position, generator, draws in self.draws:
-                if not generator.take(environment[position], draws):
+                if not generator.take(int(environment[position].array[1]), draws):
                     raise Overtaken
                 taken.append((generator, draws))
             return run()

@@ -347,6 +347,14 @@ class Entry(Made):
                 raise UnseenSegment(self.root, None)
             self._compile_or_fail()
         assert self._serve is not None
+        try:
+            return self._serve(tensors, numbers)
+        except Overtaken:
+            return self._again(tensors, numbers)
+
+    def _again(self, tensors: list[Tensor], numbers: Sequence[Any]) -> Any:
+        """Another thread drew random numbers in between: nothing that can be seen happened yet."""
+        assert self._serve is not None
         for _ in range(TRIALS):
             try:
                 return self._serve(tensors, numbers)

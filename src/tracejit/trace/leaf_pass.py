@@ -84,6 +84,7 @@ def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
     if leaves is None:
         return False
     gradients = _run(node, found)
+    node.passed = None
     node.release()
     layouts = found.layouts
     for i, leaf in enumerate(leaves):

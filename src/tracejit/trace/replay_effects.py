@@ -53,6 +53,7 @@ class EffectsWriter(_ReplayWriter):
                 pass  # made when its number is known
             elif source.generator is not None:
                 self.names[f"generator{i}"] = source.generator
+                self.add(f"drawn{i} = generator{i}.count")
                 self.add(f"t{i} = generator{i}.rebase()")
             else:
                 self.add(f"t{i} = {self.owner(f'owner{i}', source.owner)}._grad")
@@ -113,21 +114,19 @@ class EffectsWriter(_ReplayWriter):
         if not ending.draws:
             self.run(runner)
             return
-        names = [self.bind(f"stream{i}", g) for i, (_, g, _) in enumerate(ending.draws)]
-        self.add("taken = 0")
-        self.add("try:")
-        self.indent += 1
-        for name, (position, _, draws) in zip(names, ending.draws, strict=True):
-            self.add(f"if not {name}.take(t{position}, {draws}):")
-            self.add("    raise Overtaken")
-            self.add("taken += 1")
+        for i, _, draws in ending.draws:  # no other thread comes in between these two lines
+            self.add(f"if generator{i}.count != drawn{i}: raise Overtaken")
+            self.add(f"generator{i}.count = drawn{i} + {draws}")
+            self.add("try:")
+            self.indent += 1
+        if runner.idle and not runner.segment.numbers:
+            self.add("pass")
         self.run(runner)
-        self.indent -= 1
-        self.add("except BaseException:")
-        for i, (name, (*_, draws)) in enumerate(zip(names, ending.draws, strict=True)):
-            self.add(f"    if taken > {i}:")
-            self.add(f"        {name}.skip(-{draws})")
-        self.add("    raise")
+        for i, _, draws in reversed(ending.draws):
+            self.indent -= 1
+            self.add("except BaseException:")
+            self.add(f"    generator{i}.skip(-{draws})")
+            self.add("    raise")
 
     # --- after it -----------------------------------------------------------------------------------------------------
 
