@@ -183,6 +183,32 @@ def number_decides_late(x):
     return x
 
 
+def over_a_range(x):
+    for _ in range(30):
+        if x.max() <= 1:
+            break
+        x = x / 2
+    return x
+
+
+def over_a_range_of(x, start=3, stop=-15, step=-2):
+    for n in range(start, stop, step):
+        x = x / 2 if n > -50 else x
+        if x.max() <= 1:
+            return x * 2
+    return x - 1
+
+
+def over_a_range_or_else(x):
+    for n in range(LIMIT):
+        if x.max() <= 1:
+            break
+        x = x / 2 if n < 4 else x / 3
+    else:
+        x = x + 100
+    return x
+
+
 ROLLED = [
     newton,
     halved,
@@ -201,6 +227,9 @@ ROLLED = [
     helped,
     in_a_context,
     number_decides_late,
+    over_a_range,
+    over_a_range_of,
+    over_a_range_or_else,
 ]
 
 
@@ -340,19 +369,27 @@ def generator_decides(x):
     return x
 
 
-def over_a_range(x):
+def over_a_range_and_more(x):
     for n in range(30):
         if x.max() <= 1:
             break
-        x = x / 2 if n < 4 else x / 3
+        x = x / (2 + n)
     return x
 
 
-def over_a_range_of_nothing(x):
-    for _ in range(6):
+def over_a_range_twice(x):
+    for n in range(30):
         if x.max() <= 1:
             break
         x = x / 2
+    return x * n
+
+
+def over_pairs(x):
+    for _, by in zip(range(40), [2, 2, 2, 2, 3, 3, 3] * 5, strict=False):
+        if x.max() <= 1:
+            break
+        x = x / by
     return x
 
 
@@ -407,8 +444,9 @@ STRAIGHT = [
     default_counts,
     iterator_decides,
     generator_decides,
-    over_a_range,
-    over_a_range_of_nothing,
+    over_a_range_and_more,
+    over_a_range_twice,
+    over_pairs,
     stack_holds_a_number,
     object_counts,
     start_over_globally,
