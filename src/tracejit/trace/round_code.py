@@ -57,6 +57,8 @@ class Flow:
             self._connect(number, found)
         self._handlers()
         self.depth = self._depths()
+        self._reached: dict[int, frozenset[int]] = {}
+        self._loops: dict[int, frozenset[int]] = {}
         self.hides = bool(_READERS.intersection(code.co_names))
 
     def _connect(self, number: int, found: dis.Instruction) -> None:
@@ -101,8 +103,13 @@ class Flow:
         number = self.at(offset)
         return number + (self.instructions[number].opname == "PRECALL")
 
-    def reached(self, number: int) -> set[int]:
+    def reached(self, number: int) -> frozenset[int]:
         """What may run after an instruction."""
+        if number not in self._reached:
+            self._reached[number] = self._walk(number)
+        return self._reached[number]
+
+    def _walk(self, number: int) -> frozenset[int]:
         found: set[int] = set()
         waiting = [number]
         while waiting:
@@ -110,10 +117,15 @@ class Flow:
                 if target not in found:
                     found.add(target)
                     waiting.append(target)
-        return found
+        return frozenset(found)
 
-    def loop(self, number: int) -> set[int]:
+    def loop(self, number: int) -> frozenset[int]:
         """The instructions that may run between an instruction and itself."""
+        if number not in self._loops:
+            self._loops[number] = self._around(number) & self.reached(number)
+        return self._loops[number]
+
+    def _around(self, number: int) -> frozenset[int]:
         before: dict[int, list[int]] = {}
         for source, targets in enumerate(self.next):
             for target, _ in targets:
@@ -125,7 +137,7 @@ class Flow:
                 if source not in found:
                     found.add(source)
                     waiting.append(source)
-        return found & self.reached(number)
+        return frozenset(found)
 
     def below(self, number: int) -> int:
         """How many values stay on the stack while an instruction calls Python, or asks for a truth."""
