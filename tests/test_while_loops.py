@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+import while_rolled
 from tracejit import nn
-
-LIMIT = 12
+from while_rolled import ROLLED, counted, halved, newton, products
+from while_straight import STRAIGHT, keeps_the_first
 
 
 def loops(compiled):
@@ -47,163 +48,6 @@ def checked(f, calls, rolled=True):
 STARTS = [(tj.tensor([s, 1.0, 0.1]),) for s in (3.0, 500.0, 1e-3, 40.0, 1e6, 7.0, 2.5, 1.01, 1e9)]
 
 
-def newton(x):
-    while (x * x - 2).abs().max() > 1e-5:
-        x = x - (x * x - 2) / (2 * x)
-    return x
-
-
-def halved(x):
-    while x.max() > 1:
-        x = x / 2
-    return x
-
-
-def counted(x):
-    rounds = 0
-    while rounds < LIMIT and x.max() > 1:
-        x = x / 2
-        rounds += 1
-    return x * 3
-
-
-def counted_down(x, left=9):
-    while x.max() > 1 and left:
-        x = x / 2
-        left -= 1
-    return x
-
-
-def counted_late(x):
-    rounds = 0
-    while x.max() > 1:
-        if rounds >= 7:
-            break
-        rounds += 1
-        x = x / 2
-    return x + 1
-
-
-def counted_to_equality(x):
-    rounds = 10
-    while x.max() > 1 and rounds != 0:
-        rounds -= 2
-        x = x / 2
-    return x + 1
-
-
-def broken_off(x):
-    while True:
-        x = x / 2
-        if x.max() < 1:
-            break
-    return x - 1
-
-
-def until_false(x):
-    while not x.max() <= 1:
-        x = x / 2
-    return x
-
-
-def of_a_number(x):
-    while (x.max() > 1).float():
-        x = x / 2
-    return x
-
-
-def two_in_a_row(x):
-    while x.max() > 10:
-        x = x / 2
-    y = x + 1
-    while y.max() > 1:
-        y = y / 3
-    return x, y
-
-
-def exchanged(x):
-    y = x * 0.5
-    while x.max() > 1:
-        x, y = y * 0.5, x
-    return x, y
-
-
-def with_a_branch_after(x):
-    while x.max() > 1:
-        x = x / 2
-    if x.sum() > 1:
-        return x * 2
-    return x - 2
-
-
-def reads_what_is_outside(x):
-    shift = x.mean()
-    while x.max() > 1:
-        x = x * 0.5 + shift * 1e-12
-    return x + shift
-
-
-def equal_computations(x):
-    p = x * 2
-    while p.max() < 1e7:
-        y = p * 2 + x * 2 + 1
-        p = y
-    return p
-
-
-def helped(x):
-    def large(y):
-        return bool(y.max() > 1)
-
-    while large(x):
-        x = x / 2
-    return x
-
-
-def in_a_context(x):
-    with tj.no_grad():
-        while x.max() > 1:
-            x = x / 2
-    return x
-
-
-def products(x):
-    w = x.reshape(3, 1) * x.reshape(1, 3) / x.max() ** 2
-    v = x
-    while (v * v).sum() > 1e-3:
-        v = w @ v * 0.25
-    return v
-
-
-def number_decides_late(x):
-    n = 0
-    while x.max() > 1:
-        n += 1
-        x = x / 3 if n > 4 else x / 2
-    return x
-
-
-ROLLED = [
-    newton,
-    halved,
-    counted,
-    counted_down,
-    counted_late,
-    counted_to_equality,
-    broken_off,
-    until_false,
-    of_a_number,
-    two_in_a_row,
-    exchanged,
-    with_a_branch_after,
-    reads_what_is_outside,
-    equal_computations,
-    helped,
-    in_a_context,
-    number_decides_late,
-]
-
-
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("turn", [0, 3, 5])
 def test_every_number_of_rounds(f, turn):
@@ -225,194 +69,6 @@ def test_matrix_products_in_rounds():
         np.testing.assert_allclose(compiled(x).numpy(), products(x).numpy(), 1e-4, 1e-7)
         np.testing.assert_allclose(compiled(x).numpy(), products(x).numpy(), 1e-4, 1e-7)
     assert loops(compiled) > 0
-
-
-# --- what must not be taken for a loop -------------------------------------------------------------------------
-
-
-def number_computes(x):
-    n = 0
-    while x.max() > 1:
-        n += 1
-        x = x / (1 + n)
-    return x
-
-
-def number_returned(x):
-    n = 0
-    while x.max() > 1:
-        n += 1
-        x = x / 2
-    return x, n
-
-
-def number_used_after(x):
-    n = 0
-    while x.max() > 1:
-        n += 1
-        x = x / 2
-    return x * n
-
-
-def counted_unevenly(x):
-    n = 0
-    while x.max() > 1 and n < 17:
-        n += 1
-        if n == 6:
-            n += 3
-        x = x / 2
-    return x
-
-
-def flipping(x):
-    odd = False
-    while x.max() > 1:
-        odd = not odd
-        x = x / 2 if odd else x / 3
-    return x
-
-
-def collecting(x):
-    seen = []
-    while x.max() > 1:
-        x = x / 2
-        seen.append(x)
-    return seen
-
-
-def keeps_the_first(x):
-    first = None
-    while x.max() > 1:
-        x = x / 2
-        if first is None:
-            first = x
-    return x, first if first is not None else x
-
-
-def list_grows(x):
-    seen = [0]
-    while x.max() > 1:
-        seen.append(1)
-        x = x / 2 if len(seen) < 6 else x / 4
-    return x
-
-
-def closure_counts(x):
-    n = 0
-
-    def step(y):
-        nonlocal n
-        n += 1
-        return y / 2 if n < 5 else y / 5
-
-    while x.max() > 1:
-        x = step(x)
-    return x
-
-
-def default_counts(x):
-    def step(y, box=[0]):  # noqa: B006
-        box[0] += 1
-        return y / 2 if box[0] < 5 else y / 5
-
-    while x.max() > 1:
-        x = step(x)
-    return x
-
-
-def iterator_decides(x):
-    steps = iter([2, 2, 2, 2, 5, 5, 5] + [3] * 100)
-    while x.max() > 1:
-        x = x / next(steps)
-    return x
-
-
-def generator_decides(x):
-    def numbers():
-        n = 0
-        while True:
-            n += 1
-            yield 2 if n < 5 else 6
-
-    steps = numbers()
-    while x.max() > 1:
-        x = x / next(steps)
-    return x
-
-
-def over_a_range(x):
-    for n in range(30):
-        if x.max() <= 1:
-            break
-        x = x / 2 if n < 4 else x / 3
-    return x
-
-
-def over_a_range_of_nothing(x):
-    for _ in range(6):
-        if x.max() <= 1:
-            break
-        x = x / 2
-    return x
-
-
-def stack_holds_a_number(x):
-    def large(y, n):
-        return bool(y.max() > n)
-
-    n = 0
-    while (lambda k, y: large(y, k))(n // 5, x):
-        n += 1
-        x = x / 2
-    return x
-
-
-class Stateful:
-    def __init__(self):
-        self.n = 0
-
-    def step(self, x):
-        self.n += 1
-        return x / 2 if self.n < 5 else x / 5
-
-
-def object_counts(x):
-    state = Stateful()
-    while x.max() > 1:
-        x = state.step(x)
-    return x
-
-
-TOTAL = [0]
-
-
-def start_over_globally(x):
-    TOTAL[0] = 0
-    while x.max() > 1:
-        TOTAL[0] += 1
-        x = x / 2 if TOTAL[0] < 5 else x / 5
-    TOTAL[0] = 0
-    return x
-
-
-STRAIGHT = [
-    number_computes,
-    number_returned,
-    number_used_after,
-    counted_unevenly,
-    flipping,
-    collecting,
-    list_grows,
-    closure_counts,
-    default_counts,
-    iterator_decides,
-    generator_decides,
-    over_a_range,
-    over_a_range_of_nothing,
-    stack_holds_a_number,
-    object_counts,
-    start_over_globally,
-]
 
 
 @pytest.mark.parametrize("f", STRAIGHT, ids=lambda f: f.__name__)
@@ -472,14 +128,13 @@ def test_a_fixed_point_of_a_module_follows_its_parameters():
 
 
 def test_a_limit_that_changes():
-    global LIMIT
     compiled = tj.compile(counted)
     try:
         for limit in (12, 5, 3, 30, 12):
-            LIMIT = limit
+            while_rolled.LIMIT = limit
             same(compiled, counted, STARTS)
     finally:
-        LIMIT = 12
+        while_rolled.LIMIT = 12
 
 
 def test_gradients_are_those_of_eager_execution():

@@ -11,7 +11,8 @@ import dis
 import operator
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from types import CodeType
@@ -56,6 +57,8 @@ class Flow:
             self._connect(number, found)
         self._handlers()
         self.depth = self._depths()
+        self._reached: dict[int, frozenset[int]] = {}
+        self._loops: dict[int, frozenset[int]] = {}
         self.hides = bool(_READERS.intersection(code.co_names))
 
     def _connect(self, number: int, found: dis.Instruction) -> None:
@@ -100,8 +103,13 @@ class Flow:
         number = self.at(offset)
         return number + (self.instructions[number].opname == "PRECALL")
 
-    def reached(self, number: int) -> set[int]:
+    def reached(self, number: int) -> frozenset[int]:
         """What may run after an instruction."""
+        if number not in self._reached:
+            self._reached[number] = self._walk(number)
+        return self._reached[number]
+
+    def _walk(self, number: int) -> frozenset[int]:
         found: set[int] = set()
         waiting = [number]
         while waiting:
@@ -109,10 +117,15 @@ class Flow:
                 if target not in found:
                     found.add(target)
                     waiting.append(target)
-        return found
+        return frozenset(found)
 
-    def loop(self, number: int) -> set[int]:
+    def loop(self, number: int) -> frozenset[int]:
         """The instructions that may run between an instruction and itself."""
+        if number not in self._loops:
+            self._loops[number] = self._around(number) & self.reached(number)
+        return self._loops[number]
+
+    def _around(self, number: int) -> frozenset[int]:
         before: dict[int, list[int]] = {}
         for source, targets in enumerate(self.next):
             for target, _ in targets:
@@ -124,7 +137,7 @@ class Flow:
                 if source not in found:
                     found.add(source)
                     waiting.append(source)
-        return found & self.reached(number)
+        return frozenset(found)
 
     def below(self, number: int) -> int:
         """How many values stay on the stack while an instruction calls Python, or asks for a truth."""
@@ -192,53 +205,98 @@ def live_names(code: CodeType, number: int) -> frozenset[str] | None:
 
 
 @lru_cache(1024)
-def leaves_stack_alone(code: CodeType, number: int, whole: bool) -> bool:
-    """Does nothing that lies on the value stack at an instruction change while a loop comes back to it?
+def leaves_stack_alone(code: CodeType, number: int) -> bool:
+    """Does nothing lie on the value stack at an instruction? For frames that are new in each round."""
+    flow = flow_of(code)
+    try:
+        return flow is not None and flow.below(number) == 0
+    except Unfollowed:
+        return False
 
-    With ``whole``, nothing may lie there: for frames that are new in each round.
+
+@lru_cache(1024)
+def driver_of(code: CodeType, number: int) -> int | None:
+    """What changes on the value stack while a loop comes back to an instruction: nothing (-1) or one iterator.
+
+    Then the result is the number of the ``FOR_ITER`` that takes the next item. None where that cannot be told.
     """
     flow = flow_of(code)
     if flow is None:
-        return False
+        return None
     try:
         below = flow.below(number)
     except Unfollowed:
-        return False
-    if below == 0 or whole:
-        return below == 0
+        return None
     inside = flow.loop(number)
-    heights = [flow.depth.get(n) for n in inside]
-    if any(height is None or height < below for height in heights):
-        return False
-    takes = (flow.instructions[n].opname for n in inside if flow.depth[n] == below)
-    return not any(name in ("FOR_ITER", "SEND", "END_FOR", "POP_TOP") for name in takes)
+    if below == 0:
+        return -1
+    if any(n not in flow.depth or flow.depth[n] < below for n in inside):
+        return None
+    takes = {n: flow.instructions[n].opname for n in inside if flow.depth[n] == below}
+    if "SEND" in takes.values() or "END_FOR" in takes.values() or "POP_TOP" in takes.values():
+        return None
+    drivers = [n for n, name in takes.items() if name == "FOR_ITER"]
+    return None if len(drivers) > 1 else drivers[0] if drivers else -1
 
 
 # --- counters ----------------------------------------------------------------------------------------------------
 
 
-def rounds_of_counter(
-    code: CodeType,
-    number: int,
-    name: str,
-    values: tuple[int, int],
-    read: Callable[[str, str], Any],
-    moving: Collection[str],
-) -> int | None:
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop in a frame: around which instruction, how variables are read, and which are not the same in each round.
+
+    ``read`` gives a ("global" or "local") variable, ``driver`` is that of :func:`driver_of`.
+    """
+
+    code: CodeType
+    number: int
+    driver: int
+    read: Callable[[str, str], Any]
+    moving: Collection[str]
+
+    def flow(self) -> Flow:
+        """The instructions."""
+        found = flow_of(self.code)
+        assert found is not None
+        return found
+
+    def stored(self) -> set[Any]:
+        """The variables that rounds set."""
+        flow = self.flow()
+        found = [flow.instructions[n] for n in flow.loop(self.number)]
+        return {i.argval for i in found if "STORE" in i.opname or "DELETE" in i.opname}
+
+    def integer(self, place: int) -> int | None:
+        """The number that an instruction loads, the same in every round."""
+        found = self.flow().instructions[place]
+        value: Any = None
+        if found.opname == "LOAD_CONST":
+            value = found.argval
+        elif found.opname == "LOAD_GLOBAL" and found.argval not in self.stored():
+            value = self.read("global", found.argval)
+        elif found.opname == "LOAD_FAST" and found.argval not in {*self.stored(), *self.moving}:
+            value = self.read("local", found.argval)
+        return value if type(value) is int else None
+
+
+def rounds_of_counter(loop: Loop, name: str, values: tuple[int, int]) -> int | None:
     """For how many rounds a loop's comparisons of a counter come out as in the first; None where it is none.
 
-    The local variable ``name`` was the first of ``values`` at one visit of the instruction ``number`` and the second at
+    The local variable ``name`` was the first of ``values`` at one visit of the loop's instruction and the second at
     the next. It is a counter if the loop does nothing but count it by a constant, once, and compare it with numbers
-    that stay the same, and nothing afterwards reads it. ``read`` gives a ("global" or "local") variable, ``moving``
-    are the local variables that are not the same in each round.
+    that stay the same, and nothing afterwards reads it. A counter may be what a ``for`` over a ``range`` sets.
     """
-    flow = flow_of(code)
-    if flow is None or flow.hides or name in code.co_cellvars or name in code.co_freevars:
+    flow, code = loop.flow(), loop.code
+    if flow.hides or name in code.co_cellvars or name in code.co_freevars:
         return None
-    inside, after = flow.loop(number), flow.reached(number)
+    inside, after = flow.loop(loop.number), flow.reached(loop.number)
     first, step = values[0], values[1] - values[0]
     explained: set[int] = set()
     counted, found = 0, ENDLESS
+    if loop.driver >= 0 and driven_name(loop) == name:
+        found, counted = _left_of_range(loop, *values), 1
+        explained.add(loop.driver + 1)
     for place in flow.mentions(name):
         if place not in inside:
             if place in after and flow.instructions[place].opname != "STORE_FAST":
@@ -250,11 +308,44 @@ def rounds_of_counter(
             counted += 1
             explained.add(place + 3)
             continue
-        compared = _compares(flow, place, name, read, moving, inside)
+        compared = _compares(loop, place)
         if compared is None:
             return None
         found = min(found, _unchanged(*compared, first, step))
     return found if counted == 1 and found > 0 else None
+
+
+def driven_name(loop: Loop) -> str | None:
+    """The local variable that a ``for`` sets."""
+    found = loop.flow().instructions[loop.driver + 1]
+    return str(found.argval) if found.opname == "STORE_FAST" else None
+
+
+def _left_of_range(loop: Loop, first: int, second: int) -> int:
+    """How many rounds a ``for`` over a ``range`` has after the one with the item ``first``; 0 if it is no range."""
+    flow, driver = loop.flow(), loop.driver
+    inside = flow.loop(loop.number)
+    before = [n for n, found in enumerate(flow.next) if any(t == driver for t, _ in found)]
+    if [n for n in before if n not in inside] != [driver - 1]:
+        return 0
+    place, names = driver - 2, [i.opname for i in flow.instructions]
+    if names[driver - 1] != "GET_ITER" or names[place] != "CALL":
+        return 0
+    count = flow.instructions[place].arg or 0
+    place -= 1 + (names[place - 1] == "PRECALL")
+    bounds = [loop.integer(n) for n in range(place - count + 1, place + 1)]
+    called = flow.instructions[place - count]
+    if called.opname != "LOAD_GLOBAL" or called.argval != "range" or not 1 <= count <= 3:
+        return 0
+    if loop.read("global", "range") is not range or None in bounds:
+        return 0
+    try:
+        items = range(*[int(x or 0) for x in bounds])
+    except ValueError:
+        return 0
+    if first not in items or second != first + items.step:
+        return 0
+    return len(items) - 1 - items.index(first)
 
 
 def _counts(flow: Flow, place: int, name: str) -> int | None:
@@ -268,39 +359,22 @@ def _counts(flow: Flow, place: int, name: str) -> int | None:
     return by if sign == "+" else -by
 
 
-def _compares(
-    flow: Flow,
-    place: int,
-    name: str,
-    read: Callable[[str, str], Any],
-    moving: Collection[str],
-    inside: Iterable[int],
-) -> tuple[Callable[[int, int], bool], int] | None:
+def _compares(loop: Loop, place: int) -> tuple[Callable[[int, int], bool], int] | None:
     """A comparison of a counter with a number: how, and with which one."""
+    flow = loop.flow()
     if flow.instructions[place].opname != "LOAD_FAST":
         return None
-    stored = {flow.instructions[n].argval for n in inside if "STORE" in flow.instructions[n].opname}
-
-    def bound(number: int) -> int | None:
-        found = flow.instructions[number]
-        value: Any = None
-        if found.opname == "LOAD_CONST":
-            value = found.argval
-        elif found.opname == "LOAD_GLOBAL" and found.argval not in stored:
-            value = read("global", found.argval)
-        elif found.opname == "LOAD_FAST" and found.argval not in {*stored, *moving}:
-            value = read("local", found.argval)
-        return value if type(value) is int else None
-
     for first, second in pairwise((place - 1, place, place + 1)):
-        if second + 1 >= len(flow.instructions):
+        if first < 0 or second + 1 >= len(flow.instructions):
             continue
         relation = flow.instructions[second + 1]
         if first == place and flow.instructions[second].opname.startswith("POP_JUMP_"):
             return operator.ne, 0  # its truth is asked for
         compare = _COMPARISONS.get(str(relation.argval))
-        limit = bound(first if second == place else second)
-        if relation.opname != "COMPARE_OP" or compare is None or limit is None:
+        if relation.opname != "COMPARE_OP" or compare is None:
+            continue
+        limit = loop.integer(first if second == place else second)
+        if limit is None:
             continue
         if second == place:
             return (lambda a, b, c=compare: c(b, a)), limit

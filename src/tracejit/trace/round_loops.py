@@ -10,6 +10,7 @@ from ..errors import TracejitError
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Guard, Value
 from ..ir.loops import loop_value, part_value
+from ..layout import layout_of
 from ..ops import elementwise
 from ..tensor import Tensor
 from .numbers import outcome_key
@@ -68,7 +69,7 @@ def _plain(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
         recorder.scope,
         recorder.signature.special,
     )
-    if any(other) or recorder.signature.device >= 0:
+    if any(other) or any(layout_of(x).device >= 0 for x, _ in recorder.external.values()):
         return False
     made = [e.out for e in rounds.events if isinstance(e, Ran)]
     tensors = [x for x in results if isinstance(x, Tensor)]

@@ -27,7 +27,7 @@ from ..device import device
 from ..dtypes import DType
 from ..layout import layout_of
 from ..tensor import Tensor
-from .round_code import Unfollowed, flow_of, leaves_stack_alone, live_names
+from .round_code import Unfollowed, driver_of, flow_of, leaves_stack_alone, live_names
 
 #: Frames that are looked at, from the innermost one on.
 MAX_FRAMES = 6
@@ -48,6 +48,7 @@ class FrameState:
     place: tuple[CodeType, int]
     names: dict[str, Any]
     tensors: dict[str, list[Tensor]]
+    integers: dict[str, int]  # all local variables that are whole numbers
     followed: bool
 
 
@@ -157,7 +158,7 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
     names: dict[str, Any] = {}
     tensors: dict[str, list[Tensor]] = {}
     if flow is None or code.co_flags & _SUSPENDED or frame.f_locals is frame.f_globals:
-        return FrameState(frame, (code, -1), names, tensors, False)
+        return FrameState(frame, (code, -1), names, tensors, {}, False)
     number = flow.present(frame.f_lasti)
     live = live_names(code, number) or frozenset()
     followed = True
@@ -168,7 +169,8 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
                 names[name] = describer.of(value)
     except Unfollowed:
         followed = False
-    return FrameState(frame, (code, number), names, tensors, followed)
+    integers = {name: x for name, x in frame.f_locals.items() if type(x) is int}
+    return FrameState(frame, (code, number), names, tensors, integers, followed)
 
 
 def same_depth(states: list[FrameState], others: list[FrameState]) -> int:
@@ -180,13 +182,11 @@ def same_depth(states: list[FrameState], others: list[FrameState]) -> int:
     return found
 
 
-def quiet(states: list[FrameState], loop: int) -> bool:
-    """Does nothing that cannot be seen change from round to round?"""
-    return all(
-        leaves_stack_alone(*state.place, number > loop)
-        for number, state in enumerate(states)
-        if number >= loop
-    )
+def driver(states: list[FrameState], loop: int) -> int | None:
+    """What a round changes that cannot be seen: nothing (-1), or the iterator of an instruction; None if unknown."""
+    if not all(leaves_stack_alone(*state.place) for state in states[loop + 1 :]):
+        return None
+    return driver_of(*states[loop].place)
 
 
 Reader = Callable[[str, str], Any]
@@ -197,8 +197,7 @@ def reader(state: FrameState) -> Reader:
 
     def read(kind: str, name: str) -> Any:
         if kind == "local":
-            described = state.names.get(name)
-            return described[1] if described and described[0] is int else None
+            return state.integers.get(name)
         if name in state.frame.f_globals:
             return state.frame.f_globals[name]
         return getattr(sys.modules["builtins"], name, None)

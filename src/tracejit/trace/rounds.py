@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any
 from ..ir.graph import Value
 from ..ops.table import Op
 from ..tensor import Tensor
-from .round_code import ENDLESS, rounds_of_counter
-from .round_state import FrameState, describe, frames_of, quiet, reader, same_depth
+from .round_code import ENDLESS, Loop, driven_name, rounds_of_counter
+from .round_state import FrameState, describe, driver, frames_of, reader, same_depth
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
 #: Visits of a run that are looked at.
 MAX_VISITS = 20_000
+#: A loop that may have fewer rounds is none.
+FEWEST = 2
 
 
 @dataclass(eq=False)
@@ -121,7 +123,8 @@ def relate(a: Visit, b: Visit) -> Relation | None:
     if not a.states or a.depth != b.depth or len(a.states) != len(b.states):
         return None
     loop = same_depth(a.states, b.states)
-    if loop < 0 or not quiet(b.states, loop):
+    changes = driver(b.states, loop) if loop >= 0 else None
+    if changes is None:
         return None
     most, first, second = ENDLESS, list[Tensor](), list[Tensor]()
     for number in range(loop, len(a.states)):
@@ -131,23 +134,35 @@ def relate(a: Visit, b: Visit) -> Relation | None:
         if x.names.keys() != y.names.keys():
             return None
         other = [name for name in x.names if x.names[name] != y.names[name]]
-        for name in other:
-            rounds = _counted(x, y, name, other) if number == loop else None
-            if rounds is None:
-                return None
-            most = min(most, rounds)
+        if number == loop:
+            most = _counted(x, y, other, changes)
+        elif other:
+            return None
+        if not most:
+            return None
         for name in x.tensors:
             first += x.tensors[name]
             second += y.tensors[name]
     return _paired(first, second, most)
 
 
-def _counted(x: FrameState, y: FrameState, name: str, moving: Sequence[str]) -> int | None:
-    before, now = x.names[name], y.names[name]
-    if before[0] is not int or now[0] is not int:
-        return None
-    code, number = x.place
-    return rounds_of_counter(code, number, name, (before[1], now[1]), reader(y), moving)
+def _counted(x: FrameState, y: FrameState, names: list[str], changes: int) -> int:
+    """For how many rounds the local variables that are not the same do nothing but count; 0 if they do more."""
+    loop = Loop(*x.place, changes, reader(y), names)
+    counters = dict.fromkeys(names)
+    if changes >= 0:
+        name = driven_name(loop)
+        if name is None:
+            return 0
+        counters[name] = None
+    most = ENDLESS
+    for name in counters:
+        before, now = x.integers.get(name), y.integers.get(name)
+        rounds = None
+        if before is not None and now is not None and before != now:
+            rounds = rounds_of_counter(loop, name, (before, now))
+        most = min(most, rounds or 0)
+    return most
 
 
 def _paired(first: list[Tensor], second: list[Tensor], most: int) -> Relation | None:
@@ -231,7 +246,9 @@ def _loop_at(rounds: Rounds, first: int) -> Found | None:
             return None
         relations.append(relation)
         number += 1
-    if not relations or (visits[number].outcome is stay and number - first < most):
+    if most < FEWEST or not relations:
+        return None
+    if visits[number].outcome is stay and number - first < most:
         return None
     return Found(first, number, relations, most)
 
