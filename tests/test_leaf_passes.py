@@ -180,3 +180,42 @@ def test_gradients_of_other_layouts_and_types() -> None:
     g = ready(lambda x: (x * x).sum(), wide)
     g(wide).backward()
     assert wide.grad.dtype is tj.float64
+
+
+def test_a_leaf_of_several_calls_gets_one_gradient() -> None:
+    f, (x, w) = compiled(), leaves()
+    seen: list[Any] = []
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    early, late = f(x, w), f(x, w)
+    assert late.grad_fn.next_functions[0][0].variable is x  # looked at, and so numbered, first
+    (early * late + (x * 3).sum() + early).backward()
+    assert len(seen) == 1
+    expected, weights = leaves()
+    one, two = loss(expected, weights), loss(expected, weights)
+    (one * two + (expected * 3).sum() + one).backward()
+    assert x.grad.tolist() == expected.grad.tolist()
+    assert w.grad.tolist() == weights.grad.tolist()
+
+
+def test_edges_that_are_looked_at_stay() -> None:
+    f, (x, w) = compiled(), leaves()
+    node = f(x, w).grad_fn
+    (first, number), (second, _) = node.next_functions
+    assert (first.variable, second.variable, number) == (x, w, 0)
+    assert node.next_functions[0][0] is first
+    assert f(x, w).grad_fn.next_functions[0][0] is first
+    seen: list[Any] = []
+    first.register_hook(lambda *_: seen.append(1))
+    f(x, w).backward()
+    assert seen == [1]
+
+
+def test_a_leaf_that_changes_after_the_call() -> None:
+    f, (x, w) = compiled(), leaves()
+    y = f(x, w)
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad.tolist() == [2.0] * 3
+    for _ in range(3):
+        y = f(x, w)
+    assert [node.variable for node, _ in y.grad_fn.next_functions] == [w]

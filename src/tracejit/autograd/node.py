@@ -190,24 +190,6 @@ class AccumulateGrad(Node):
         return node
 
 
-def edge_of(tensor: Tensor) -> Edge | None:
-    """``tensor._edge()``, quicker for a leaf of which no graph holds the end.
-
-    >>> edge_of(tj.ones(2)) is None, edge_of(tj.ones(2, requires_grad=True))[1]
-    (True, 0)
-    """
-    if tensor._base is not None or tensor._grad_fn is not None or MODES.anomaly is not None:
-        return tensor._edge()
-    if not tensor._requires_grad:
-        return None
-    reference = tensor._accumulate
-    node = None if reference is None else reference()
-    if node is None:
-        node = _plain_end(tensor)
-        tensor._accumulate = weakref.ref(node)
-    return node, 0
-
-
 def _plain_end(leaf: Tensor) -> AccumulateGrad:
     """``AccumulateGrad(leaf)``, which every call makes that a leaf is given to, without asking what it always asks."""
     node = _new(AccumulateGrad)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..autograd.node import FREED, Edge, Node
+from ..autograd.late import End, LateNode
+from ..autograd.node import FREED, Edge
 from ..errors import AutogradError
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
@@ -86,7 +87,7 @@ class Site:
         return found
 
 
-class CompiledBackward(Node):
+class CompiledBackward(LateNode):
     """The node behind the outputs of a compiled call.
 
     ``inputs`` are all inputs of the graph (for differentiating again), ``saved`` and ``pack`` what the backward program
@@ -103,7 +104,7 @@ class CompiledBackward(Node):
     def __init__(
         self,
         site: Site,
-        edges: Sequence[Edge | None],
+        edges: Sequence[End],
         inputs: Sequence[Tensor],
         saved: Sequence[Tensor],
         pack: Any,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.engine import accumulate
 from ..autograd.entry import shared_ones
 from ..autograd.handle import REGISTERED
-from ..autograd.node import AccumulateGrad, Edge
+from ..autograd.late import End
+from ..autograd.node import AccumulateGrad
 from ..layout import MemoryLayout, contiguous_layout
 from ..modes import MODES
 from ..tensor import Tensor
@@ -33,7 +34,7 @@ class LeafPass:
     """What passes of one path have in common.
 
     ``run`` takes the saved values at ``reads``, the seed being the last of them, and the pack. ``leaves`` are what
-    ``edges`` lead to, where these are the same at every call.
+    ``ends`` lead to, where these are the same at every call.
     """
 
     run: Any
@@ -41,7 +42,7 @@ class LeafPass:
     packed: bool
     seed: Tensor
     layouts: tuple[MemoryLayout, ...]
-    edges: tuple[Edge | None, ...]
+    ends: tuple[End, ...]
     leaves: Leaves | None
 
 
@@ -134,8 +135,8 @@ def _ends(node: CompiledBackward, found: LeafPass) -> Leaves | None:
     for version, expected in node.versions:
         if version.value != expected:
             return None
-    edges = node.edges
-    leaves = found.leaves if edges is found.edges else _leaves(edges)
+    ends = node.ends
+    leaves = found.leaves if ends is found.ends else _leaves(ends)
     return None if REGISTERED[0] and any(map(has_hooks, leaves or ())) else leaves
 
 
@@ -149,12 +150,17 @@ def _run(node: CompiledBackward, found: LeafPass) -> list[Tensor]:
     return gradients
 
 
-def _leaves(edges: tuple[Edge | None, ...]) -> Leaves | None:
-    """The leaves that edges lead to, if they are leaves, all of them, each once."""
+def _leaves(ends: tuple[End, ...]) -> Leaves | None:
+    """The leaves that gradients go to, if all go to leaves, to each once."""
     leaves: list[Tensor] = []
-    for edge in edges:
-        if edge is None or type(edge[0]) is not AccumulateGrad:
+    for end in ends:
+        if type(end) is not tuple:
+            if end is None:
+                return None
+            leaves.append(end)
+        elif type(end[0]) is AccumulateGrad:
+            leaves.append(end[0].variable)
+        else:
             return None
-        leaves.append(edge[0].variable)
     different = len(leaves) == 1 or len(set(map(id, leaves))) == len(leaves)
     return leaves if different else None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.node import AccumulateGrad, edge_of, next_number
+from ..autograd.late import end_of
+from ..autograd.node import AccumulateGrad, next_number
 from ..errors import DeviceError
 from ..ir.graph import Value
 from ..modes import MODES
@@ -72,7 +73,7 @@ class _ReplayWriter(NumberLines):
             "new": object.__new__,
             "next_number": next_number,
             "modes": MODES,
-            "edge_of": edge_of,
+            "end_of": end_of,
             "unflatten": unflatten,
             "show": show,
             "wrap_result": wrap_result,
@@ -239,7 +240,7 @@ class _ReplayWriter(NumberLines):
         pack = "pack" if runner.pack else "None"
         # As CompiledBackward.__init__ does, without calls.
         self.add("node = new(CompiledBackward)")
-        fields = {"site": site, "edges": found, "inputs": _tuple(inputs), "saved": _tuple(saved)}
+        fields = {"site": site, "ends": found, "inputs": _tuple(inputs), "saved": _tuple(saved)}
         fields |= {"pack": pack, "versions": _tuple(versions), "sequence": "next_number()"}
         if len(leaf.shown) != 1:
             fields["n_outputs"] = str(len(leaf.shown))
@@ -260,7 +261,7 @@ class _ReplayWriter(NumberLines):
         )
         tensor = source.tensor
         if tensor is None or tensor._base is not None or tensor._grad_fn is not None:
-            return f"edge_of({inputs[position]})"
+            return f"end_of({inputs[position]})"
         return self.bind(f"e{position}", (AccumulateGrad.of(tensor), 0))
 
     def saved(self, value: Value) -> str:
