@@ -16,6 +16,7 @@ from ..autograd.node import AccumulateGrad, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
 from ..tensor import Tensor
+from .kept_alive import KeptAlive
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
@@ -78,7 +79,7 @@ class GradientsInside:
     roots: dict[int, Value]
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     external: dict[int, tuple[Tensor, Value]]
-    alive: list[Any]
+    alive: KeptAlive
     written: dict[int, Tensor]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
