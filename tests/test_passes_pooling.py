@@ -133,6 +133,7 @@ POOLS = {
     "mean_overlapping": lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False),
     "mean_ceil": lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True),
     "power": lambda x: F.lp_pool2d(x.abs() + 0.5, 2, 2),
+    "everything": lambda x: F.adaptive_max_pool2d(x, 1),
     "space": lambda x: F.max_pool3d(x, (1, 2, 2)),
 }
 
@@ -172,3 +173,14 @@ def test_positions_are_found_in_kernels():
                 assert np.array_equal(a.numpy(), b.numpy())
     programs = [p for entry in compiled._all() for p in entry.programs()]
     assert not any(isinstance(i, HostCall) for p in programs for i in p.plan.items)
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("name", ["max_windows", "argmax_windows", "put_windows"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [(9, 15), (300,)])
+def test_windows_that_are_everything(name, dtype, size, special):
+    rank = len(size)
+    windows = Windows(size, size, ((0, 0),) * rank, (1,) * rank)
+    for seed in range(2):
+        check(name, windows, size, (2, 3), dtype, special, seed)
