@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tracejit as tj
+import tracejit.nn.functional as F
 from tracejit import dtypes
 from tracejit.ir import run, verify
 from tracejit.ir.builder import Builder
@@ -120,3 +121,66 @@ WIDE = Windows((6, 6), (1, 2), ((2, 2), (3, 3)), (1, 1))
 )
 def test_three_dimensions_and_large_kernels(name, windows, size):
     check(name, windows, size, (1, 2), "float32", True)
+
+
+POOLS = {
+    "max": lambda x: F.max_pool2d(x, 2),
+    "max_overlapping": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max_ceil": lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True),
+    "max_dilated": lambda x: F.max_pool1d(x.flatten(1), 2, 3, 1, 2),
+    "indices": lambda x: F.max_pool2d(x, 2, return_indices=True)[0] * 1.5,
+    "mean": lambda x: F.avg_pool2d(x, 2),
+    "mean_overlapping": lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False),
+    "mean_ceil": lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True),
+    "power": lambda x: F.lp_pool2d(x.abs() + 0.5, 2, 2),
+    "everything": lambda x: F.adaptive_max_pool2d(x, 1),
+    "space": lambda x: F.max_pool3d(x, (1, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_compiled_with_gradients_at_several_sizes(name):
+    pool = POOLS[name]
+    compiled = tj.compile(pool, strict=True)
+    rng = np.random.default_rng(0)
+    for size in (6, 7, 9, 12, 6):
+        array = rng.integers(-4, 5, (2, 3, size, size + 1)).astype(np.float32)
+        results, seed = [], None
+        for function in (pool, compiled, compiled):
+            x = tj.from_numpy(array.copy()).requires_grad_()
+            result = function(x)
+            if seed is None:
+                seed = rng.standard_normal(result.shape).astype(np.float32)
+            result.backward(tj.from_numpy(seed))
+            results.append((result.detach().numpy(), x.grad.numpy()))
+        for have in results[1:]:
+            for a, b in zip(have, results[0], strict=True):
+                np.testing.assert_allclose(a, b, 1e-6, 1e-6)
+    programs = [p for entry in compiled._all() for p in entry.programs()]
+    called = {i.op.name for p in programs for i in p.plan.items if isinstance(i, HostCall)}
+    assert not any(name.endswith("_windows") for name in called)
+
+
+def test_positions_are_found_in_kernels():
+    def function(x):
+        return F.max_pool2d(x, (3, 2), 2, 1, return_indices=True)
+
+    compiled = tj.compile(function, strict=True)
+    for size in (8, 9):
+        x = tj.randn(2, 3, size, size)
+        for _ in range(2):
+            for a, b in zip(compiled(x), function(x), strict=True):
+                assert np.array_equal(a.numpy(), b.numpy())
+    programs = [p for entry in compiled._all() for p in entry.programs()]
+    assert not any(isinstance(i, HostCall) for p in programs for i in p.plan.items)
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("name", ["max_windows", "argmax_windows", "put_windows"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [(9, 15), (300,)])
+def test_windows_that_are_everything(name, dtype, size, special):
+    rank = len(size)
+    windows = Windows(size, size, ((0, 0),) * rank, (1,) * rank)
+    for seed in range(2):
+        check(name, windows, size, (2, 3), dtype, special, seed)

@@ -32,7 +32,7 @@ import numpy as np
 from .. import dtypes
 from ..ir.graph import Graph, Value
 from ..ops.shapes import numel
-from . import spreading
+from . import spreading, whole_windows
 from .rewrite import Rewriter, Rules
 from .sights import Sights, number_of, sights_of
 from .simplify_moves import together
@@ -216,4 +216,4 @@ RULES: Rules = {
     "sum_windows": (_sum,),
     "unfold_windows": (_unfold,),
 }
-ALL_RULES: Rules = together(RULES, spreading.RULES)
+ALL_RULES: Rules = together(RULES, spreading.RULES, whole_windows.RULES)

@@ -85,15 +85,19 @@ def _positive(width: Any) -> Any:
     return max(width, 0)
 
 
-def sights_of(rewriter: Rewriter, value: Value) -> Sights | None:
-    """The windows of a pooling op that can be written out: few elements each, and steps that are plain numbers."""
+def is_small(value: Value) -> bool:
+    """Have the windows of a pooling op few elements each, and steps that are plain numbers?"""
     windows = Windows(*(value.attributes[name] for name in Windows._fields))
     before = [a for a, _ in windows.padding]
     steps = (*windows.kernel, *windows.stride, *windows.dilation, *before)
-    if any(map(is_symbolic, steps)) or not 0 < numel(windows.kernel) <= MOST_TAPS:
+    return not any(map(is_symbolic, steps)) and 0 < numel(windows.kernel) <= MOST_TAPS
+
+
+def sights_of(rewriter: Rewriter, value: Value) -> Sights | None:
+    """The windows of a pooling op, if they can be written out."""
+    if not is_small(value) or any(x.type.numel == 0 for x in (value, *value.value_operands)):
         return None
-    if any(x.type.numel == 0 for x in (value, *value.value_operands)):
-        return None
+    windows = Windows(*(value.attributes[name] for name in Windows._fields))
     return Sights(rewriter, value, windows)
 
 

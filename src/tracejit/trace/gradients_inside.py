@@ -18,6 +18,7 @@ from ..layout import layout_of
 from ..passes.gradient import storage
 from ..tensor import Tensor
 from .freeing import History, history_of
+from .kept_alive import KeptAlive
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
@@ -80,7 +81,7 @@ class GradientsInside:
     roots: dict[int, Value]
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     external: dict[int, tuple[Tensor, Value]]
-    alive: list[Any]
+    alive: KeptAlive
     written: dict[int, Tensor]
     taped: set[Value]
     write_counts: dict[int, int]

@@ -23,6 +23,7 @@ from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
+from .kept_alive import KeptAlive
 from .numbers import outcome_key
 from .numbers_inside import NumbersInside
 from .recording import OutputRecipe, Recording, Step
@@ -46,7 +47,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.roots: dict[int, Value] = {}
         self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
         self.external: dict[int, tuple[Tensor, Value]] = {}
-        self.alive: list[Any] = []
+        self.alive = KeptAlive(self.forget)
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
@@ -70,6 +71,11 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.external[id(tensor)] = (tensor, value)
         self.alive.append(tensor)
         return value
+
+    def forget(self, number: int) -> None:
+        """The tensor of this identity is gone."""
+        self.roots.pop(number, None)
+        self.parents.pop(number, None)
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
