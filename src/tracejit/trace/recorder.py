@@ -76,6 +76,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         """The tensor of this identity is gone."""
         self.roots.pop(number, None)
         self.parents.pop(number, None)
+        self.views.pop(number, None)
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""

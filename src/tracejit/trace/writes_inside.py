@@ -13,6 +13,7 @@ from ..ops.inverse import write
 from ..ops.movement import reshape
 from ..passes.groups import is_view
 from ..tensor import Tensor
+from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .recording import Step
 
@@ -23,7 +24,7 @@ class WritesInside:
     failure: str | None
     roots: dict[int, Value]
     external: dict[int, tuple[Tensor, Value]]
-    alive: list[Any]
+    alive: KeptAlive
     tracked_writes: set[int]
     builder: Any
     emit: Callable[..., Value]
