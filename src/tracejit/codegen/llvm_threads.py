@@ -27,7 +27,9 @@ class Compiler:
 
         self.lock = awaited_rlock(3)
         self.context = llvm.create_context()
-        self.context._owned = True  # by the process: at its end llvmlite can no longer dispose of it
+        self.context._owned = (
+            True  # by the process: at its end llvmlite can no longer dispose of it
+        )
         self.machine = target_machine()
 
     def parse(self, text: str) -> Any:
