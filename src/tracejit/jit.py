@@ -105,13 +105,8 @@ class CompiledFunction(Keeping, Inspection):
                     tensors = list(args)
             if not tensors and (args or kwargs):
                 structure, numbers = self.uses.structure((args, kwargs), tensors)
-            key = (
-                modes.grad,
-                modes.inference,
-                dtypes._default,
-                structure,
-                *map(tensor_key, tensors),
-            )
+            cast: Any = dtypes._default if modes.autocast is None else modes.autocast_key()
+            key = (modes.grad, modes.inference, cast, structure, *map(tensor_key, tensors))
             count = len(tensors)
             if count > 1 and len(set(map(id, tensors))) != count:
                 key = (*key, tuple([first_position(tensors, t) for t in tensors]))

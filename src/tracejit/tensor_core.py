@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,10 +158,11 @@ class TensorCore(ops.OperatorMixin):
         """Element type and shape as the IR spells them."""
         kind = self._type
         if kind is None:
-            recorded = self._run_time_type
+            recorded, array = self._run_time_type, self._array
             if recorded is not None and not recorded.scope.closed:
-                return recorded.type
-            array = self._array
+                if recorded.thread == get_ident():
+                    return recorded.type
+                return _type_of(array.shape, array.dtype)
             kind = self._type = _type_of(array.shape, array.dtype)
         return kind
 

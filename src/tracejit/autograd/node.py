@@ -68,6 +68,7 @@ class Node:
     retained: dict[int, weakref.ref[Tensor]] | None = (
         None  # output number -> tensor that keeps .grad
     )
+    partial = False  # does it free only what lies between the results and inputs of a pass?
     label: str | None = None  # the name a composite function gives its last node
     _metadata: dict[str, Any] | None = None
 
@@ -116,6 +117,23 @@ class Node:
 
     def release(self) -> None:
         """Drop what was saved for backward."""
+
+    def apply_part(
+        self, grads: list[Tensor | None], wanted: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        """Like ``apply``, for a ``partial`` node of which only some gradients are ``wanted``."""
+        del wanted
+        return self.apply(grads)
+
+    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> None:
+        """Drop what a pass with these gradients came by."""
+        del grads, wanted
+        self.release()
+
+    @property
+    def keeps(self) -> bool:
+        """Would ``release`` drop something that another pass would need?"""
+        return False
 
     @property
     def freed(self) -> bool:
@@ -274,6 +292,11 @@ class OpNode(Node):
         """Drop the saved tensors. A node that saved none can run again, as in PyTorch."""
         if self.saved:
             self.saved = None
+
+    @property
+    def keeps(self) -> bool:
+        """Are there saved tensors or numbers?"""
+        return bool(self.saved)
 
     @property
     def freed(self) -> bool:

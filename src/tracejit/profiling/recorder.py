@@ -135,16 +135,16 @@ class Recorder:
         return counted
 
     def library_call(
-        self, program: Program, name: str, call: Callable[[Any], Any]
-    ) -> Callable[[Any], Any]:
+        self, program: Program, name: str, call: Callable[..., Any]
+    ) -> Callable[..., Any]:
         """An op's own body, timed."""
         label = program.host_name(int(name[4:]))
 
-        def timed(operands: Any) -> Any:
+        def timed(*memory: Any) -> Any:
             start = clock()
-            result = call(operands)
+            result = call(*memory)
             spent = clock() - start
-            moved = sum(getattr(x, "nbytes", 0) for x in (*operands, result))
+            moved = sum(getattr(x, "nbytes", 0) for x in (*memory, result))
             piece = Piece(0, 0, label, "library call", float(moved), 0.0, 1, 1)
             self.note(self.total((label, "library call", moved), piece), start, spent)
             return result

@@ -10,9 +10,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import platform
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracejit.codegen.identity import compiler
 from tracejit.locks import awaited_rlock, free_llvmlite
 from tracejit.runtime.loader import LoadError, load_object
 from tracejit.runtime.native_ir import CONTEXT, CONTEXT_WORDS, module_text
@@ -31,6 +34,7 @@ __all__ = [
     "prepare",
     "process_triple",
     "set_context",
+    "stored",
 ]
 
 # Shared by all tables; never freed, because native code reads it at any time.
@@ -42,6 +46,7 @@ context[CONTEXT["value_error"]] = id(ValueError)
 
 _PYTHON = (
     "PyEval_SaveThread",
+    "PyErr_CheckSignals",
     "PyEval_RestoreThread",
     "PyLong_AsVoidPtr",
     "PyLong_AsLongLong",
@@ -213,6 +218,22 @@ def prepare() -> None:
         native()
 
 
+def stored() -> bool:
+    """Is the native runtime loaded, or its object code in the kernel store?
+
+    >>> prepare()
+    >>> stored()
+    True
+    """
+    if _native is not None:
+        return True
+    return _object_key(module_text(process_triple())) in kernel_store()
+
+
+def _object_key(text: str) -> str:
+    return hashlib.sha256(f"native {compiler()}\n{text}".encode()).hexdigest()
+
+
 def native_object(text: str, triple: str) -> bytes:
     """Object code of a module given as LLVM assembly: from the kernel store, else from LLVM.
 
@@ -220,16 +241,10 @@ def native_object(text: str, triple: str) -> bytes:
     >>> len(native_object(f'target triple = "{triple}"\\ndefine i32 @one() {{ ret i32 1 }}', triple)) > 0
     True
     """
-    import llvmlite.binding as llvm
-
-    from tracejit.codegen.llvm import compiler_lock
-
-    version = ".".join(map(str, llvm.llvm_version_info))
-    key = hashlib.sha256(f"native {version}\n{text}".encode()).hexdigest()
+    key = _object_key(text)
     code = kernel_store().get(key)
     if code is None:
-        with compiler_lock():
-            code = _compile(text, triple)
+        code = _compile(text, triple)
         kernel_store().put(key, code)
     return code
 
@@ -240,6 +255,8 @@ def process_triple() -> str:
     >>> len(process_triple().split("-")) >= 3
     True
     """
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64"):
+        return f"{platform.machine()}-unknown-linux-gnu"  # what LLVM would say, without loading it
     import llvmlite.binding as llvm
 
     return str(llvm.get_process_triple())
@@ -248,17 +265,19 @@ def process_triple() -> str:
 def _compile(text: str, triple: str) -> bytes:
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    # For the generic CPU of the architecture: the object is shared through the store and gains
-    # nothing from vector instructions.
-    target = llvm.Target.from_triple(triple)
-    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
-    module = llvm.parse_assembly(text)
-    module.verify()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
-    builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    from tracejit.codegen.llvm_threads import compiler, emit_object, run_passes
+
+    with compiler() as made:
+        # For the generic CPU of the architecture: the object is shared through the store and gains
+        # nothing from vector instructions.
+        target = llvm.Target.from_triple(triple)
+        machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
+        module = llvm.parse_assembly(text, made.context)
+        module.verify()
+        # The text is written as an optimiser would leave it: only what is marked for it is put inline.
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
+        run_passes(builder.getModulePassManager(), module, builder)
+        return emit_object(machine, module)
 
 
 def _imports() -> tuple[dict[str, int], set[str]]:

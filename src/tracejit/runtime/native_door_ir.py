@@ -50,6 +50,7 @@ read:
   %empty = call ptr @object(i64 $empty_tuple)
   %recorder = call ptr @mode(ptr %modes, i64 $name_recorder, i64 $none)
   %builder = call ptr @mode(ptr %modes, i64 $name_builder, i64 $none)
+  %cast = call ptr @mode(ptr %modes, i64 $name_autocast, i64 $none)
   %hooks = call ptr @mode(ptr %modes, i64 $name_saved_hooks, i64 $empty_tuple)
   %grad.v = call ptr @mode(ptr %modes, i64 $name_grad, i64 $true)
   %inference.v = call ptr @mode(ptr %modes, i64 $name_inference, i64 $false)
@@ -59,9 +60,11 @@ read:
   %a = icmp eq ptr %recorder, %none
   %b = icmp eq ptr %builder, %none
   %c = icmp eq ptr %hooks, %empty
+  %d = icmp eq ptr %cast, %none
   %ab = and i1 %a, %b
-  %abc = and i1 %ab, %c
-  ret i1 %abc
+  %cd = and i1 %c, %d
+  %all = and i1 %ab, %cd
+  ret i1 %all
 no:
   ret i1 0
 }

@@ -86,7 +86,7 @@ def _objects() -> dict[str, int]:
     from tracejit.tensor import Tensor
     from tracejit.tensor_core import Version
 
-    names = ("recorder", "builder", "saved_hooks", "grad", "inference", "disabled")
+    names = ("recorder", "builder", "saved_hooks", "autocast", "grad", "inference", "disabled")
     objects: dict[str, Any] = {f"name_{name}": sys.intern(name) for name in names}
     objects |= {"name_dict": sys.intern("__dict__"), "name_default": sys.intern("_default")}
     objects |= {"none": None, "true": True, "false": False, "empty_tuple": ()}

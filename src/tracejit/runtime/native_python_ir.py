@@ -29,6 +29,9 @@ restore:
   call void @tracejit_x_PyEval_RestoreThread(ptr %state)
   br label %back
 back:
+  %raised.inside = icmp eq i64 %result, -9223372036854775808
+  br i1 %raised.inside, label %fail, label %judge
+judge:
   %wants.pool = icmp slt i64 %result, 0
   br i1 %wants.pool, label %start, label %done
 start:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..autograd.node import FREED
 from ..cuda.arrays import ordered, placed, shaped
+from ..errors import AutogradError
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout
@@ -282,10 +284,30 @@ class BoundBackward:
         alone, reads = plan_backward(graph, strides, self.offsets, patterns, self.plan.device)
         return Program(alone), reads, present
 
-    def reads(self, absent: frozenset[int]) -> frozenset[int]:
-        """The positions of the inputs that the gradients depend on where some are absent."""
+    @cached_property
+    def wrt_types(self) -> list[TensorType]:
+        """The types of the inputs that get gradients."""
+        return [v.type for v in self.gradient_graph.outputs]
+
+    def rest(
+        self, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
+    ) -> Sequence[Tensor | None]:
+        """The gradients that can be told without anything saved, after all of it was freed."""
         first = len(self.gradient_graph.inputs) - len(self.seeds)
-        return without(self.gradient_graph, first, absent)[2]
+        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
+        graph, present, reads = without(self.gradient_graph, first, absent_among(seeds), unwanted)
+        if any(i < first for i in reads):
+            raise AutogradError(FREED)
+        given = [
+            zeros(v.type) if seed is None else seed
+            for v, seed in zip(graph.inputs, (*[None] * first, *seeds), strict=True)
+        ]
+        return spread(interpreter.run_tensors(graph, given), present)
+
+    def reads(self, absent: Collection[int], unwanted: Collection[int]) -> frozenset[int]:
+        """The positions of the inputs that the wanted gradients depend on where some are absent."""
+        first = len(self.gradient_graph.inputs) - len(self.seeds)
+        return without(self.gradient_graph, first, absent, unwanted)[2]
 
 
 def make_backward(
@@ -332,10 +354,16 @@ def _reread(graph: Graph, gradient: Gradient) -> list[Value]:
     return [mine for mine, theirs in inputs if theirs in used]
 
 
+def zeros(kind: TensorType) -> Tensor:
+    """A gradient of zeros."""
+    made: Tensor = full(shape=kind.shape, value=0, dtype=kind.dtype)
+    return made
+
+
 def _seed(gradient: Tensor | None, kind: TensorType, device: int) -> Tensor:
     """An output that nothing used has a gradient of zeros."""
     if gradient is None:
-        gradient = full(shape=kind.shape, value=0, dtype=kind.dtype)
+        gradient = zeros(kind)
     return gradient if device < 0 else on_device(gradient, device)
 
 

@@ -84,7 +84,9 @@ def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
     leaves = _ends(node, found)
     if leaves is None:
         return False
-    gradients = _run(node, found, False)
+    gradients = _run(node, found)
+    node.passed = None
+    node.release()
     layouts = found.layouts
     for i, leaf in enumerate(leaves):
         if leaf._grad is None and leaf._layout is layouts[i]:
@@ -116,14 +118,17 @@ def run_for_leaves(
     for x in wanted:
         if id(x) not in places or not x._requires_grad or x._grad_fn is not None:
             return None
-    gradients = _run(node, found, keep)
+    gradients = _run(node, found)
+    if not keep:
+        asked = {id(x) for x in wanted}
+        node.release_part((found.seed,), [id(leaf) in asked for leaf in leaves])
     return [gradients[places[id(x)]] for x in wanted]
 
 
 def _ends(node: CompiledBackward, found: LeafPass) -> Leaves | None:
     """The leaves in which a pass of ``node`` ends, None where it has to be a walk."""
     modes = MODES
-    if node.inputs is None or node.hooked or modes.recorder is not None:
+    if node.gone or node.inputs is None or node.hooked or modes.recorder is not None:
         return None
     if modes.anomaly is not None:
         return None
@@ -135,16 +140,13 @@ def _ends(node: CompiledBackward, found: LeafPass) -> Leaves | None:
     return None if REGISTERED[0] and any(map(has_hooks, leaves or ())) else leaves
 
 
-def _run(node: CompiledBackward, found: LeafPass, keep: bool) -> list[Tensor]:
+def _run(node: CompiledBackward, found: LeafPass) -> list[Tensor]:
     """The gradients of all leaves."""
     values = [*node.saved, found.seed]
     arguments = [values[i] for i in found.reads]
     if found.packed:
         arguments.append(node.pack)
     gradients: list[Tensor] = found.run(*arguments)
-    if not keep:
-        node.inputs = node.pack = None  # as ``release`` does
-        node.saved = node.versions = ()
     return gradients
 
 

@@ -7,6 +7,7 @@ a new branch is recorded and compiled. Nothing that can be seen from outside hap
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.late import end_of
@@ -117,9 +118,11 @@ class Walk:
                 kept = {v: as_before(environment[runner.positions[v]]) for v in leaf.overwritten}
             if runner.segment.numbers:
                 self.read(runner, environment, numbers, known)
-            pack = None if runner.idle else runner.run(environment)
             if leaf is not None:
+                ending = self.ending(leaf, runner)
+                pack = ending.draw(environment, partial(run_segment, runner, environment))
                 return runner, pack, kept
+            run_segment(runner, environment)
             outcome = self.outcome(runner, environment, known)
             below = runner.children.get(outcome) or runner.children.get(ANY)
             if below is None:
@@ -197,6 +200,11 @@ class Walk:
             tensor._grad_fn = node
             if number:
                 tensor._output_nr = number
+
+
+def run_segment(runner: Runner, environment: list[Any]) -> Any:
+    """Run the program of a segment, if it has one; what it packed."""
+    return None if runner.idle else runner.run(environment)
 
 
 class UnseenSegment(Unseen):
