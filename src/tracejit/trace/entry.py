@@ -317,7 +317,8 @@ class Entry(Made):
             plan = self.symbolic.plan(self.root, self.strides, found, self.wants_gradient)
             self.owner.plans.keep(found, plan)
         self._planned = plan, found
-        return plan.bind(self.root, found)
+        runner: Runner = plan.bind(self.root, found)
+        return runner
 
     def planned_for(self, told: dict[int, int], number: int) -> SizedWalk:
         """A walk by a plan for sizes told at run time, for which the plans there are do not hold."""
