@@ -262,6 +262,20 @@ class _Walk:
             hook(leaf)
 
 
+def accumulate(leaf: Tensor, gradient: Tensor) -> None:
+    """Add to ``leaf.grad`` what a pass that records nothing found.
+
+    >>> x = tj.ones(2, requires_grad=True)
+    >>> accumulate(x, tj.ones(2)), accumulate(x, tj.ones(2)), x.grad
+    (None, None, tensor([2., 2.]))
+    """
+    grad_mode, MODES.grad = MODES.grad, False
+    try:
+        _Walk(None, False, False, False).accumulate(leaf, gradient)
+    finally:
+        MODES.grad = grad_mode
+
+
 def _add_into(present: Tensor, gradient: Tensor) -> bool:
     """``present += gradient`` without an intermediate, where nobody has to be told op by op."""
     target = present.array

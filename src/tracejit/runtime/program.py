@@ -179,7 +179,9 @@ class ProgramPlan:
 
 def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
     """The native steps of an item."""
-    return item.steps if isinstance(item, Loop) else (item,) if isinstance(item, Step) else ()
+    if isinstance(item, Loop):
+        return (*item.steps, *item.after)
+    return (item,) if isinstance(item, Step) else ()
 
 
 def _made(constant: Constant, memory: Any) -> Any:

@@ -20,6 +20,7 @@ from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
 from ..runtime.program import Program, ProgramPlan
+from ..runtime.quick import LIST
 from ..sizes import Decided, revalue
 from ..symbols import Decision
 from ..tensor import Tensor
@@ -46,6 +47,11 @@ class BackwardProgram:
     copied: tuple[int, ...]
     present: tuple[bool, ...] = ()  # which gradients there are, where some seeds were absent
 
+    @cached_property
+    def quick(self) -> Any:
+        """The built-in that runs the program and lists its tensors, None where Python has to."""
+        return self.results.quick(self.program, how=LIST)
+
     def run(self, values: Sequence[Any], pack: Any) -> Sequence[Tensor | None]:
         """The gradients."""
         if self.copied:
@@ -55,11 +61,14 @@ class BackwardProgram:
         arguments = [values[i] for i in self.reads]
         if self.packed:
             arguments.append(pack)
-        if not self.present:
-            return self.results.wrap(self.program.run(*arguments))
-        if not any(self.present):
+        if self.present and not any(self.present):
             return [None] * len(self.present)
-        return spread(self.results.wrap(self.program.run(*arguments)), self.present)
+        quick = self.quick
+        if quick is not None:
+            found: list[Tensor] = quick(*arguments)
+        else:
+            found = self.results.wrap(self.program.run(*arguments))
+        return spread(found, self.present) if self.present else found
 
 
 def spread(found: Sequence[Tensor], present: Sequence[bool]) -> list[Tensor | None]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..autograd.node import FREED, Edge, Node
+from ..autograd.late import End, LateNode
+from ..autograd.node import FREED, Edge
 from ..errors import AutogradError
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
@@ -23,10 +24,12 @@ from .backward import (
     run_present,
     zeros,
 )
+from .collection import collecting_rarely
 from .freeing import History
+from .leaf_pass import LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Site:
     """What all backward nodes of one compiled path share.
 
@@ -42,6 +45,10 @@ class Site:
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
+    edges: tuple[
+        Edge | None, ...
+    ] = ()  # of all its nodes, where all that wants gradients is captured
+    short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
 
     @cached_property
     def everything(self) -> int:
@@ -80,7 +87,7 @@ class Site:
         return found
 
 
-class CompiledBackward(Node):
+class CompiledBackward(LateNode):
     """The node behind the outputs of a compiled call.
 
     ``inputs`` are all inputs of the graph (for differentiating again), ``saved`` and ``pack`` what the backward program
@@ -91,12 +98,13 @@ class CompiledBackward(Node):
     only_reads = True
     partial = True
     gone = 0  # the bits of the parts that were freed
+    ends_in_leaves = True
     passed: int | None = None  # those that the last pass came by, where not all
 
     def __init__(
         self,
         site: Site,
-        edges: Sequence[Edge | None],
+        edges: Sequence[End],
         inputs: Sequence[Tensor],
         saved: Sequence[Tensor],
         pack: Any,
@@ -183,6 +191,25 @@ class CompiledBackward(Node):
         self.passed = site.visited(grads, wanted)
         return site.led_to(grads, gradients)
 
+    def into_leaves(self, output: Tensor) -> bool:
+        """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""
+        short = self.site.short or self.known_pass()
+        return short is not None and output._base is None and run_into_leaves(self, short)
+
+    def for_leaves(
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+    ) -> list[Tensor] | None:
+        """The gradients of ``wanted``, if these are leaves and the pass from ``output`` needs no walk."""
+        short = self.site.short or self.known_pass()
+        if short is None or output._base is not None:
+            return None
+        return run_for_leaves(self, short, wanted, keep)
+
+    def known_pass(self) -> LeafPass | None:
+        """The pass from a number, as soon as there is one."""
+        found = self.site.short = leaf_pass(self.site)
+        return found
+
     def needs(
         self, number: int, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
     ) -> bool:
@@ -198,7 +225,7 @@ class CompiledBackward(Node):
         """The program for these gradients, or what replaces it when that fails."""
         site = self.site
         try:
-            return site.backward.compile(layouts)
+            return collecting_rarely(lambda: site.backward.compile(layouts))
         except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
             reason = getattr(error, "summary", None) or str(error)
             site.report(

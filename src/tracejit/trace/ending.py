@@ -10,7 +10,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.node import FREED, AccumulateGrad, Edge, Node
+from ..autograd.late import LateNode, end_of
+from ..autograd.node import FREED, AccumulateGrad, Edge
 from ..cuda.arrays import byte_bounds, is_writeable, write_into
 from ..errors import AutogradError
 from ..modes import MODES
@@ -39,7 +40,7 @@ class Refused(Exception):
     """An operation refused its input: the eager run raises the error where it belongs."""
 
 
-class SpentBackward(Node):
+class SpentBackward(LateNode):
     """The history of an output whose saved values a backward pass inside the call has freed."""
 
     function = ""
@@ -166,7 +167,7 @@ class Ending:
                 tensor = show(recipe, tensor)
             if recipe.spent is not None:
                 self.spend(
-                    tensor, [environment[e]._edge() if isinstance(e, int) else e for e in edges]
+                    tensor, [end_of(environment[e]) if isinstance(e, int) else e for e in edges]
                 )
             made[recipe.number] = tensor
         return [made[recipe.number] for recipe in self.recipes]
@@ -251,5 +252,5 @@ def _bounds(tensor: Tensor) -> tuple[int, int]:
     layout = tensor._layout
     if layout is not None and layout.is_contiguous:
         start = tensor._pointer or pointer_of(tensor)
-        return start, start + layout.type.nbytes
+        return start, start + layout.nbytes
     return byte_bounds(tensor.array)

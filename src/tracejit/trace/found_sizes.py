@@ -202,6 +202,7 @@ class FindsSizes:
     value_of: Callable[[Tensor], Value]
     unsupported: Callable[[str], None]
     handed_out: list[Any]
+    rounds: Any
 
     def __init__(self) -> None:
         self.apart = False  # was a size found where numbers vary?
@@ -269,7 +270,9 @@ class FindsSizes:
         return scope
 
     def close(self) -> None:
-        """From here on extents are numbers."""
+        """From here on extents are numbers, and rounds are not looked at."""
+        if self.rounds is not None:
+            self.rounds.close()
         self.builder.scope = None
         if self.scope is not None:
             self.scope.closed = True

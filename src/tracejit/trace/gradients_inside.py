@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
+from ..passes.gradient import storage
 from ..tensor import Tensor
 from .freeing import History, history_of
+from .kept_alive import KeptAlive
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
@@ -79,8 +81,9 @@ class GradientsInside:
     roots: dict[int, Value]
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     external: dict[int, tuple[Tensor, Value]]
-    alive: list[Any]
+    alive: KeptAlive
     written: dict[int, Tensor]
+    taped: set[Value]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     value_of: Callable[[Tensor], Value]
@@ -88,6 +91,7 @@ class GradientsInside:
     unsupported: Callable[[str], None]
     careful: Callable[[str], Any]
     show: Callable[[Tensor, Value], None]
+    not_in_rounds: Callable[[], None]
 
     def __init__(self) -> None:
         self.first_node = next_number()
@@ -116,6 +120,7 @@ class GradientsInside:
         """``result`` keeps the values that ``source`` has now."""
         if self.failure is None:
             with self.careful("a saved copy"):
+                self.not_in_rounds()
                 self.alive.append(result)
                 value = self.roots[id(result)] = self.value_of(source)
                 self.show(result, value)
@@ -136,6 +141,10 @@ class GradientsInside:
             self.new_leaves[id(tensor)] = tensor
         else:
             self.unsupported("requires_grad_() inside a compiled function")
+
+    def may_be_saved(self, tensor: Tensor) -> bool:
+        """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?"""
+        return tensor.requires_grad or storage(self.roots[id(tensor)]) in self.taped
 
     def opaque(self, reason: str) -> None:
         """From here on the tape is more than the recorded graph: outputs must not need a gradient of it."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..autograd.late import end_of
 from ..cuda.arrays import write_into
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
@@ -33,6 +34,7 @@ class EffectsWriter(_ReplayWriter):
         self.names |= {
             "copyto": np.copyto if entry.signature.device < 0 else write_into,
             "as_before": as_before,
+            "end_of": end_of,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,
             "Overtaken": Overtaken,
@@ -159,7 +161,7 @@ class EffectsWriter(_ReplayWriter):
                 name = f"y{i}"
             if recipe.spent is not None:
                 parts = [
-                    f"t{e}._edge()" if isinstance(e, int) else self.bind(f"s{i}_{j}", e)
+                    f"end_of(t{e})" if isinstance(e, int) else self.bind(f"s{i}_{j}", e)
                     for j, e in enumerate(ending.edges[i])
                 ]
                 self.add(f"{self.bind('spend', ending.spend)}({name}, [{', '.join(parts)}])")

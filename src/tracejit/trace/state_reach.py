@@ -106,6 +106,11 @@ class Walk:
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str, int]] = deque()
 
+    @property
+    def reached(self) -> dict[int, Any]:
+        """Everything that has been looked at, by identity."""
+        return self._seen
+
     # --- the interface ------------------------------------------------------------------------------------------------
 
     def reach(self, value: Any, name: str, depth: int = 0) -> None:

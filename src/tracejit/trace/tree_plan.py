@@ -107,6 +107,7 @@ class PlanStore:
     def __init__(self) -> None:
         self.known: dict[Any, list[TreePlan]] = {}
         self.made = 0
+        self.opens = True  # the same of a loop whose end values decide about
         self.rolls = True  # False once a loop of the function turned out to be none for native code
 
     def find(self, found: Structure) -> TreePlan | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..autograd.late import end_of
 from ..errors import DeviceError
 from ..ir.graph import Value
 from ..runtime.program import KernelFailure
@@ -191,7 +192,7 @@ class Walk:
             for t, ahead in ((environment[positions[v]], ahead) for v, ahead in leaf.watched)
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
-        edges = [inputs[i]._edge() for i in backward.wrt]
+        edges = [end_of(inputs[i]) for i in backward.wrt]
         node = CompiledBackward(self.entry.site(leaf), edges, inputs, saved, pack, versions)
         for number in leaf.wanted:
             tensor = environment[positions[leaf.shown[number]]]
