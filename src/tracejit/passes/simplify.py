@@ -92,7 +92,7 @@ def _left_number(number: float) -> Rule:
 def _zero_of_integers(_: Rewriter, value: Value) -> Value | None:
     """``x + 0``, ``0 + x`` and ``x - 0`` of integers and bools, which have no -0.0."""
     x, y = value.operands
-    if value.type.dtype.is_floating_point:
+    if value.type.dtype.is_differentiable:
         return None
     if not isinstance(y, Value) and y == 0:
         return same(value, x)

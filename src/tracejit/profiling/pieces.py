@@ -73,7 +73,9 @@ def pieces_of(program: Program) -> list[Piece]:
         works = [_work(step, kernels, program) for step in steps]
         first_step = row + (1 if isinstance(item, Loop) else 0)
         threads = max((_threads(program, first_step + i) for i in range(len(steps))), default=1)
-        rounds = int(program.bound([item.count[1]])[0]) if isinstance(item, Loop) else 1
+        rounds = 1  # of an open loop too: nobody knows how many there are
+        if isinstance(item, Loop) and item.until is None:
+            rounds = int(program.bound([item.count[1]])[0])
         totals = [work.numbers(program.bound) for work in works]
         found.append(
             Piece(

@@ -152,7 +152,8 @@ def _grain(columns: bool, m: int, n: int, k: int, batch: int) -> int:
 @lru_cache(maxsize=2)
 def _function(dtype: str) -> int:
     triple = process_triple()
-    return load_object(native_object(gemm_module_text(triple), triple), f"tracejit_gemm_{dtype}")
+    code = native_object(gemm_module_text(triple, dtype), triple)
+    return load_object(code, f"tracejit_gemm_{dtype}")
 
 
 # Finding a BLAS.

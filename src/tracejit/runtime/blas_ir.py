@@ -20,16 +20,16 @@ GEMM_ARGS = (
 BAD_STRIDE = 22
 
 
-def gemm_module_text(triple: str) -> str:
-    """The module with `tracejit_gemm_f32` and `tracejit_gemm_f64`.
+def gemm_module_text(triple: str, dtype: str) -> str:
+    """The module with `tracejit_gemm_f32` or `tracejit_gemm_f64`, as `dtype` says.
 
-    >>> gemm_module_text("x86_64-unknown-linux-gnu").splitlines()[0]
+    >>> gemm_module_text("x86_64-unknown-linux-gnu", "f32").splitlines()[0]
     'target triple = "x86_64-unknown-linux-gnu"'
     """
-    template = _GEMM.replace("LOADS", _loads())
-    single = template.replace("NAME", "f32").replace("T_T", "float").replace("T_BYTES", "4")
-    double = template.replace("NAME", "f64").replace("T_T", "double").replace("T_BYTES", "8")
-    return f'target triple = "{triple}"\n{_COMMON}{single}{double}'
+    kind, nbytes = {"f32": ("float", "4"), "f64": ("double", "8")}[dtype]
+    text = _GEMM.replace("LOADS", _loads()).replace("NAME", dtype)
+    text = text.replace("T_T", kind).replace("T_BYTES", nbytes)
+    return f'target triple = "{triple}"\n{_COMMON}{text}'
 
 
 _COMMON = """

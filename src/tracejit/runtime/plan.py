@@ -13,7 +13,6 @@ from ..codegen.nest import Layout, index_source
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
-from ..ops.shapes import numel
 from ..ops.table import Contraction
 from ..passes.fusion import fuse
 from ..passes.groups import Call, Group, Schedule, root
@@ -21,12 +20,13 @@ from ..passes.recompute import recompute
 from ..sizes import largest
 from ..types import Shape, TensorType
 from . import kernels
+from .ahead import Ahead
 from .arena import Arena, aligned
-from .blas import Gemm, gemm_step
 from .launcher import COARSE, Loop, Step
 from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
+from .plan_products import plan_product
 from .plan_records import Constant, HostCall, HostOperand, Slot
 from .plan_tiles import plan_run
 from .threads import get_num_threads
@@ -119,6 +119,8 @@ class Planner:
         self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
         self.refuses = False
+        self.codes: dict[Group, KernelCode] = {}
+        self.ahead = Ahead({})
         self.parts = parts_of(self.graph)
         self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
@@ -190,19 +192,17 @@ class Planner:
     def run(self) -> Plan:
         runs = {run.first: run for run in self.runs}
         done = 0
-        while done < len(self.schedule.steps):
-            step = self.schedule.steps[done]
-            if done in runs:
-                plan_run(self, runs[done])
-                done = runs[done].last
-            elif isinstance(step, Group):
-                self.plan_group(step)
-                done += 1
-            else:
-                self.plan_call(step)
-                done += 1
-            for value in [v for v in self.arena.owners if self.last_use.get(v, -1) < done]:
-                self.arena.give(value)
+        with self.compiling():
+            while done < len(self.schedule.steps):
+                step = self.schedule.steps[done]
+                if done in runs:
+                    plan_run(self, runs[done])
+                    done = runs[done].last
+                else:
+                    self.plan_step(step)
+                    done += 1
+                for value in [v for v in self.arena.owners if self.last_use.get(v, -1) < done]:
+                    self.arena.give(value)
         for value in self.output_roots:
             if value not in self.slots or self.slots[value].kind == "constant":
                 self.plan_host(value)  # a source: every call returns memory of its own
@@ -225,9 +225,25 @@ class Planner:
             self.refuses,
         )
 
+    def compiling(self) -> Ahead:
+        """Print the kernels of all groups, and have those that are new compiled while their steps are planned."""
+        for step in self.schedule.steps:
+            if isinstance(step, Group):
+                outputs, name = self.schedule.outputs[step], kernel_name(step)
+                self.codes[step] = write_kernel(step, outputs, self.layouts, name, self.overwrites)
+        self.ahead = kernels.compiling(self.codes.values())
+        return self.ahead
+
+    def plan_step(self, step: Group | Call) -> None:
+        """Append what a step of the schedule needs."""
+        if isinstance(step, Group):
+            self.plan_group(step)
+        else:
+            self.plan_call(step)
+
     def plan_group(self, group: Group) -> None:
         outputs = self.schedule.outputs[group]
-        code = write_kernel(group, outputs, self.layouts, kernel_name(group), self.overwrites)
+        code = self.codes.pop(group)
         for value in group.externals:
             if index_source(value) is None:
                 self.require(root(value))
@@ -237,7 +253,7 @@ class Planner:
 
     def add_kernel(self, owner: Group | Value, code: KernelCode, flags: int = 0) -> None:
         """The steps of a kernel."""
-        kernel = kernels.build(code)
+        kernel = kernels.build(code, self.ahead)
         self.kernels.append(kernel)
         temporary: dict[str, int] = {}
         for function, address in zip(code.functions, kernel.addresses, strict=True):
@@ -326,31 +342,7 @@ class Planner:
 
     def plan_gemm(self, value: Value) -> Step | None:
         """A product as a BLAS step when its operands lie as BLAS can read them."""
-        x, y = value.value_operands
-        dtype = value.type.dtype
-        if dtype.short not in ("f32", "f64"):
-            return None
-        left, right = self.matrix(x, value.type.shape[:-2]), self.matrix(y, value.type.shape[:-2])
-        if left is None or right is None:
-            return None
-        (a, lda, trans_a, stride_a), (b, ldb, trans_b, stride_b) = left, right
-        *batch, m, n = value.type.shape
-        count = numel(batch)
-        slot = self.place(value)
-        row, _, stride = self.result_layout(value)
-        lying = (lda, ldb, row, trans_a, trans_b, count, stride_a, stride_b, stride)
-        sizes = (m, n, x.type.shape[-1])
-        step = gemm_step(Gemm(dtype.short, a, b, self.argument(slot, 0), *sizes, *lying))
-        if step is None:
-            self.arena.give(value)
-            del self.slots[value]
-        return step
-
-    def result_layout(self, value: Value) -> tuple[int, bool, Any]:
-        """Leading dimension and batch stride of a product, which may lie in the memory of another value."""
-        *batch, m, n = value.type.shape
-        found = matrix_layout(value.type.shape, self.layouts(value).strides, tuple(batch))
-        return found or (largest(n, 1), False, m * n)
+        return plan_product(self, value)
 
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""

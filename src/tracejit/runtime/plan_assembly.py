@@ -33,7 +33,7 @@ import numpy as np
 
 from ..codegen.cpu_scatter import scatters
 from ..codegen.nest import Layout
-from ..codegen.scalar import printable
+from ..codegen.scalar import has_complex, printable
 from ..dtypes import DType
 from ..ir.builder import mapped
 from ..ir.graph import Graph, Value
@@ -95,7 +95,7 @@ class Placed:
 
 def is_fusible(value: Value) -> bool:
     """Can a kernel for this machine compute a value?"""
-    return printable(value) or looks_up(value)
+    return printable(value) or (looks_up(value) and not has_complex(value))
 
 
 def place_moves(legal: Graph, layouts: Layouts, after: Order | None = None) -> Placed:

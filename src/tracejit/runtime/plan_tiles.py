@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..ops.shapes import numel
-from ..passes.groups import Group, root
+from ..passes.groups import root
 from ..types import Shape
 from .arena import Arena, aligned
 from .launcher import Step
@@ -32,10 +32,7 @@ def plan_run(planner: Planner, run: TileRun) -> None:
         planner.windows[value] = Slot("window", number)
     around, planner.items, planner.held = planner.items, [], []
     for step in planner.schedule.steps[run.first : run.last]:
-        if isinstance(step, Group):
-            planner.plan_group(step)
-        else:
-            planner.plan_call(step)
+        planner.plan_step(step)
     parts = [item for item in planner.items if isinstance(item, Step)]
     assert len(parts) == run.last - run.first, "a step of a run is more than one native step"
     planner.items, held, planner.held = around, planner.held, None

@@ -9,7 +9,7 @@ from ..codegen.nest import Layout
 from ..ir.builder import Builder, mapped
 from ..ir.graph import Graph, Guard, Value
 from ..ir.loops import is_last_carried, is_loop, split_operands
-from ..ops import elementwise
+from ..ops import elementwise, movement
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_free, is_view
 from ..types import Shape
@@ -170,9 +170,18 @@ def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) 
 
 def _own_memory(builder: Builder, value: Value) -> Value:
     """An output must be computed, not shown: copy inputs, views, and constants."""
-    if value.op is None or is_view(value) or is_free(value) or is_last_carried(value):
-        return builder.emit(elementwise.clone, (value,), {}, value.line)
-    return value
+    if value.op is not None and not (is_view(value) or is_free(value) or is_last_carried(value)):
+        return value
+    if value.type.ndim and _shows_all(value):
+        return builder.emit(movement.cat, (value,), {"dim": 0}, value.line)
+    return builder.emit(elementwise.clone, (value,), {}, value.line)
+
+
+def _shows_all(value: Value) -> bool:
+    """Is this a reshaped product, or what elements were moved to, so that it may be made in the output's memory?"""
+    while value.op in (movement.reshape, movement.squeeze, movement.unsqueeze):
+        value = value.value_operands[0]
+    return isinstance(value.op, (Contraction, Movement)) and not is_view(value)
 
 
 def live_part(graph: Graph) -> Graph:
