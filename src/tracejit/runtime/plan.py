@@ -13,7 +13,6 @@ from ..codegen.nest import Layout, index_source
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
-from ..ops.shapes import numel
 from ..ops.table import Contraction
 from ..passes.fusion import fuse
 from ..passes.groups import Call, Group, Schedule, root
@@ -23,11 +22,11 @@ from ..types import Shape, TensorType
 from . import kernels
 from .ahead import Ahead
 from .arena import Arena, aligned
-from .blas import Gemm, gemm_step
 from .launcher import COARSE, Loop, Step
 from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
+from .plan_products import plan_product
 from .plan_records import Constant, HostCall, HostOperand, Slot
 from .plan_tiles import plan_run
 from .threads import get_num_threads
@@ -343,31 +342,7 @@ class Planner:
 
     def plan_gemm(self, value: Value) -> Step | None:
         """A product as a BLAS step when its operands lie as BLAS can read them."""
-        x, y = value.value_operands
-        dtype = value.type.dtype
-        if dtype.short not in ("f32", "f64"):
-            return None
-        left, right = self.matrix(x, value.type.shape[:-2]), self.matrix(y, value.type.shape[:-2])
-        if left is None or right is None:
-            return None
-        (a, lda, trans_a, stride_a), (b, ldb, trans_b, stride_b) = left, right
-        *batch, m, n = value.type.shape
-        count = numel(batch)
-        slot = self.place(value)
-        row, _, stride = self.result_layout(value)
-        lying = (lda, ldb, row, trans_a, trans_b, count, stride_a, stride_b, stride)
-        sizes = (m, n, x.type.shape[-1])
-        step = gemm_step(Gemm(dtype.short, a, b, self.argument(slot, 0), *sizes, *lying))
-        if step is None:
-            self.arena.give(value)
-            del self.slots[value]
-        return step
-
-    def result_layout(self, value: Value) -> tuple[int, bool, Any]:
-        """Leading dimension and batch stride of a product, which may lie in the memory of another value."""
-        *batch, m, n = value.type.shape
-        found = matrix_layout(value.type.shape, self.layouts(value).strides, tuple(batch))
-        return found or (largest(n, 1), False, m * n)
+        return plan_product(self, value)
 
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
