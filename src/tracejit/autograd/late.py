@@ -6,8 +6,6 @@ most are never looked at: a pass that ends in leaves needs just the tensors.
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +18,6 @@ __all__ = ["End", "LateNode", "end_of"]
 
 #: Where a gradient goes: along an edge, or into a leaf.
 End = Any
-_numbers = itertools.count(1).__next__
 
 
 def end_of(tensor: Tensor) -> End:
@@ -56,11 +53,5 @@ class LateNode(Node):
 
 
 def _edge(leaf: Tensor) -> Edge:
-    """The edge to a leaf; a node made for it now has a lower number than any that could lead to it."""
-    reference = leaf._accumulate
-    node = None if reference is None else reference()
-    if node is None:
-        node = AccumulateGrad(leaf)
-        node.sequence = -_numbers()
-        leaf._accumulate = weakref.ref(node)
-    return node, 0
+    """The edge to a leaf; nodes of leaves have lower numbers than any that could lead to them."""
+    return AccumulateGrad.of(leaf), 0
