@@ -39,7 +39,6 @@ Hook = Callable[..., Any]
 
 _NUMBERS = (bool, int, float)
 _next_number = itertools.count().__next__
-_next_end = itertools.count(1).__next__
 next_number = (
     _next_number  # the number the next node would get; all nodes made before have lower ones
 )
@@ -187,8 +186,9 @@ class AccumulateGrad(Node):
         node = None if reference is None else reference()
         if node is None:
             node = cls(leaf) if MODES.anomaly is not None else _plain_end(leaf)
-            node.sequence = -_next_end()  # below any that leads to it, also by edges made later
             leaf._accumulate = weakref.ref(node)
+            if leaf._end_number is not None:
+                node.sequence = leaf._end_number
         return node
 
 
@@ -196,6 +196,7 @@ def _plain_end(leaf: Tensor) -> AccumulateGrad:
     """``AccumulateGrad(leaf)``, which every call makes that a leaf is given to, without asking what it always asks."""
     node = _new(AccumulateGrad)
     node.edges = ()
+    node.sequence = _next_number()
     node.variable = leaf
     return node
 
