@@ -170,3 +170,19 @@ def test_leaves_made_inside(function, compiles, grad) -> None:
     if grad:
         assert compiled.stats.compiled_calls == (3 if compiles else 0), compiled.explain()
         assert compiles or "new leaf" in compiled.reasons[0]
+
+
+def test_a_leaf_behind_compiled_results_and_views_is_reached_once() -> None:
+    def f(x):
+        return x.reshape(-1), x + 1, x[:1]
+
+    compiled, seen = tj.compile(f), []
+    for function in (f, compiled, compiled, compiled):
+        x = tj.ones(3, requires_grad=True)
+        x.register_hook(lambda grad: seen.append(grad.tolist()))
+        sum(t.sum() for t in function(x)).backward()
+        assert x.grad.tolist() == [3.0, 2.0, 2.0]
+        x.grad = None
+        (found,) = tj.autograd.grad(sum(t.sum() for t in reversed(function(x))), x)
+        assert found.tolist() == [3.0, 2.0, 2.0]
+    assert seen == [[3.0, 2.0, 2.0]] * 8

@@ -305,3 +305,32 @@ for number in range(8):
 def test_draws_at_the_end_of_a_path_and_beside_numbers_that_vary(body: str) -> None:
     story = HEAD + "import math\n" + DRAWN.replace("{body}", f"    {body}")
     assert soundness.check(story)[1] >= 5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = x.clone()\n    y.copy_(x)\n    x.copy_(x)\n    return y",
+        "y = x * 2\n    z = x * 2.0\n    x.copy_(z)\n    return y",
+        "y = x * 2\n    x.mul_(2)\n    return y, x",
+        "y, z = x + 1, x + 1\n    x.copy_(y)\n    return y, z",
+        "y = x + 0.5\n    bank.copy_(x + 0.5)\n    x.add_(0.5)\n    return y, y * 2",
+        "y = tj.relu(x)\n    x.relu_()\n    if y.sum() > -1:\n        return y\n    return x * 2",
+    ],
+)
+def test_a_result_that_equals_what_is_written_is_a_tensor_of_its_own(body: str) -> None:
+    agree(
+        f"""
+bank = stage.tensor(N)
+@stage.compile
+def program(x):
+    {body}
+x0 = stage.tensor(N)
+for _ in range(4):
+    with stage.step():
+        out0 = program(x0)
+    with stage.step():
+        x0.mul_(0.5)
+""",
+        3,
+    )

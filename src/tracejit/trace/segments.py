@@ -5,6 +5,7 @@ Plans are made of symbolic values, once per structure; binding one to the sizes 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -147,10 +148,17 @@ def compile_graph(
     graph = Graph(name, tuple(new for _, new in kept), graph.body, graph.outputs)
     offsets = packed or {}
     given, taken = {old: i for i, (old, _) in enumerate(kept)}, overwrite or {}
+    times = Counter(
+        graph.outputs
+    )  # what turned out to be another output as well has a place of its own
     plan: Plan = make_plan(
         graph,
         [strides(old) for old, _ in kept],
-        {i: given[taken[v]] for i, v in enumerate(outputs) if taken.get(v) in given},
+        {
+            i: given[taken[v]]
+            for i, (v, made) in enumerate(zip(outputs, graph.outputs, strict=True))
+            if taken.get(v) in given and times[made] == 1
+        },
         [i for i, v in enumerate(outputs) if v in pack],
         {i: offsets[old] for i, (old, _) in enumerate(kept) if old in offsets},
         device,
