@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import tracejit as tj
-from tracejit.trace.collection import RARE
+from tracejit.trace.collection import RARE, collecting_rarely
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +91,10 @@ def test_cycles_are_collected_while_a_call_is_recorded():
 
     tj.compile(f)(tj.ones(3))
     assert found[0] >= 1
+
+
+def test_planning_too_collects_rarely():
+    assert collecting_rarely(gc.get_threshold) == (RARE, 11, 12)
+    with pytest.raises(ZeroDivisionError):
+        collecting_rarely(lambda: 1 // 0)
+    assert gc.get_threshold() == (701, 11, 12)

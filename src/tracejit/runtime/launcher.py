@@ -109,9 +109,10 @@ class Loop:
 
 
 class _Address(int):
-    """A table's address that keeps the table's words alive: what the built-ins hold on to."""
+    """An address of words that keeps them, and what they point to, alive: what the built-ins hold on to."""
 
     words: np.ndarray
+    kept: object
 
 
 class Table:

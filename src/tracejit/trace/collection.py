@@ -1,16 +1,19 @@
-"""Garbage collection while a call is recorded: less often.
+"""Garbage collection while a call is recorded or planned: less often.
 
-A recording makes several objects per operation, all of which stay: what Python takes for a reason to look for garbage,
-again and again, through everything there is. That was a third of the time of long recordings. Cycles are still
-collected, after more allocations.
+A recording makes several objects per operation, and a plan many more, all of which stay: what Python takes for a reason
+to look for garbage, again and again, through everything there is. That was a third of the time of long recordings.
+Cycles are still collected, after more allocations.
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from typing import TypeVar
 
 from ..locks import renewed_rlock
 
+_T = TypeVar("_T")
 #: Allocations, less what was freed, between two collections of young objects; Python's own choice is 700 or 2,000.
 RARE = 20_000
 
@@ -20,7 +23,7 @@ _before: tuple[int, int, int] | None = None
 
 
 class Collection:
-    """How often garbage is collected while one call is recorded, in whatever thread.
+    """How often garbage is collected while one call is recorded or planned, in whatever thread.
 
     >>> import gc
     >>> before, collection = gc.get_threshold(), Collection()
@@ -58,3 +61,13 @@ class Collection:
                 if gc.get_threshold() == (RARE, *_before[1:]):
                     gc.set_threshold(*_before)
                 _before = None
+
+
+def collecting_rarely(work: Callable[[], _T]) -> _T:
+    """What ``work`` returns, done while garbage is collected less often."""
+    collection = Collection()
+    try:
+        collection.rarely()
+        return work()
+    finally:
+        collection.as_before()

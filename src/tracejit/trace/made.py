@@ -49,11 +49,6 @@ class Made:
         changed = self.guard.difference() if self.guard is not None else None
         if changed is not None:
             return changed
-        for source in self.signature.sources:
-            if source.tensor is not None:
-                before, now = source.value.type, source.tensor.type
-                if before != now:
-                    return f"captured tensor {source.value.name!r}: now {now}, before {before}"
         if not self.accepts(tensors):
             return "an argument was a tensor that the function also reads from outside"
-        return "the layout or requires_grad of a captured tensor changed"
+        return "another thread changed what it depends on"

@@ -16,12 +16,14 @@ from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.table import Movement, Op
+from ..passes.gradient import storage
 from ..tensor import Tensor
 from ..types import Scalar
 from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
+from .kept_alive import KeptAlive
 from .numbers import outcome_key
 from .numbers_inside import NumbersInside
 from .recording import OutputRecipe, Recording, Step
@@ -45,15 +47,17 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.roots: dict[int, Value] = {}
         self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
         self.external: dict[int, tuple[Tensor, Value]] = {}
-        self.alive: list[Any] = []
+        self.alive = KeptAlive(self.forget)
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
+        self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences: dict[Any, int] = {}
         WritesInside.__init__(self)
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
         self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
+        self.taped: set[Value] = set()  # what nodes of the tape may have saved
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
                 self.positions[id(tensor)] = position
@@ -67,6 +71,12 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.external[id(tensor)] = (tensor, value)
         self.alive.append(tensor)
         return value
+
+    def forget(self, number: int) -> None:
+        """The tensor of this identity is gone."""
+        self.roots.pop(number, None)
+        self.parents.pop(number, None)
+        self.views.pop(number, None)
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
@@ -110,7 +120,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
+            self.taped.update(storage(x) for x in operands if isinstance(x, Value))
         value: Value = self.builder.emit(op, operands, attributes, line, occurrence)
+        if tracked:
+            self.taped.add(storage(value))
         self.path.setdefault(value)
         return value
 
@@ -157,7 +170,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         if (
             tracked
             and not out._requires_grad
-            and value.type.dtype.is_floating_point
+            and value.type.dtype.is_differentiable
             and op.differentiable
         ):
             value = self.emit(elementwise.detach_copy, (value,), {})
@@ -184,6 +197,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def number_read(self, tensor: Tensor, value: Scalar) -> Any:
         """What Python gets that asked for the number in a one-element tensor."""
+        if isinstance(value, complex):
+            self.unsupported("a complex number read from a tensor")
         if self.failure is None and not isinstance(value, bool) and self.item_lines:
             with self.careful("a number read from a tensor"):
                 source = self.value_of(tensor)
@@ -286,6 +301,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
+        found.tape = self.tape(outputs, recipes)
         if self.scope is not None:
             found.sizes = SizesFound(
                 self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()

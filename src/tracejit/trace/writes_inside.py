@@ -13,6 +13,7 @@ from ..ops.inverse import write
 from ..ops.movement import reshape
 from ..passes.groups import is_view
 from ..tensor import Tensor
+from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .recording import Step
 
@@ -23,7 +24,7 @@ class WritesInside:
     failure: str | None
     roots: dict[int, Value]
     external: dict[int, tuple[Tensor, Value]]
-    alive: list[Any]
+    alive: KeptAlive
     tracked_writes: set[int]
     builder: Any
     emit: Callable[..., Value]
@@ -35,6 +36,7 @@ class WritesInside:
     layout_read: Callable[[], None]
     note: Callable[[Value], None]
     not_in_rounds: Callable[[], None]
+    may_be_saved: Callable[[Tensor], bool]
 
     def __init__(self) -> None:
         self.written: dict[int, Tensor] = {}
@@ -60,8 +62,12 @@ class WritesInside:
             self.layout_read()  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
+        if any(getattr(op, "write", None) is None for op, _ in steps):
+            self.unsupported("an in-place change of a part of an expanded tensor")
+            return
         if detached:
-            self.opaque("an in-place change through detach()")
+            if new._requires_grad or self.may_be_saved(tensor):
+                self.opaque("an in-place change through detach()")
         elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
             self.opaque("a tensor that requires grad is overwritten with constants")
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
