@@ -16,6 +16,7 @@ from typing import Any
 
 from ..runtime import program as programs
 from ..runtime.program import Program
+from ..runtime.quick import watch_programs
 from .pieces import Piece, pieces_of
 
 clock = time.perf_counter_ns
@@ -53,12 +54,14 @@ class Recorder:
     def start(self) -> None:
         """Watch all programs there are, and those that will be made."""
         programs.watchers.append(self.watch)
+        watch_programs(True)
         for program in programs.alive():
             self.watch(program)
 
     def stop(self) -> None:
         """Give every program its launcher back."""
         programs.watchers.remove(self.watch)
+        watch_programs(False)
         with self._lock:
             for names, originals in self._patched:
                 names.update(originals)
