@@ -101,3 +101,20 @@ def test_parts_of_runs_on_several_threads(threads):
             assert np.array_equal(second.numpy(), x.numpy().transpose(2, 0, 1) + 1)
     finally:
         tj.set_num_threads(before)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 63, 257])
+@pytest.mark.parametrize("columns", [1, 3, 17, 1030])
+def test_columns_are_folded_several_rows_at_a_time(rows, columns):
+    x = tj.from_numpy(
+        np.random.default_rng(0).integers(-9, 9, (rows, columns)).clip(-2, 2).astype(np.float32)
+    )
+    x[rows // 2, columns // 2] = float("nan")
+    compiled = tj.compile(lambda x: (x.sum(0), x.amax(0), (x[:9] * 2).prod(0), x.int().sum(0)))
+    array = x.numpy()
+    for _ in range(2):
+        total, most, product, whole = (t.numpy() for t in compiled(x))
+        assert np.array_equal(total, array.sum(0), equal_nan=True)
+        assert np.array_equal(most, array.max(0), equal_nan=True)
+        np.testing.assert_allclose(product, (array[:9] * 2).astype(np.float64).prod(0), 1e-4)
+        assert np.array_equal(whole, x.int().numpy().sum(0))

@@ -7,6 +7,8 @@ and the result does not depend on the number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
@@ -21,6 +23,8 @@ from .kernel import Function, Scratch
 TILE = 1024
 #: Elements per block of rows: enough to be worth a hand-over, few enough to share evenly.
 BLOCK_ELEMENTS = 1 << 14
+#: Rows that are folded into the partial results at a time, where few values are computed.
+ROWS, SHORT = 4, 6
 
 
 class Columns:
@@ -97,29 +101,53 @@ def _write_partials(writer: Writer, columns: Columns) -> Function:
         combine = scalar.combine_of(value)
         identity = scalar.store(combine.identity, combine.dtype)
         text.add(3, f"{cell} = {identity}", describe(value))
-    text.add(2, f"for i{first_axis} in range(first, last):")
+    rest = "first"
+    if len(nest.reduced) == 1 and len(writer.group.values) <= SHORT:
+        rest = "several"
+        text.add(2, f"{rest} = last - (last - first) % {ROWS}")
+        text.add(2, f"for i{first_axis} in range(first, {rest}, {ROWS}):")
+        rows = [f"i{first_axis}"] + [f"i{first_axis}_{n}" for n in range(1, ROWS)]
+        for number, row in enumerate(rows[1:], 1):
+            text.add(3, f"{row} = i{first_axis} + {number}")
+        text.add(3, loop)
+        writer.variables[inner] = f"i{inner}"
+        _points(writer, cells, first_axis, rows, 4)
+        del writer.variables[inner]
+    text.add(2, f"for i{first_axis} in range({rest}, last):")
     writer.variables[first_axis] = f"i{first_axis}"
     indent = writer.open_loops(nest.reduced[1:], 3)
     text.add(indent, loop)
     writer.variables[inner] = f"i{inner}"
-    _points(writer, cells, indent + 1)
+    _points(writer, cells, first_axis, [f"i{first_axis}"], indent + 1)
     extent = columns.outer_count * columns.blocks * columns.tiles
     doc = f"{describe_domain(writer.group)}: reduces outer axes by blocks"
     return writer.finish(extent, columns.grain, writer.name, doc)
 
 
-def _points(writer: Writer, cells: dict[Value, str], indent: int) -> None:
-    """The element work of one row of a tile."""
-    scope: Scope = {}
-    group = writer.group
-    for value in group.values:
-        if group.level[value] == FULL and value in writer.nest.writes:
-            writer.write(value, writer.value(value, [scope], indent), indent)
-    for value, cell in cells.items():
-        text = writer.value(value.value_operands[0], [scope], indent)
-        combine = scalar.combine_of(value)
-        element = scalar.convert(text, value.value_operands[0].type.dtype, combine.dtype)
-        _accumulate(writer, cell, combine, combine.update, element, indent)
+def _points(
+    writer: Writer, cells: dict[Value, str], axis: int, rows: Sequence[str], indent: int
+) -> None:
+    """The element work of some rows of a tile, in order: cells are read and written once for all of them."""
+    group, text = writer.group, writer.text
+    running: dict[Value, tuple[str, scalar.Combine]] = {}
+    for number, row in enumerate(rows):
+        writer.variables[axis] = row
+        scope: Scope = {}
+        for value in group.values:
+            if group.level[value] == FULL and value in writer.nest.writes:
+                writer.write(value, writer.value(value, [scope], indent), indent)
+        for value, cell in cells.items():
+            element = writer.value(value.value_operands[0], [scope], indent)
+            combine = scalar.combine_of(value)
+            element = scalar.convert(element, value.value_operands[0].type.dtype, combine.dtype)
+            if not number:
+                name = f"acc{writer.counter}_now"
+                writer.counter += 1
+                text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
+                running[value] = name, combine
+            _step(writer, running[value][0], combine.update, element, indent)
+    for value, (name, combine) in running.items():
+        text.add(indent, f"{cells[value]} = {scalar.store(name, combine.dtype)}")
 
 
 def _accumulate(
@@ -129,9 +157,14 @@ def _accumulate(
     name = f"acc{writer.counter}_now"
     writer.counter += 1
     writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
+    _step(writer, name, update, element, indent)
+    writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
+
+
+def _step(writer: Writer, name: str, update: str, element: str, indent: int) -> None:
+    """Fold an element into a variable, in this order."""
     step = update.format(acc=name, x=element).replace(f"{name} += ", f"{name} = {name} + ")
     writer.text.add(indent, step)
-    writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
 
 
 def _write_sums(writer: Writer, columns: Columns) -> Function:
