@@ -124,6 +124,22 @@ def assert_close(eager: Any, compiled: Any, label: str, tolerance: float) -> Non
     assert np.array_equal(np.signbit(a[zeros]), np.signbit(b[zeros])), f"{label}: sign of zero"
 
 
+def served(function: Any, *args: Any, **kwargs: Any) -> int:
+    """How many of one call native code serves."""
+    before = int(function.stats.served[0])
+    function(*args, **kwargs)
+    return int(function.stats.served[0]) - before
+
+
+def ready(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function compiled, with a route for these arguments."""
+    found = tj.compile(function)
+    for _ in range(3):
+        found(*args, **kwargs)
+    assert served(found, *args, **kwargs) == 1
+    return found
+
+
 def positions_among_rows(
     size: int = 7, rows: int = 11, width: int = 5, seed: int = 0
 ) -> list[tj.Tensor]:

@@ -16,6 +16,7 @@ MAX_FUNCTION_LINES = 60
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
     **dict.fromkeys(("backoff", "extents", "generated", "locks", "polynomial", "sizes"), 0),
+    "retired": 0,
     "varying": 0,
     **dict.fromkeys(("backends", "memory_formats", "number_limits", "scripting"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),

@@ -80,6 +80,7 @@ from .random import (
     seed,
     set_rng_state,
 )
+from .runtime import draws as _draws  # noqa: F401  (lets random sources draw on devices)
 from .serialization import load, save
 from .settings import get_num_threads, set_num_threads, use_deterministic_algorithms
 from .tensor import Tensor

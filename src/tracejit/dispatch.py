@@ -47,6 +47,9 @@ def apply(
             arrays.append(x)
         else:
             return apply(op, _with_numbers(op, operands), attributes, _given(op, operands))
+    recorder = modes.recorder
+    if recorder is not None and recorder.watched is not None and not modes.saved_hooks:
+        return recorder.watched.apart(recorder, apply, op, operands, attributes, given)
     if MODULES:
         index, unplaced = _agree(op, operands, arrays)
         result = on_device(index, op.evaluate, arrays, attributes)
@@ -61,8 +64,8 @@ def apply(
         out._inference = True
     if requires_grad and op.grads and modes.grad and out.type.dtype.is_differentiable:
         OpNode.record(op, given or operands, attributes, out)
-    if modes.recorder is not None:
-        modes.recorder.record(op, given or operands, attributes, out)
+    if recorder is not None:
+        recorder.record(op, given or operands, attributes, out)
     return out
 
 

@@ -59,6 +59,8 @@ class Tensor(
         self._requires_grad = False
         self._grad_fn = None
         self._version = Version()
+        self._base = None
+        self._inference = False
         return self
 
     @classmethod
@@ -73,6 +75,8 @@ class Tensor(
         self._requires_grad = False
         self._grad_fn = None
         self._version = Version()
+        self._base = None
+        self._inference = False
         return self
 
 

@@ -10,6 +10,7 @@ from .autograd import backward as run_backward
 from .autograd.handle import RemovableHandle, registry
 from .errors import ArgumentError, AutogradError, user_line
 from .modes import MODES
+from .retired import retire
 from .tensor_core import TensorCore, Version
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ class AutogradMethods(TensorCore):
         tensor(7.)
         """
         this: Any = self
+        node = self._grad_fn
+        if node is not None and node.ends_in_leaves:
+            plain = gradient is None and inputs is None and not create_graph and not retain_graph
+            if plain and node.into_leaves(this):
+                return
         run_backward(this, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
@@ -227,9 +233,11 @@ class AutogradMethods(TensorCore):
             )
         if MODES.recorder is not None:
             MODES.recorder.unsupported("assignment to .data inside a compiled function")
+        before = self._array, self._block
         self._array, self._block, self._pointer = value.array, value._block, value._pointer
         self._type, self._layout = value._type, value._layout
         self._rebound()
+        retire(*before)
 
     def is_inference(self) -> bool:
         """True for tensors made in :class:`inference_mode`."""

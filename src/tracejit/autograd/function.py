@@ -73,6 +73,11 @@ class FunctionNode(Node):
             self._saved = None
 
     @property
+    def keeps(self) -> bool:
+        """Are there saved tensors?"""
+        return bool(self._saved)
+
+    @property
     def freed(self) -> bool:
         """Were the saved tensors dropped?"""
         return self._saved is None

@@ -1,18 +1,22 @@
-"""Where random functions get their keys: a hook that :mod:`tracejit.random`, which has the state, fills in."""
+"""Where random functions get their keys, and where they draw: hooks that modules with state and kernels fill in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 KeySource = Callable[[Any], tuple[Any, int]]
+DeviceDraw = Callable[[Any, Any, Mapping[str, Any], int], Any]
 
 
-def _missing(generator: Any) -> tuple[Any, int]:
-    raise RuntimeError("tracejit.random is not loaded")
+def _missing(*_: Any) -> Any:
+    raise RuntimeError("tracejit.random and tracejit.runtime are not loaded")
 
 
 _source: KeySource = _missing
+_device_draw: DeviceDraw = _missing
 
 
 def set_key_source(source: KeySource) -> None:
@@ -24,3 +28,41 @@ def set_key_source(source: KeySource) -> None:
 def next_key(generator: Any) -> tuple[Any, int]:
     """The key tensor and the ordinal of the next draw of ``generator`` (None: the default one)."""
     return _source(generator)
+
+
+class _Place(threading.local):
+    index = -1
+
+
+_place = _Place()
+
+
+@contextmanager
+def drawing_on(index: int) -> Iterator[None]:
+    """Within the block, random sources fill memory of the GPU of this number (-1: of the host)."""
+    before, _place.index = _place.index, index
+    try:
+        yield
+    finally:
+        _place.index = before
+
+
+def drawing_device() -> int:
+    """The number of the GPU that draws are made on here, -1 for the host.
+
+    >>> with drawing_on(1):
+    ...     drawing_device()
+    1
+    """
+    return _place.index
+
+
+def set_device_draw(function: DeviceDraw) -> None:
+    """Install the function from a source, a key, attributes and the number of a GPU to an array there."""
+    global _device_draw
+    _device_draw = function
+
+
+def draw_on_device(op: Any, key: Any, attributes: Mapping[str, Any], index: int) -> Any:
+    """What a random source draws, in the memory of a GPU."""
+    return _device_draw(op, key, attributes, index)

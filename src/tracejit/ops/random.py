@@ -10,7 +10,7 @@ eager and compiled code, on any number of threads and however fused, draw the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DtypeError
 from ..types import Shape, TensorType
+from .keys import draw_on_device, drawing_device
 from .kinds import Source
 from .op import Array, Sample
 from .table import declare
@@ -36,6 +37,13 @@ class RandomSource(Source):
     """A source of random numbers: operand ``key``, attribute ``index``, and an expression per dtype."""
 
     scalars: Mapping[str, str]
+
+    def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Array:
+        """The eager meaning: an array of the host, or of the GPU that draws are made on here."""
+        index = drawing_device()
+        if index < 0:
+            return super().evaluate(operands, attributes)
+        return draw_on_device(self, operands[0], attributes, index)
 
 
 def philox_blocks(seed: int, offset: int, first: int, count: int) -> Array:

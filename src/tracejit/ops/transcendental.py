@@ -20,7 +20,7 @@ UNIT = (-0.95, 0.95)
 
 def _special(name: str, x: Array) -> Array:
     """A function of ``scipy.special``; half precision computes in float32."""
-    function = getattr(special(x), name)
+    function = special(name, x)
     return function(x.astype(np.float32)) if x.dtype.itemsize == 2 else function(x)
 
 
@@ -178,7 +178,7 @@ def digamma(x: Array) -> Array:
 )
 def polygamma(x: Array, *, order: int = 1) -> Array:
     """The derivative of order ``order`` of digamma at x."""
-    return special(x).polygamma(xp(x).asarray(order), x.astype(np.float64))
+    return special("polygamma", x)(xp(x).asarray(order), x.astype(np.float64))
 
 
 # --- trigonometry -------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from ..ops.elementwise import clone
 from ..ops.source import full
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_free, is_view, looks_up, picks_from_row, root
+from ..passes.recompute import Order
 from ..types import Shape, TensorType
 from .blas import find_blas
 from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
@@ -84,11 +85,12 @@ assemble = Assembly(
 
 @dataclass(frozen=True)
 class Placed:
-    """A graph ready to be fused: how every value lies, and for late pieces what must have run before."""
+    """A graph ready to be fused: how every value lies, and what must have run before late pieces and other values."""
 
     graph: Graph
     layouts: Layouts
     before: Mapping[Value, tuple[Value, ...]]
+    after: Mapping[Value, tuple[Value, ...]] = field(default_factory=dict)
 
 
 def is_fusible(value: Value) -> bool:
@@ -96,17 +98,19 @@ def is_fusible(value: Value) -> bool:
     return printable(value) or (looks_up(value) and not has_complex(value))
 
 
-def place_moves(legal: Graph, layouts: Layouts) -> Placed:
+def place_moves(legal: Graph, layouts: Layouts, after: Order | None = None) -> Placed:
     """Make every copying movement op of a graph with legal views an assembly.
+
+    ``after`` says what must be complete before some values.
 
     Scatters stay, but what they change lies where their result does already.
     """
-    if not any(is_move(v) or scatters(v) for v in legal.values):
-        return Placed(legal, layouts, {})
+    if not any(is_move(v) or scatters(v) or _lays_out_anew(v) for v in legal.values):
+        return Placed(legal, layouts, {}, after or {})
     homes = _Homes(legal)
     homes.decide()
     strides = {v: layouts(v).strides for v in legal.inputs}
-    return _Rewriting(legal, homes, strides).run()
+    return _Rewriting(legal, homes, strides).run(after or {})
 
 
 @dataclass
@@ -130,6 +134,7 @@ class _Homes:
         self.assemblies: dict[Value, _Assembly] = {}
         self.shared: set[Value] = set()  # assemblies whose memory is written over later
         self.own = set(graph.outputs)
+        self.carried: set[Value] = set()  # memory that loops write over
         self.position: dict[Value, int] = {}
         self.views: dict[Value, list[Value]] = {}
         self.readers: dict[Value, list[Value]] = {}
@@ -139,13 +144,18 @@ class _Homes:
                 self.views.setdefault(root(value), []).append(value)
                 continue
             if is_loop(value):
-                self.own.update(split_operands(value)[0])
+                self.carried.update(split_operands(value)[0])
+                self.own |= self.carried
             for x in dict.fromkeys(map(root, value.value_operands)):
                 self.readers.setdefault(x, []).append(value)
 
     def decide(self) -> None:
         """Find the pieces of every assembly."""
-        for value in reversed([v for v in self.graph.values if is_move(v) or scatters(v)]):
+        for value in reversed(list(self.graph.values)):
+            if _lays_out_anew(value):
+                self.copy(value)
+            if not is_move(value) and not scatters(value):
+                continue
             lie = self.layouts.get(value) or contiguous(value)
             found = self.assemblies[value] = self.over_base(value, lie)
             if scatters(value) or any(piece.late for piece in found.pieces):
@@ -156,6 +166,12 @@ class _Homes:
                 operand = value.value_operands[piece.operand]
                 if self.place(value, operand, piece.place.layout(lie, value.type)):
                     found.direct.add(number)
+
+    def copy(self, value: Value) -> None:
+        """What is only laid out anew is written that way at once."""
+        lie = self.layouts.get(value) or contiguous(value)
+        if value not in self.carried and self.place(value, value.value_operands[0], lie):
+            self.assemblies[value] = _Assembly([Piece(Place(), 0)], {0})
 
     def over_base(self, value: Value, lie: Layout) -> _Assembly:
         """A scatter is written over its base if that is a temporary nobody reads later."""
@@ -250,6 +266,14 @@ def _is_product(value: Value) -> bool:
     return is_product and value.type.dtype.short in dtypes
 
 
+def _lays_out_anew(value: Value) -> bool:
+    """Is this a copy of a view of a product, or of what is put together from pieces?"""
+    if value.op is not clone or not is_view(value.value_operands[0]):
+        return False
+    source = root(value.value_operands[0])
+    return _is_product(source) or is_move(source)
+
+
 def _is_computed(value: Value, lie: Layout) -> bool:
     """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
     if _is_product(value):
@@ -274,7 +298,7 @@ class _Rewriting:
         self.copies: dict[Value, Layout] = {}
         self.before: dict[Value, tuple[Value, ...]] = {}
 
-    def run(self) -> Placed:
+    def run(self, after: Order) -> Placed:
         """The graph, and the layouts of what lies in other memory than its own."""
         for value in self.graph.values:
             if value in self.homes.assemblies:
@@ -287,7 +311,8 @@ class _Rewriting:
         placed = {self.mapping[v]: lie for v, lie in self.homes.layouts.items()}
         for value, lie in (*placed.items(), *self.copies.items()):
             layouts.found[value] = Layout(self.mapping[lie.root], lie.offset, lie.strides)
-        return Placed(graph, layouts, self.before)
+        later = {self.mapping[v]: tuple(self.mapping[x] for x in xs) for v, xs in after.items()}
+        return Placed(graph, layouts, self.before, later)
 
     def add(self, value: Value) -> Value:
         self.body.append(value)

@@ -31,7 +31,7 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float, generator: Any = None)
     if p == 1.0:
         return e.mul(x, 0.0)
     fine = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    keep = c.ge(draw_uniform(shape, fine, generator), p)
+    keep = c.ge(draw_uniform(shape, fine, generator, x), p)
     return e.mul(e.where(keep, 1.0 / (1.0 - p), constant(0, x.dtype)), x)
 
 
@@ -81,7 +81,7 @@ def alpha_dropout(
     if not training or p == 0.0:
         return input
     saturated = -1.7580993408473766
-    keep = c.ge(draw_uniform(shape_of(input), dtypes.float32, None), p)
+    keep = c.ge(draw_uniform(shape_of(input), dtypes.float32, None, input), p)
     a = 0.0 if p == 1.0 else ((1 - p) * (1 + p * saturated**2)) ** -0.5
     b = -a * saturated * p
     return e.add(e.mul(e.where(keep, input, saturated), a), b)
@@ -97,7 +97,7 @@ def gumbel_softmax(
     >>> tj.gumbel_softmax(tj.zeros(2, 3)).sum(-1).shape
     tracejit.Size([2])
     """
-    noise = exponential(shape_of(logits), logits.dtype, 1.0, None)
+    noise = exponential(shape_of(logits), logits.dtype, 1.0, None, logits)
     soft = softmax((logits - t.log(noise)) / tau, dim)
     if not hard:
         return soft

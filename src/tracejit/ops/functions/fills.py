@@ -29,7 +29,7 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
         )
-    u = draw_uniform(shape_of(self), self.dtype, generator)
+    u = draw_uniform(shape_of(self), self.dtype, generator, self)
     return self._assign(e.add(e.mul(u, to - low), low))
 
 
@@ -42,7 +42,8 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     tracejit.Size([2])
     """
     check_std(std)
-    return self._assign(e.add(e.mul(draw_normal(shape_of(self), self.dtype, generator), std), mean))
+    z = draw_normal(shape_of(self), self.dtype, generator, self)
+    return self._assign(e.add(e.mul(z, std), mean))
 
 
 @function(namespace=False)
@@ -56,7 +57,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     if not is_tensor(p) and not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     dtype = p.dtype if is_tensor(p) else dtypes.float32
-    return self._assign(as_type(coin(shape_of(self), dtype, p, generator), self.dtype))
+    return self._assign(as_type(coin(shape_of(self), dtype, p, generator, self), self.dtype))
 
 
 @function(namespace=False)
@@ -71,7 +72,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     """
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return self._assign(exponential(shape_of(self), self.dtype, lambd, generator))
+    return self._assign(exponential(shape_of(self), self.dtype, lambd, generator, self))
 
 
 @function(namespace=False)
@@ -86,7 +87,8 @@ def random_(
     """
     low, high = (0, from_) if to is None else (from_ or 0, to)
     limit = _exact_limit(self.dtype) if high is None else high
-    return self._assign(draw_integers(shape_of(self), low, limit, self.dtype, generator))
+    drawn = draw_integers(shape_of(self), low, limit, self.dtype, generator, self)
+    return self._assign(drawn)
 
 
 def _exact_limit(dtype: DType) -> int:
@@ -107,5 +109,5 @@ def log_normal_(
     >>> bool((tj.empty(10).log_normal_() > 0).all())
     True
     """
-    z = draw_normal(shape_of(self), self.dtype, generator)
+    z = draw_normal(shape_of(self), self.dtype, generator, self)
     return self._assign(t.exp(e.add(e.mul(z, std), mean)))

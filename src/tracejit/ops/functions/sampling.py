@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtypes
+from ...device import index_of
 from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
@@ -17,35 +18,50 @@ from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts
-from ..keys import next_key
+from ..keys import drawing_on, next_key
 from ..table import function
-from .common import Tensor, as_type, check_tensor, is_tensor, place_of, shape_of
+from .common import Tensor, as_type, check_tensor, is_tensor, place_of, settle, shape_of
 from .factories import made
 
 
-def draw_uniform(shape: tuple[int, ...], dtype: DType, generator: Any) -> Tensor:
-    """One draw of uniform numbers in [0, 1); of both parts of complex ones."""
-    if dtype.is_complex:
-        return complex_of_parts(draw_uniform((*shape, 2), dtype.to_real, generator))
+def _drawn(op: Any, generator: Any, near: Any, **attributes: Any) -> Tensor:
+    """One draw of a source, on a device or where the tensor ``near`` lies (None: on the host)."""
+    where = place_of(near, None) if is_tensor(near) else near
+    number = -1 if where is None else index_of(where)
     key, index = next_key(generator)
-    return source.random_uniform(key, index=index, shape=shape, dtype=dtype)
+    if number < 0:
+        return op(key, index=index, **attributes)
+    with drawing_on(number):
+        result = op(key, index=index, **attributes)
+    return settle(result, where)
 
 
-def draw_normal(shape: tuple[int, ...], dtype: DType, generator: Any) -> Tensor:
-    """One draw of standard normal numbers; complex ones have a variance of one too."""
+def draw_uniform(shape: tuple[int, ...], dtype: DType, generator: Any, near: Any = None) -> Tensor:
+    """One draw of uniform numbers in [0, 1), of both parts of complex ones.
+
+    ``near`` is a device, or a tensor to be beside.
+    """
     if dtype.is_complex:
-        parts = draw_normal((*shape, 2), dtype.to_real, generator)
+        return complex_of_parts(draw_uniform((*shape, 2), dtype.to_real, generator, near))
+    return _drawn(source.random_uniform, generator, near, shape=shape, dtype=dtype)
+
+
+def draw_normal(shape: tuple[int, ...], dtype: DType, generator: Any, near: Any = None) -> Tensor:
+    """One draw of standard normal numbers; complex ones have a variance of one too.
+
+    ``near`` is a device, or a tensor to be beside.
+    """
+    if dtype.is_complex:
+        parts = draw_normal((*shape, 2), dtype.to_real, generator, near)
         return complex_of_parts(e.mul(parts, math.sqrt(0.5)))
-    key, index = next_key(generator)
-    return source.random_normal(key, index=index, shape=shape, dtype=dtype)
+    return _drawn(source.random_normal, generator, near, shape=shape, dtype=dtype)
 
 
 def draw_integers(
-    shape: tuple[int, ...], low: int, high: int, dtype: DType, generator: Any
+    shape: tuple[int, ...], low: int, high: int, dtype: DType, generator: Any, near: Any = None
 ) -> Tensor:
-    """One draw of integers in [low, high)."""
-    key, index = next_key(generator)
-    bits = source.random_bits(key, index=index, shape=shape)
+    """One draw of integers in [low, high); ``near`` is a device, or a tensor to be beside."""
+    bits = _drawn(source.random_bits, generator, near, shape=shape)
     inside = e.remainder(bits, high - low) if high - low < 1 << 63 else bits
     return as_type(e.add(inside, low) if low else inside, dtype)
 
@@ -77,7 +93,7 @@ def rand(
     True
     """
     shape, kind = _sized(size, dtype)
-    return made(draw_uniform(shape, kind, generator), requires_grad, device)
+    return made(draw_uniform(shape, kind, generator, device), requires_grad, device)
 
 
 @function(method=False)
@@ -95,7 +111,7 @@ def randn(
     tracejit.Size([2, 3])
     """
     shape, kind = _sized(size, dtype)
-    return made(draw_normal(shape, kind, generator), requires_grad, device)
+    return made(draw_normal(shape, kind, generator, device), requires_grad, device)
 
 
 @function(method=False)
@@ -125,7 +141,8 @@ def randint(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     shape, kind = _sized((size,), dtypes.int64 if dtype is None else dtype)
-    return made(draw_integers(shape, int(low), int(high), kind, generator), requires_grad, device)
+    drawn = draw_integers(shape, int(low), int(high), kind, generator, device)
+    return made(drawn, requires_grad, device)
 
 
 @function(method=False)
@@ -139,8 +156,7 @@ def randperm(
     tensor([0, 1, 2, 3, 4])
     """
     (size,), kind = _sized((n,), dtype)
-    key, index = next_key(generator)
-    bits = source.random_bits(key, index=index, shape=(size,))
+    bits = _drawn(source.random_bits, generator, device, shape=(size,))
     order = o.argsort(bits, dim=0, descending=False)
     return made(as_type(order, kind), False, device)
 
@@ -158,7 +174,7 @@ def _like(name: str, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
         check_tensor(name, input)
         shape, kind = _sized((shape_of(input),), input.dtype if dtype is None else dtype)
         place = place_of(input, device)
-        return made(draw(shape, kind, generator), requires_grad, place)
+        return made(draw(shape, kind, generator, place), requires_grad, place)
 
     like.__name__ = name
     like.__doc__ = (
@@ -210,7 +226,8 @@ def normal(
     shape = shapes.broadcast("normal", given) if given else shapes.size_arguments((size or (),))
     like = next((x.dtype for x in (mean, std) if is_tensor(x)), dtypes.get_default_dtype())
     kind = like if dtype is None else dtypes.as_dtype(dtype)
-    return e.add(e.mul(draw_normal(shape, kind, generator), std), mean)
+    near = next((x for x in (mean, std) if is_tensor(x) and shape_of(x)), None)
+    return e.add(e.mul(draw_normal(shape, kind, generator, near), std), mean)
 
 
 def check_std(std: Any) -> None:
@@ -235,14 +252,16 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     if not kind.is_floating_point:
         if p is None:
             raise RuntimeError(f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}')
-        return as_type(coin(shape_of(input), dtypes.float32, p, generator), kind)
-    return as_type(coin(shape_of(input), kind, input if p is None else p, generator), kind)
+        return as_type(coin(shape_of(input), dtypes.float32, p, generator, input), kind)
+    chance = input if p is None else p
+    return as_type(coin(shape_of(input), kind, chance, generator, input), kind)
 
 
-def coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any) -> Tensor:
-    """True with probability ``p``; half precision compares finer numbers than it holds."""
+def coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any, near: Any = None) -> Tensor:
+    """True with probability ``p``, drawn where ``near`` lies; half precision compares finer numbers than it holds."""
     fine = dtypes.float32 if dtype.itemsize == 2 else dtype
-    return c.lt(draw_uniform(shape, fine, generator), e.detach_copy(p) if is_tensor(p) else p)
+    drawn = draw_uniform(shape, fine, generator, near)
+    return c.lt(drawn, e.detach_copy(p) if is_tensor(p) else p)
 
 
 @function()
@@ -270,7 +289,7 @@ def multinomial(
     weights = e.detach_copy(as_type(input, dtypes.float64))
     if not replacement:
         keys = e.div(
-            t.log1p(e.neg(draw_uniform(shape_of(input), dtypes.float64, generator))), weights
+            t.log1p(e.neg(draw_uniform(shape_of(input), dtypes.float64, generator, input))), weights
         )
         order = o.argsort(keys, dim=last, descending=True)
         counts = (*shape_of(input)[:last], num_samples)
@@ -279,7 +298,7 @@ def multinomial(
         )
     totals = o.cumsum(weights, dim=last)
     whole = r.sum(weights, dims=(last,), keepdim=True)
-    u = draw_uniform((*shape_of(input)[:last], num_samples), dtypes.float64, generator)
+    u = draw_uniform((*shape_of(input)[:last], num_samples), dtypes.float64, generator, input)
     found = o.search_sorted(totals, e.mul(u, whole), right=True)
     return e.minimum(found, count - 1)
 
@@ -290,9 +309,11 @@ def multinomial(
 # --- fills --------------------------------------------------------------------------------------
 
 
-def exponential(shape: tuple[int, ...], dtype: DType, rate: float, generator: Any) -> Tensor:
-    """``-log(1 - u) / rate``, never zero."""
+def exponential(
+    shape: tuple[int, ...], dtype: DType, rate: float, generator: Any, near: Any = None
+) -> Tensor:
+    """``-log(1 - u) / rate``, never zero, drawn where ``near`` lies."""
     fine = dtypes.float32 if dtype.itemsize == 2 else dtype
-    u = draw_uniform(shape, fine, generator)
+    u = draw_uniform(shape, fine, generator, near)
     positive = e.clamp_min(e.neg(t.log1p(e.neg(u))), 1.1754943508222875e-38)
     return as_type(e.div(positive, rate), dtype)

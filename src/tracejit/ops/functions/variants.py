@@ -32,7 +32,7 @@ def rrelu(
     """
     slope: Any = (lower + upper) / 2
     if training:
-        drawn = draw_uniform(shape_of(input), input.dtype, None)
+        drawn = draw_uniform(shape_of(input), input.dtype, None, input)
         slope = e.add(e.mul(drawn, upper - lower), lower)
     result = e.where(c.gt(input, 0), input, e.mul(input, slope))
     return input._assign(result) if inplace else result
@@ -56,7 +56,7 @@ def feature_alpha_dropout(
         return input
     saturated = -1.7580993408473766
     shape = (*shape_of(input)[:2], *(1 for _ in shape_of(input)[2:]))
-    keep = c.ge(draw_uniform(shape, upcast(input).dtype, None), p)
+    keep = c.ge(draw_uniform(shape, upcast(input).dtype, None, input), p)
     scale = 0.0 if p == 1.0 else ((1 - p) * (1 + p * saturated**2)) ** -0.5
     shift = -scale * saturated * p
     result = e.add(e.mul(e.where(keep, input, saturated), scale), shift)

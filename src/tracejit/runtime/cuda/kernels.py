@@ -72,13 +72,13 @@ def build(code: DeviceCode, index: int) -> DeviceKernel:
             target.images[key] = len(image(launch.source, launch.name, architecture))
         unloaded = tuple(tuple(1 for _ in step) for step in code.steps)
         return DeviceKernel(code.name, code, tuple(keys), unloaded)
-    handles = tuple(
-        tuple(_handle(launch, architecture, index) for launch in step) for step in code.steps
-    )
+    handles = tuple(tuple(handle(launch, index) for launch in step) for step in code.steps)
     return DeviceKernel(code.name, code, tuple(keys), handles)
 
 
-def _handle(launch: Launch, architecture: str, index: int) -> int:
+def handle(launch: Launch, index: int) -> int:
+    """The handle of a function, loaded into the device ``index``."""
+    architecture = architecture_for(driver(index).capability)
     key = index, f"{architecture} {launch.name} {identity(launch.source)}"
     with _lock:
         found = _handles.get(key)

@@ -115,10 +115,12 @@ def launch_steps(
     argument: Callable[[Any], Argument],
     stream: Argument,
     launch_address: int,
+    grid: Argument | None = None,
 ) -> list[Step]:
     """The steps for one step of a kernel, whose ``choices`` were loaded as ``handles``.
 
-    ``argument`` tells where a parameter comes from; ``stream`` is the stream's handle. An error of the driver ends the
+    ``argument`` tells where a parameter comes from; ``stream`` is the stream's handle,
+    ``grid`` how many blocks run where that is not for a launch to say. An error of the driver ends the
     program like a kernel's own code.
 
     >>> launch = Launch("k", "", (), 4)
@@ -143,5 +145,5 @@ def launch_steps(
         head = [(-1, handle), (-1, BLOCK), stream]
         numbers = [(-1, len(parameters)), (-1, len(checks) // 2), (-1, wanted)]
         words = [*head, *numbers, *parameters, *checks]
-        steps.append(Step(function, words, (-1, launch.grid), SERIAL))
+        steps.append(Step(function, words, grid or (-1, launch.grid), SERIAL))
     return steps

@@ -18,6 +18,7 @@ from ...ir.graph import Graph, Value
 from ...ir.loops import is_loop
 from ...passes.groups import Call, Group, root
 from ...types import Shape
+from ..ahead import Ahead
 from ..launcher import Step
 from ..plan import Planner
 from ..plan_assembly import Placed
@@ -35,6 +36,9 @@ SLOTS = 4
 
 class DevicePlanner(Planner):
     """Builds one plan for a device."""
+
+    batch_levels = 1
+    tiles = False
 
     def __init__(
         self,
@@ -67,6 +71,10 @@ class DevicePlanner(Planner):
     def special(self, number: int) -> tuple[int, int]:
         """A slot of the device as an argument."""
         return (self.slot_base["device"] + number, 0)
+
+    def compiling(self) -> Ahead:
+        """Kernels of a device are compiled one after the other."""
+        return self.ahead
 
     def plan_group(self, group: Group) -> None:
         """The launches of a group; of the forms of each step one takes itself."""
