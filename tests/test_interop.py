@@ -38,8 +38,6 @@ def test_from_numpy_shares_memory():
 def test_from_numpy_refuses():
     with pytest.raises(TypeError, match=r"expected np.ndarray \(got list\)"):
         tj.from_numpy([1.0])
-    with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type complex128"):
-        tj.from_numpy(np.zeros(2, complex))
     with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type object"):
         tj.from_numpy(np.array([None]))
     with pytest.raises(TypeError, match="byte order"):
