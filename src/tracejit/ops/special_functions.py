@@ -24,7 +24,7 @@ WIDE = (-4.0, 4.0)
 
 def _by_scipy(name: str, *operands: Array) -> Array:
     """A function of ``scipy.special``; half precision computes in float32."""
-    function = getattr(special(*operands), name)
+    function = special(name, *operands)
     return function(*(x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in operands))
 
 
