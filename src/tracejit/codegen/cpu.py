@@ -277,14 +277,18 @@ class Writer:
         self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {size}):")
         self.text.add(indent + 1, "return 1")
         if len(value.value_operands) > 1:
-            x = value.value_operands[0]
-            access, dim = self.nest.reads[x], value.attributes["dim"]
-            assert access.layout is not None
-            name = self.pointer(x, access, written=False)
-            stride = self.number(f"{name}_at{dim}", access.layout.strides[dim])
-            place = f"{self.address(access, name)} + {position} * {stride}"
-            found = scalar.load(f"{name}[{place}]", x.type.dtype)
+            found = self.table_element(value, position)
         self.define(value, found, scopes[0], indent, describe(value))
+
+    def table_element(self, value: Value, position: str) -> str:
+        """What a lookup reads at a position."""
+        x = value.value_operands[0]
+        access, dim = self.nest.reads[x], value.attributes["dim"]
+        assert access.layout is not None
+        name = self.pointer(x, access, written=False)
+        stride = self.number(f"{name}_at{dim}", access.layout.strides[dim])
+        place = f"{self.address(access, name)} + {position} * {stride}"
+        return scalar.load(f"{name}[{place}]", x.type.dtype)
 
     def table_size(self, value: Value) -> str:
         """The parameter holding how many positions a lookup may ask for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.cpu_scatter import scatters, write_scatter
@@ -20,14 +21,17 @@ from ..sizes import largest
 from ..types import Shape, TensorType
 from . import kernels
 from .arena import Arena, aligned
-from .blas import Gemm, gemm_step
+from .blas import Gemm, find_blas, gemm_step
 from .launcher import COARSE, Loop, Step
 from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
-from .plan_records import Constant, HostCall, HostOperand, Slot
+from .plan_records import Constant, HostCall, HostOperand, Products, Slot
 from .threads import get_num_threads
-from .views import Layouts, legalize, matrix_layout
+from .views import PRODUCTS, Layouts, legalize, matrix_layout
+
+if TYPE_CHECKING:
+    from .plan_body import BodyPlanner
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Plan:
     late: tuple[Slot, ...]
     device: int = -1  # the number of the GPU it is for, -1 for the host
     refuses: bool = False  # may a kernel on a device refuse its input?
+    checked: int = 0  # the items before it are queued when it is asked whether one did
 
     @property
     def has_arena(self) -> bool:
@@ -60,12 +65,6 @@ class Plan:
     def has_pack(self) -> bool:
         """Does it return a pack?"""
         return any(slot.kind == "pack" for slot in self.output_slots)
-
-    @property
-    def has_products(self) -> bool:
-        """Does a matrix product run as a step?"""
-        calls = [step.value for step in self.schedule.steps if isinstance(step, Call)]
-        return any(isinstance(v.op, Contraction) and v.op.name == "matmul" for v in calls)
 
     @property
     def launches(self) -> int:
@@ -86,10 +85,10 @@ class Planner:
         pack: Collection[int],
         packed_inputs: Mapping[int, int],
     ) -> None:
-        self.legal, layouts = legalize(graph, input_strides)
-        placed = self.placed(layouts)
+        self.legal, layouts = legalize(graph, input_strides, self.products.dtypes)
+        placed = self.placed(self.legal, layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
-        self.schedule = fuse(self.graph, self.is_fusible, placed.before)
+        self.schedule = fuse(self.graph, is_fusible, placed.before)
         self.slots: dict[Value, Slot] = {
             v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
             for i, v in enumerate(self.graph.inputs)
@@ -111,11 +110,23 @@ class Planner:
         self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
 
-    is_fusible = staticmethod(is_fusible)
+    products = Products(PRODUCTS, find_blas)
 
-    def placed(self, layouts: Layouts) -> Placed:
-        """The legal graph with memory for what is moved."""
-        return place_moves(self.legal, layouts)
+    def placed(self, graph: Graph, layouts: Layouts) -> Placed:
+        """A legal graph with memory for what is moved."""
+        return place_moves(graph, layouts, self.products)
+
+    def body(
+        self,
+        graph: Graph,
+        strides: Sequence[Shape],
+        slots: Sequence[Slot],
+        targets: Sequence[Slot],
+    ) -> BodyPlanner:
+        """What plans the body of a loop into this program."""
+        from .plan_body import BodyPlanner
+
+        return BodyPlanner(self, graph, strides, slots, targets)
 
     # --- slots ---------------------------------------------------------------------------------------------------
 

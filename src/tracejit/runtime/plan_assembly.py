@@ -44,8 +44,8 @@ from ..ops.source import full
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_free, is_view, looks_up, picks_from_row, root
 from ..types import Shape, TensorType
-from .blas import find_blas
 from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
+from .plan_records import Products
 from .views import Layouts, contiguous, live_part, matrix_layout, strided_view
 
 
@@ -96,14 +96,15 @@ def is_fusible(value: Value) -> bool:
     return printable(value) or looks_up(value)
 
 
-def place_moves(legal: Graph, layouts: Layouts) -> Placed:
+def place_moves(legal: Graph, layouts: Layouts, products: Products) -> Placed:
     """Make every copying movement op of a graph with legal views an assembly.
 
-    Scatters stay, but what they change lies where their result does already.
+    Scatters stay, but what they change lies where their result does already. ``products`` are
+    those that a library writes where it is told to.
     """
     if not any(is_move(v) or scatters(v) for v in legal.values):
         return Placed(legal, layouts, {})
-    homes = _Homes(legal)
+    homes = _Homes(legal, products)
     homes.decide()
     strides = {v: layouts(v).strides for v in legal.inputs}
     return _Rewriting(legal, homes, strides).run()
@@ -124,8 +125,9 @@ class _Homes:
     Movement ops are visited last to first, so that pieces of pieces are placed in the outermost memory at once.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, products: Products) -> None:
         self.graph = graph
+        self.products = products
         self.layouts: dict[Value, Layout] = {}  # of values in other memory than their own
         self.assemblies: dict[Value, _Assembly] = {}
         self.shared: set[Value] = set()  # assemblies whose memory is written over later
@@ -191,7 +193,7 @@ class _Homes:
             return False
         if assembly in self.shared and others and not read_before:
             return False
-        if not _is_computed(value, lie) or not self.is_readable(value, lie, others):
+        if not self.is_computed(value, lie) or not self.is_readable(value, lie, others):
             return False
         self.layouts[value] = lie
         if assembly in self.shared:
@@ -214,10 +216,26 @@ class _Homes:
         return all(
             matrix_layout(x.type.shape, found[x].strides, reader.type.shape[:-2]) is not None
             for reader in readers
-            if _is_product(reader)
+            if self.is_product(reader)
             for x in reader.value_operands
             if x in found
         )
+
+    def is_product(self, value: Value) -> bool:
+        """Is this a product that a library computes?"""
+        is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
+        return is_product and value.type.dtype.short in self.products.dtypes
+
+    def is_computed(self, value: Value, lie: Layout) -> bool:
+        """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
+        if self.is_product(value):
+            found = matrix_layout(value.type.shape, lie.strides, value.type.shape[:-2])
+            return found is not None and not found[1] and self.products.find() is not None
+        if is_move(value) or scatters(value):
+            return True
+        if value.op is None or is_free(value) or picks_from_row(value):
+            return False
+        return is_fusible(value)
 
 
 def _before_view(view: Value, lie: Layout) -> Layout | None:
@@ -241,25 +259,6 @@ def _seen(
     """What a view of a value that lies like ``lie`` lies like."""
     assert isinstance(op, Movement)
     return strided_view(op, attributes, lie, shape, result)
-
-
-def _is_product(value: Value) -> bool:
-    """Is this a product that BLAS computes?"""
-    dtypes = ("f32", "f64")
-    is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
-    return is_product and value.type.dtype.short in dtypes
-
-
-def _is_computed(value: Value, lie: Layout) -> bool:
-    """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
-    if _is_product(value):
-        found = matrix_layout(value.type.shape, lie.strides, value.type.shape[:-2])
-        return found is not None and not found[1] and find_blas() is not None
-    if is_move(value) or scatters(value):
-        return True
-    if value.op is None or is_free(value) or picks_from_row(value):
-        return False
-    return is_fusible(value)
 
 
 class _Rewriting:

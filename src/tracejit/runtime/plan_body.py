@@ -11,7 +11,7 @@ from ..passes.groups import Group
 from ..types import Shape
 from .launcher import Step
 from .plan import Planner
-from .plan_assembly import is_fusible, place_moves
+from .plan_assembly import is_fusible
 from .plan_loops import NotNativeError
 from .plan_records import Slot
 from .views import legalize
@@ -29,8 +29,8 @@ class BodyPlanner(Planner):
         targets: Sequence[Slot],
     ) -> None:
         self.parent = parent
-        legal, layouts = legalize(graph, strides)
-        placed = place_moves(distinct_outputs(legal), layouts)
+        legal, layouts = legalize(graph, strides, self.products.dtypes)
+        placed = self.placed(distinct_outputs(legal), layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
         self.schedule = fuse(self.graph, is_fusible, placed.before)
         self.slots = dict(zip(self.graph.inputs, slots, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,14 @@ class Slot:
     def moved(self, nbytes: int) -> Slot:
         """The place so many bytes further."""
         return Slot(self.kind, self.index, self.offset + nbytes)
+
+
+@dataclass(frozen=True)
+class Products:
+    """The matrix products that a library computes: their dtypes, and how to find it (None where it is missing)."""
+
+    dtypes: frozenset[str]
+    find: Callable[[], Any]
 
 
 @dataclass(frozen=True)

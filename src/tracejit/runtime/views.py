@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -60,8 +60,17 @@ class Layouts:
         return layout
 
 
-def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layouts]:
-    """Insert copies where a reshape cannot be a view; drop guards, which a plan does not run."""
+#: Dtypes whose products are a library's on the host.
+PRODUCTS = frozenset({"f32", "f64"})
+
+
+def legalize(
+    graph: Graph, input_strides: Sequence[Shape], products: Collection[str] = PRODUCTS
+) -> tuple[Graph, Layouts]:
+    """Insert copies where a reshape cannot be a view; drop guards, which a plan does not run.
+
+    ``products`` are the dtypes whose matrix products a library computes, from operands that it can read.
+    """
     builder = Builder(graph.name)
     mapping: dict[Value, Value] = {}
     strides: dict[Value, Shape] = {}
@@ -76,7 +85,7 @@ def legalize(graph: Graph, input_strides: Sequence[Shape]) -> tuple[Graph, Layou
             mapping[statement] = _own_carried(builder, statement, mapping)
             continue
         new = mapped(statement, mapping)
-        new = builder.insert(_readable(builder, layouts, new))
+        new = builder.insert(_readable(builder, layouts, new, products))
         if is_view(new) and layouts.find(new) is None:
             source = builder.emit(elementwise.clone, (new.operands[0],), {}, new.line)
             assert new.op is not None
@@ -118,11 +127,11 @@ def _batch_stride(own: Shape, strides: Shape, batch: Shape) -> int | None:
     return relevant[-1][1]
 
 
-def _readable(builder: Builder, layouts: Layouts, value: Value) -> Value:
+def _readable(builder: Builder, layouts: Layouts, value: Value, products: Collection[str]) -> Value:
     """A matrix product on copies of the operands that BLAS cannot read."""
     if not isinstance(value.op, Contraction) or value.op.name != "matmul":
         return value
-    if value.type.dtype.short not in ("f32", "f64"):
+    if value.type.dtype.short not in products:
         return value
     batch = value.type.shape[:-2]
     operands = [
