@@ -123,3 +123,12 @@ def test_options_are_kept_by_copies() -> None:
     assert again.compiled.options == model.compiled.options
     assert again.compiled.capture
     assert not again.compiled.background
+
+
+def test_explain_says_how_convolutions_are_computed() -> None:
+    f = tj.compile(convolved, strict=True)
+    results(f, "cuda", 2)
+    assert "convolution: windows and matrix products" in str(f.explain())
+    host = tj.compile(convolved, strict=True)
+    results(host, "cpu", 2)
+    assert "windows" not in str(host.explain())

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.graph import Graph
+from ...codegen.cuda_attention import attends
+from ...ir.graph import Graph, Value
 from ...types import Shape
 from ..launcher import Step
 from ..plan_body import BodyPlanner
@@ -29,6 +30,13 @@ class DeviceBodyPlanner(BodyPlanner, DevicePlanner):
         self.device, self.around = parent.device, parent
         self.statuses = self.refusing = 0
         BodyPlanner.__init__(self, parent, graph, strides, slots, targets)
+
+    def plan_host(self, value: Value) -> None:
+        """Attention in tiles; other library calls have no place in a native loop."""
+        if attends(value):
+            DevicePlanner.plan_host(self, value)
+        else:
+            BodyPlanner.plan_host(self, value)
 
     def run_body(self) -> list[Step]:
         """The steps of one round; temporaries are free again after each."""

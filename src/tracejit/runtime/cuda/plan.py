@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...codegen.cuda_attention import attends, write_attention
 from ...codegen.cuda_kernel import write_device_kernel
 from ...codegen.cuda_launch import DeviceCode, Status
 from ...codegen.cuda_scatter import write_device_scatter
@@ -125,6 +126,15 @@ class DevicePlanner(Planner):
             self.items += launch_steps(choices, handles, argument, self.special(STREAM), address)
         for key in temporary:
             self.arena.give((owner, key))
+
+    def plan_host(self, value: Value) -> None:
+        """Attention in tiles, or the op's own body."""
+        if not attends(value):
+            super().plan_host(value)
+            return
+        self.place(value)
+        code = write_attention(value, self.layouts(value), self.layouts)
+        self.add_launches(value, code)
 
     def plan_scatter(self, value: Value) -> None:
         """Write new values into what lies where the result does."""
