@@ -9,6 +9,7 @@ import numpy as np
 
 import tracejit as tj
 from tracejit.ops.table import Elementwise
+from tracejit.runtime.plan import HostCall
 from tracejit.testing.samples import Case
 
 #: Relative error allowed where an op calls a transcendental function or sums in another order.
@@ -119,3 +120,34 @@ def assert_close(eager: Any, compiled: Any, label: str, tolerance: float) -> Non
     np.testing.assert_allclose(b, a, rtol=tolerance, atol=scale, err_msg=label)
     zeros = (a == 0) & (b == 0)
     assert np.array_equal(np.signbit(a[zeros]), np.signbit(b[zeros])), f"{label}: sign of zero"
+
+
+def positions_among_rows(
+    size: int = 7, rows: int = 11, width: int = 5, seed: int = 0
+) -> list[tj.Tensor]:
+    """A matrix, positions among its rows with repetitions, and as many rows as there are positions."""
+    rng = np.random.default_rng(seed)
+    table, new = rng.standard_normal((rows, width)), rng.standard_normal((size, width))
+    positions = rng.integers(0, rows, size)
+    return [
+        tj.from_numpy(table.astype(np.float32)).requires_grad_(),
+        tj.from_numpy(positions),
+        tj.from_numpy(new.astype(np.float32)).requires_grad_(),
+    ]
+
+
+def with_gradients(function: Callable[..., Any], values: Sequence[tj.Tensor]) -> list[np.ndarray]:
+    """What a function of tensors returns, and the gradients of a weighted sum of it."""
+    result = function(*values)
+    found = [result.detach().numpy()]
+    if result.requires_grad:
+        (result * tj.arange(result.numel()).reshape(result.shape).cos()).sum().backward()
+        found += [v.grad.numpy() for v in values if v.grad is not None]
+    return found
+
+
+def host_ops(compiled: Any) -> set[str]:
+    """Ops that the programs of a compiled function run as NumPy code."""
+    programs = [program for entry in compiled._all() for program in entry.programs()]
+    assert programs
+    return {i.op.name for p in programs for i in p.plan.items if isinstance(i, HostCall)}

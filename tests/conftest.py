@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -32,3 +33,22 @@ def _reproducible() -> None:
 def rng() -> np.random.Generator:
     """A NumPy generator with a fixed seed."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    """Four threads in the pool, and as many as before afterwards."""
+    from tracejit.runtime import threads
+
+    before = threads.get_num_threads()
+    threads.set_num_threads(4)
+    yield
+    threads.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def add() -> int:
+    """The address of a kernel that adds a number to integers."""
+    from launch_tools import ADD, kernel
+
+    return kernel(ADD)

@@ -10,7 +10,7 @@ import pytest
 
 import tracejit as tj
 import tracejit.nn.functional as F
-from tracejit.runtime.plan import HostCall
+from compiled_tools import host_ops, positions_among_rows, with_gradients
 
 
 def penalty(w, i, x):
@@ -54,26 +54,6 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 NOT_NATIVE = {"argsort", "remainder"}
 
 
-def inputs(size=7, table=11, width=5, seed=0):
-    rng = np.random.default_rng(seed)
-    w, x = rng.standard_normal((table, width)), rng.standard_normal((size, width))
-    i = rng.integers(0, table, size)
-    return [
-        tj.from_numpy(w.astype(np.float32)).requires_grad_(),
-        tj.from_numpy(i),
-        tj.from_numpy(x.astype(np.float32)).requires_grad_(),
-    ]
-
-
-def run(function, values):
-    result = function(*values)
-    found = [result.detach().numpy()]
-    if result.requires_grad:
-        (result * tj.arange(result.numel()).reshape(result.shape).cos()).sum().backward()
-        found += [v.grad.numpy() for v in values if v.grad is not None]
-    return found
-
-
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lookups_are_native_and_agree_with_eager(name):
@@ -83,13 +63,12 @@ def test_lookups_are_native_and_agree_with_eager(name):
         if name == "constant_positions" or "part" in name:
             sizes = (3, max(sizes[1], 3), max(sizes[2], 2))
         for _ in range(2):
-            expected, found = run(function, inputs(*sizes)), run(compiled, inputs(*sizes))
+            expected = with_gradients(function, positions_among_rows(*sizes))
+            found = with_gradients(compiled, positions_among_rows(*sizes))
             assert len(found) == len(expected)
             for a, b in zip(found, expected, strict=True):
                 np.testing.assert_allclose(a, b, 2e-5, 2e-5)
-    programs = [program for entry in compiled._all() for program in entry.programs()]
-    called = {i.op.name for p in programs for i in p.plan.items if isinstance(i, HostCall)}
-    assert called <= NOT_NATIVE
+    assert host_ops(compiled) <= NOT_NATIVE
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int16", "uint8", "bool"])
@@ -143,5 +122,5 @@ def test_lookups_share_their_kernel():
     with tj.no_grad():
         for sizes in ((3, 5, 7), (30, 50, 70), (6, 6, 6)):
             for _ in range(2):
-                compiled(*inputs(*sizes))
+                compiled(*positions_among_rows(*sizes))
     assert len(compiled.kernels) == 1

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from compiled_tools import host_ops, positions_among_rows, with_gradients
 from ir_graphs import assert_same_bits
 from tracejit.ir import interpreter, parse
-from tracejit.runtime.plan import HostCall, make_plan
+from tracejit.runtime.plan import make_plan
 from tracejit.runtime.program import Program
 from tracejit.runtime.threads import get_num_threads, set_num_threads
 
@@ -82,31 +83,6 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
-def inputs(size=7, rows=11, width=5, seed=0):
-    """A matrix, positions of rows with repetitions, and new rows."""
-    rng = np.random.default_rng(seed)
-    x, y = rng.standard_normal((rows, width)), rng.standard_normal((size, width))
-    i = rng.integers(0, rows, size)
-    return [
-        tj.from_numpy(x.astype(np.float32)).requires_grad_(),
-        tj.from_numpy(i),
-        tj.from_numpy(y.astype(np.float32)).requires_grad_(),
-    ]
-
-
-def run(function, values):
-    result = function(*values)
-    (result * tj.arange(result.numel()).reshape(result.shape).cos()).sum().backward()
-    return [result.detach().numpy(), *(v.grad.numpy() for v in values if v.grad is not None)]
-
-
-def called(compiled):
-    """The ops that run on arrays."""
-    programs = [program for entry in compiled._all() for program in entry.programs()]
-    assert programs
-    return {i.op.name for p in programs for i in p.plan.items if isinstance(i, HostCall)}
-
-
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_scatters_are_native_and_agree_with_eager(name):
@@ -114,11 +90,12 @@ def test_scatters_are_native_and_agree_with_eager(name):
     compiled = tj.compile(function, strict=True)
     for sizes in ((7, 11, 5), (8, 9, 6), (40, 60, 33), (3, 4, 3), (5, 6, 2)):
         for _ in range(2):
-            expected, found = run(function, inputs(*sizes)), run(compiled, inputs(*sizes))
+            expected = with_gradients(function, positions_among_rows(*sizes))
+            found = with_gradients(compiled, positions_among_rows(*sizes))
             assert len(found) == len(expected)
             for a, b in zip(found, expected, strict=True):
                 np.testing.assert_allclose(a, b, 3e-5, 3e-5)
-    assert called(compiled) <= {"remainder"}
+    assert host_ops(compiled) <= {"remainder"}
 
 
 @pytest.mark.parametrize(
@@ -233,5 +210,5 @@ def test_kernels_serve_every_size():
     with tj.no_grad():
         for sizes in ((3, 5, 7), (30, 50, 70), (6, 6, 6)):
             for _ in range(2):
-                compiled(*inputs(*sizes))
+                compiled(*positions_among_rows(*sizes))
     assert len(compiled.kernels) == 2

@@ -75,3 +75,17 @@ def test_read_only_parameters_are_refused() -> None:
         with pytest.raises(RuntimeError, match="read-only"):
             optimizer.step()
     assert (array == 1).all()
+
+
+def test_one_kernel_updates_many_tensors_in_place():
+    """However many there are, nothing is copied together for it."""
+    parameters = [tj.rand(3, 5).requires_grad_() for _ in range(40)]
+    for parameter in parameters:
+        parameter.grad = tj.rand(3, 5)
+    optimizer = tj.optim.Adam(parameters, lr=0.1, fused=True)
+    step = tj.compile(optimizer.step, strict=True)
+    for _ in range(3):
+        step()
+    (program,) = (p for entry in step._all() for p in entry.programs())
+    assert len(step.kernels) == 1
+    assert len(program.plan.items) == len(parameters)

@@ -56,6 +56,34 @@ def test_a_cell_that_joins_its_inputs_is_one_loop_each_way(steps):
     assert not any(isinstance(i, HostCall) for p in programs(compiled) for i in p.plan.items)
 
 
+def test_a_whole_step_is_two_loops_and_new_lengths_need_no_kernel():
+    """The backward pass that the function runs itself repeats its rounds too, writes into slices included."""
+    gates = nn.Linear(2 * SIZE, 4 * SIZE)
+    loss = cell_over(gates)
+
+    def step(x):
+        gates.zero_grad()
+        result = loss(x)
+        result.backward()
+        return result
+
+    compiled = tj.compile(step, strict=True)
+    kernels = []
+    for length in (14, 20, 33):
+        x = tj.rand(BATCH, length, SIZE)
+
+        def results(f, x=x):
+            return [f(x).detach().numpy(), *(p.grad.numpy().copy() for p in gates.parameters())]
+
+        found = [results(f) for f in (step, compiled, compiled)]
+        for other in found[1:]:
+            for a, b in zip(found[0], other, strict=True):
+                np.testing.assert_allclose(a, b, 2e-4, 1e-5)
+        assert [len(each) for each in loops(compiled)][-1] == 2
+        kernels.append(len(compiled.kernels))
+    assert kernels == kernels[:1] * 3
+
+
 @pytest.mark.parametrize(("width", "rolled"), [(8, True), (64, False)])
 def test_parameters_of_a_few_large_layers_are_not_copied_for_a_loop(width, rolled):
     layers = [nn.Linear(width, width) for _ in range(8)]

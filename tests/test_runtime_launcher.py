@@ -11,49 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tracejit.codegen.llvm import compile_source
-from tracejit.runtime import launcher, threads
-from tracejit.runtime.launcher import Loop, Step, build_table, failure, pack_slots
-from tracejit.runtime.loader import load_object
-
-ADD = """
-def rt_add(x: "i64*", y: "i64*", amount: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        y[i] = x[i] + amount
-    return 0
-"""
-FAIL = """
-def rt_fail(x: "i64*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        if x[i] != 0:
-            return int32(x[i])
-    return 0
-"""
-
-
-def kernel(source: str) -> int:
-    name = source.split("(")[0].split()[1]
-    return load_object(compile_source(source, name), name)
-
-
-@pytest.fixture(scope="module")
-def add() -> int:
-    return kernel(ADD)
-
-
-@pytest.fixture
-def four_threads():
-    before = threads.get_num_threads()
-    threads.set_num_threads(4)
-    yield
-    threads.set_num_threads(before)
-
-
-def all_ways(table: launcher.Table, slots: list[int]):
-    n = table.n_steps
-    yield lambda: table.run(0, n, pack_slots(slots))
-    yield lambda: table.run_slots(0, n, *slots)
-    yield lambda: table.launch(0, n, pack_slots(slots))
+from launch_tools import FAIL, all_ways, kernel
+from tracejit.runtime.launcher import Loop, Step, build_table, failure
 
 
 def test_constants_slots_and_offsets_reach_the_kernel(add: int) -> None:

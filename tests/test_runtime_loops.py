@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tracejit.codegen.llvm import compile_source
+from launch_tools import FAIL, SLOW, all_ways, kernel, moments_during
 from tracejit.extents import Extents, hint
-from tracejit.runtime import launcher, threads
+from tracejit.runtime import threads
 from tracejit.runtime.launcher import (
     RELEASE_GIL,
     SERIAL,
@@ -21,63 +20,16 @@ from tracejit.runtime.launcher import (
     Step,
     build_table,
     failure,
-    pack_slots,
     rows,
     table_words,
 )
-from tracejit.runtime.loader import load_object
 
-ADD = """
-def rt_add(x: "i64*", y: "i64*", amount: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        y[i] = x[i] + amount
-    return 0
-"""
-FAIL = """
-def rt_fail(x: "i64*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        if x[i] != 0:
-            return int32(x[i])
-    return 0
-"""
 NEXT = """
 def rt_next(x: "i64*", item: "i64*", y: "i64*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
     for i in range(lo, hi):
         y[i] = x[i] * 3 + item[0]
     return 0
 """
-SLOW = """
-def rt_slow(x: "i64*", n: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        for j in range(n):
-            x[0] = (x[0] * 31 + j) ^ (x[0] >> 7)
-    return 0
-"""
-
-
-def kernel(source: str) -> int:
-    name = source.split("(")[0].split()[1]
-    return load_object(compile_source(source, name), name)
-
-
-@pytest.fixture(scope="module")
-def add() -> int:
-    return kernel(ADD)
-
-
-@pytest.fixture
-def four_threads():
-    before = threads.get_num_threads()
-    threads.set_num_threads(4)
-    yield
-    threads.set_num_threads(before)
-
-
-def all_ways(table: launcher.Table, slots: list[int]):
-    n = table.n_steps
-    yield lambda: table.run(0, n, pack_slots(slots))
-    yield lambda: table.run_slots(0, n, *slots)
-    yield lambda: table.launch(0, n, pack_slots(slots))
 
 
 @pytest.mark.parametrize("count", [-2, 0, 1, 2, 7, 8])
@@ -261,25 +213,9 @@ def test_one_table_loops_in_many_threads_at_once(add: int, four_threads) -> None
 
 def others_run_during(call: Callable[[], int]) -> bool:
     """Does another Python thread get to run in the middle of a call?"""
-    seen: list[float] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            seen.append(time.perf_counter())
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    time.sleep(0.01)
-    begin = time.perf_counter()
-    assert call() == 0
-    end = time.perf_counter()
-    done.set()
-    thread.join()
-    moments = [begin, *(moment for moment in seen if begin < moment < end), end]
+    moments = moments_during(call)
     longest = max(after - before for before, after in itertools.pairwise(moments))
-    return longest < (end - begin) / 2
+    return longest < (moments[-1] - moments[0]) / 2
 
 
 @pytest.mark.parametrize(
@@ -296,7 +232,7 @@ def others_run_during(call: Callable[[], int]) -> bool:
 def test_the_gil_is_released_in_long_loops(
     count: int, extent: int, grain: int, flags: int, released: bool
 ) -> None:
-    x = np.zeros(1, dtype=np.int64)
+    x = np.zeros(extent, dtype=np.int64)
     turns = 20_000_000 // (count * extent)
     step = Step(kernel(SLOW), [(0, 0), (-1, turns)], (-1, extent), grain)
     table = build_table([Loop((1, 0), (step, Step(1, [], (-1, 0))), flags)])

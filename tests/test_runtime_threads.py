@@ -12,30 +12,16 @@ import time
 import numpy as np
 import pytest
 
-from tracejit.codegen.llvm import compile_source
+from launch_tools import ADD, SLOW, kernel, moments_during
 from tracejit.runtime import threads
 from tracejit.runtime.launcher import COARSE, RELEASE_GIL, Step, build_table, pack_slots
-from tracejit.runtime.loader import load_object
 
-ADD = """
-def rt_add(x: "i64*", y: "i64*", amount: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        y[i] = x[i] + amount
-    return 0
-"""
 # Notes per index the worker, and the start of its range: what a test needs to see the splitting.
 MARK = """
 def rt_mark(who: "i64*", start: "i64*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
     for i in range(lo, hi):
         who[i] = worker
         start[i] = lo
-    return 0
-"""
-SLOW = """
-def rt_slow(x: "i64*", n: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        for j in range(n):
-            x[i] = (x[i] * 31 + j) ^ (x[i] >> 7)
     return 0
 """
 SLOW_MARK = """
@@ -48,27 +34,9 @@ def rt_slow_mark(x: "i64*", who: "i64*", n: "i64", lo: "i64", hi: "i64", worker:
 """
 
 
-def kernel(source: str) -> int:
-    name = source.split("(")[0].split()[1]
-    return load_object(compile_source(source, name), name)
-
-
-@pytest.fixture(scope="module")
-def add() -> int:
-    return kernel(ADD)
-
-
 @pytest.fixture(scope="module")
 def mark() -> int:
     return kernel(MARK)
-
-
-@pytest.fixture
-def four_threads():
-    before = threads.get_num_threads()
-    threads.set_num_threads(4)
-    yield
-    threads.set_num_threads(before)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 16])
@@ -149,23 +117,8 @@ def test_the_gil_is_released_in_long_steps_only() -> None:
     slow = kernel(SLOW)
     x = np.zeros(1, dtype=np.int64)
     released = build_table([Step(slow, [(0, 0), (-1, 30_000_000)], (-1, 1), flags=RELEASE_GIL)])
-    seen: list[float] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            seen.append(time.perf_counter())
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    time.sleep(0.01)
-    begin = time.perf_counter()
-    released.run_slots(0, 1, x.ctypes.data)
-    end = time.perf_counter()
-    done.set()
-    thread.join()
-    assert sum(begin < moment < end for moment in seen) >= 3
+    _, *between, _ = moments_during(lambda: released.run_slots(0, 1, x.ctypes.data))
+    assert len(between) >= 3
 
 
 def test_many_python_threads_launch_at_once(add: int, four_threads) -> None:

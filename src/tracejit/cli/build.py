@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import output, target
-from .inspect import arguments_of
 
 if TYPE_CHECKING:
     import click
@@ -27,7 +26,7 @@ def command() -> click.Command:
         help=_HELP,
         short_help="Compile kernels for GPUs ahead of time.",
         params=[
-            click.Argument(["spec"], metavar="TARGET"),
+            *target.call_parameters("Tensors of --args require gradients."),
             click.Option(
                 ["--cuda", "architectures"],
                 multiple=True,
@@ -35,13 +34,6 @@ def command() -> click.Command:
                 metavar="SM",
                 help="An architecture such as sm_90; may be repeated.",
             ),
-            click.Option(
-                ["--args", "specs"],
-                multiple=True,
-                metavar="SPEC",
-                help="One argument: a tensor like f32[32,8], or a Python literal.",
-            ),
-            click.Option(["--grad"], is_flag=True, help="Tensors of --args require gradients."),
         ],
     )
 
@@ -52,11 +44,7 @@ def _run(spec: str, architectures: tuple[str, ...], specs: tuple[str, ...], grad
     from ..runtime.store import kernel_store
     from ..trace.ahead import build_for_device
 
-    try:
-        module, name, function = target.load(spec)
-        args = arguments_of(module, name, function, specs, grad)
-    except target.TargetError as error:
-        raise click.ClickException(str(error)) from error
+    name, function, args = target.load_call(spec, specs, grad)
     entries = _recorded(name, function, args)
     rows = []
     for architecture in architectures:

@@ -28,16 +28,7 @@ def command() -> click.Command:
         help=_HELP,
         short_help="Show the graphs and kernels of a function.",
         params=[
-            click.Argument(["spec"], metavar="TARGET"),
-            click.Option(
-                ["--args", "specs"],
-                multiple=True,
-                metavar="SPEC",
-                help="One argument: a tensor like f32[32,8], or a Python literal.",
-            ),
-            click.Option(
-                ["--grad"], is_flag=True, help="Tensors of --args require gradients: show backward."
-            ),
+            *target.call_parameters("Tensors of --args require gradients: show backward."),
             click.Option(
                 ["--show"],
                 multiple=True,
@@ -49,32 +40,13 @@ def command() -> click.Command:
 
 
 def _run(spec: str, specs: tuple[str, ...], grad: bool, show: tuple[str, ...]) -> None:
-    import click
 
-    try:
-        module, name, function = target.load(spec)
-        args = arguments_of(module, name, function, specs, grad)
-    except target.TargetError as error:
-        raise click.ClickException(str(error)) from error
+    name, function, args = target.load_call(spec, specs, grad)
     compiled = _called(name, function, args)
     for part in _PARTS:
         if not show or part in show:
             output.heading(part)
             _SECTIONS[part](compiled)
-
-
-def arguments_of(
-    module: Any, name: str, function: Callable[..., Any], specs: tuple[str, ...], grad: bool
-) -> tuple[Any, ...]:
-    """What to call a function with: ``--args``, or the examples of its module."""
-    if specs:
-        return target.parse_arguments(specs, grad)
-    args = target.example_arguments(module, name)
-    if args is not None:
-        return args
-    if target.callable_without_arguments(function):
-        return ()
-    raise target.TargetError(target.describe_call(name, function))
 
 
 def _called(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

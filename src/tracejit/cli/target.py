@@ -12,7 +12,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import click
 
 _TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\]")
 _DTYPES = {
@@ -182,3 +185,49 @@ def callable_without_arguments(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def call_parameters(grad_help: str) -> list[click.Parameter]:
+    """What a command that calls a function takes: ``TARGET``, ``--args`` and ``--grad``."""
+    import click
+
+    return [
+        click.Argument(["spec"], metavar="TARGET"),
+        click.Option(
+            ["--args", "specs"],
+            multiple=True,
+            metavar="SPEC",
+            help="One argument: a tensor like f32[32,8], or a Python literal.",
+        ),
+        click.Option(["--grad"], is_flag=True, help=grad_help),
+    ]
+
+
+def load_call(
+    spec: str, specs: Sequence[str], grad: bool
+) -> tuple[str, Callable[..., Any], tuple[Any, ...]]:
+    """The name of a target, its function, and what to call it with: ``--args``, or the examples of its module.
+
+    Raises:
+        click.ClickException: the target cannot be loaded, or nothing says what to call it with.
+    """
+    import click
+
+    try:
+        module, name, function = load(spec)
+        return name, function, _arguments_of(module, name, function, specs, grad)
+    except TargetError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _arguments_of(
+    module: ModuleType, name: str, function: Callable[..., Any], specs: Sequence[str], grad: bool
+) -> tuple[Any, ...]:
+    if specs:
+        return parse_arguments(specs, grad)
+    args = example_arguments(module, name)
+    if args is not None:
+        return args
+    if callable_without_arguments(function):
+        return ()
+    raise TargetError(describe_call(name, function))

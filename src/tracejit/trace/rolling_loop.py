@@ -102,6 +102,11 @@ class Loop:
         """The first member after it."""
         return self.start + self.rounds * self.period
 
+    @property
+    def carries(self) -> bool:
+        """Does a round read what an earlier one computed?"""
+        return any(isinstance(read, Carried) for reads in self.reads for read in reads or ())
+
     def member(self, position: int, number: int) -> Value:
         """The recorded value at a position in a round."""
         return self.record.members[self.start + number * self.period + position]

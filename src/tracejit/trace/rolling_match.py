@@ -25,7 +25,8 @@ from .rolling_views import moved, step
 MAX_PEELED = 3
 #: How many rounds back a value may be read.
 MAX_DEPTH = 3
-#: A stack that must be copied together is worth it if the body computes more than so many values.
+#: A stack that must be copied together is worth it if the body computes more than so many values, and rounds hand
+#: something on: others (an optimizer's parameters) are launches of one kernel, each on what is there.
 LEAST_PER_COPY = 3
 #: A body repeated with other operands in turn is tried as one of up to so many times the length.
 MAX_MULTIPLE = 16
@@ -116,8 +117,12 @@ class Rounds:
 
     def holds(self, plannable: Callable[[Value], bool]) -> bool:
         """May a loop hold the body? What fills a tensor is done after the loop."""
-        body = [self.member(p, 1) for p in np.flatnonzero(self.alive).tolist()]
-        return all(v.op is movement.slice_scatter or plannable(v) for v in body)
+        for position in np.flatnonzero(self.alive).tolist():
+            value = self.member(position, 1)
+            fills = value.op is movement.slice_scatter and position in self.moving
+            if not fills and not plannable(value):
+                return False
+        return True
 
     # --- how far columns keep to a pattern -----------------------------------------------------------------------
 
@@ -190,14 +195,11 @@ class Rounds:
             loop.reads.append([self.read(loop, int(kinds[c]), c, stacks) for c in columns])
             if moves:
                 self.fill(loop, position, places)
-            elif (
-                template.op is movement.slice_scatter
-                or start + self.period + position in self.record.twins
-            ):
+            elif start + self.period + position in self.record.twins:
                 raise ShorterError(0)
         used = (*stacks.values(), *loop.items.values())
         copied = sum(isinstance(s, Gathered) for s in used)
-        if self.computed(loop) <= LEAST_PER_COPY * copied:
+        if self.computed(loop) <= LEAST_PER_COPY * copied or (copied and not loop.carries):
             raise ShorterError(0)
         return loop
 
