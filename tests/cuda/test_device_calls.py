@@ -108,13 +108,29 @@ def test_kernels_for_a_device_are_compiled_behind_the_program() -> None:
     assert x.grad.device.type == "cuda"
 
 
-def test_profiles_leave_programs_on_a_device_alone() -> None:
-    f = tj.compile(lambda x: (x * 2).exp(), mode="reduce-overhead")
-    x = tj.randn(7).cuda()
-    f(x)
-    profile = f.profile(x)
-    assert not profile.kernels
-    assert f.stats.compiled_calls
+def test_profiles_of_programs_on_a_device_are_taken_by_events() -> None:
+    def function(x: Any, w: Any) -> Any:
+        for _ in range(20):
+            x = (x @ w).tanh() + 1
+        return tj.cat([x.softmax(-1), x.sort(-1).values], 0).sum()
+
+    f = tj.compile(function)
+    x, w = tj.randn(4, 4).cuda(), tj.randn(4, 4).cuda()
+    expected = f(x, w).item()
+    for _ in range(2):
+        found = f.profile(x, w)
+        kinds = {k.kind for k in found.kernels}
+        assert {"device kernel", "device loop", "library call"} <= kinds, found.kernels
+        assert all(k.each == 0.0005 for k in found.kernels if k.kind != "library call")
+        assert all(found.distance(k) is None for k in found.kernels)
+        loop = next(k for k in found.kernels if k.kind == "device loop")
+        assert loop.flops >= 20 * 2 * 4**3
+        assert "loop(" in str(found)
+    assert f(x, w).item() == pytest.approx(expected)
+    product = tj.compile(lambda x, w: x @ w)
+    product(x, w)
+    (only,) = product.profile(x, w).kernels
+    assert (only.kind, only.flops, only.bytes) == ("device product", 2 * 4.0**3, 3 * 64.0)
 
 
 def test_options_are_kept_by_copies() -> None:
