@@ -13,7 +13,7 @@ from tracejit.runtime.plan import HostCall
 from tracejit.testing.samples import Case
 
 #: Relative error allowed where an op calls a transcendental function or sums in another order.
-CLOSE = {"f64": 1e-12, "f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}
+CLOSE = {"f64": 1e-12, "f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "c128": 1e-12, "c64": 1e-5}
 #: Elementwise ops whose kernels use the operations of eager exactly: results are equal bit for bit.
 EXACT_CALLS = {
     "select",
@@ -114,12 +114,30 @@ def assert_close(eager: Any, compiled: Any, label: str, tolerance: float) -> Non
     if eager.dtype.kind in "biu":
         np.testing.assert_array_equal(compiled, eager, err_msg=label)
         return
+    if eager.dtype.kind == "c":
+        eager, compiled = (np.stack((x.real, x.imag)) for x in (eager, compiled))
     a, b = np.asarray(eager, np.float64), np.asarray(compiled, np.float64)
     finite = np.abs(a[np.isfinite(a)])
     scale = tolerance * min(float(np.median(finite)) if finite.size else 0.0, 1.0)
     np.testing.assert_allclose(b, a, rtol=tolerance, atol=scale, err_msg=label)
     zeros = (a == 0) & (b == 0)
     assert np.array_equal(np.signbit(a[zeros]), np.signbit(b[zeros])), f"{label}: sign of zero"
+
+
+def served(function: Any, *args: Any, **kwargs: Any) -> int:
+    """How many of one call native code serves."""
+    before = int(function.stats.served[0])
+    function(*args, **kwargs)
+    return int(function.stats.served[0]) - before
+
+
+def ready(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function compiled, with a route for these arguments."""
+    found = tj.compile(function)
+    for _ in range(3):
+        found(*args, **kwargs)
+    assert served(found, *args, **kwargs) == 1
+    return found
 
 
 def positions_among_rows(

@@ -60,6 +60,8 @@ def assert_same_bits(found: Any, expected: Any) -> None:
     if found.dtype.kind in "biu":
         assert np.array_equal(found, expected), (found, expected)
         return
+    if found.dtype.kind == "c":
+        found, expected = (np.stack((x.real, x.imag)) for x in (found, expected))
     nans = np.isnan(expected)
     assert np.array_equal(np.isnan(found), nans), (found, expected)
     found, expected = (np.where(nans, a.dtype.type(0), a) for a in (found, expected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tracejit as tj
@@ -268,3 +269,44 @@ def test_double_backward_through_inplace():
     assert g.tolist() == [4, 9]
     (gx,) = tj.autograd.grad(g.sum(), x)
     assert gx.tolist() == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (lambda x: x.expand(3, 4)[0], [1.0, 1.0, 1.0, 1.0]),
+        (lambda x: x.expand(3, 4)[:1], [1.0, 1.0, 1.0, 1.0]),
+        (lambda x: x.expand(3, 4)[1, 2:], [0.0, 0.0, 1.0, 1.0]),
+        (lambda x: x.expand(2, 4)[1], [1.0, 1.0, 1.0, 1.0]),
+        (lambda x: x.unsqueeze(1).expand(4, 3)[:, 1], [1.0, 1.0, 1.0, 1.0]),
+        (lambda x: x.view(2, 2).T.expand(5, 2, 2)[4], [1.0, 1.0, 1.0, 1.0]),
+        (lambda x: x[::2].expand(3, 2)[0], [1.0, 0.0, 1.0, 0.0]),
+        (lambda x: x.expand(3, 4)[0:0], [0.0, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_a_part_of_an_expanded_tensor_is_written_to(part, expected):
+    for wrap in (lambda f: f, tj.compile):
+        x = tj.zeros(4)
+        f = wrap(lambda x: part(x).add_(1))
+        f(x)
+        assert x.tolist() == expected
+        assert x._version.value == 1
+        f(x)
+        assert x.tolist() == [2 * v for v in expected]
+
+
+def test_parts_of_expanded_tensors_that_cannot_be_written_to():
+    with pytest.raises(RuntimeError, match="single memory location"):
+        tj.zeros(4).expand(3, 4).T[1].add_(1)
+    fixed = np.ones(4, np.float32)
+    fixed.flags.writeable = False
+    with pytest.warns(UserWarning, match="not writable"):
+        held = tj.from_numpy(fixed)
+    with pytest.raises(RuntimeError, match="read-only"):
+        held.expand(3, 4)[0].add_(1)
+    assert fixed.tolist() == [1.0] * 4
+    x = tj.ones(4, requires_grad=True)
+    y = x * 2
+    with pytest.raises(RuntimeError, match="single memory location"):
+        y.expand(3, 4)[0].mul_(3)
+    assert y.tolist() == [2.0] * 4

@@ -250,3 +250,45 @@ def test_a_program_may_end_while_kernels_are_made(tmp_path: Path):
 def test_a_fork_while_kernels_are_made(tmp_path: Path):
     done = child(FORKS, tmp_path)
     assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr
+
+
+def test_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch):
+    def refuses(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    found = Worker()
+    done: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        found.submit(lambda: done.append(1))
+        assert not found.wait(5.0)
+    assert not done
+    assert found.wait(20.0)
+    assert done == [1]
+    found.stop()
+
+
+ENDING = """
+import atexit, threading
+import tracejit as tj
+def refuses(self):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+def last():
+    threading.Thread.start = refuses
+    f = tj.compile(lambda x: (x.sin() + 1).sum() * x.exp().amax())
+    x = tj.ones(3)
+    found = [f(x).item() for _ in range(4)]
+    print(max(found) - min(found) < 1e-5, f.stats.compiled_calls)
+atexit.register(last)
+"""
+
+
+def test_a_first_call_while_the_program_ends(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING],
+        env={**os.environ, "TRACEJIT_CACHE_DIR": str(tmp_path), "TRACEJIT_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.returncode) == ("True 3\n", 0), done.stderr

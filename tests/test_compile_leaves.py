@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tracejit as tj
 
@@ -61,3 +62,111 @@ def test_one_leaf_twice_gets_one_gradient() -> None:
     f(w).backward()
     expected = tj.tensor([1e-8, 1.0, 1e8]) + 2 * w.detach() * (1.7 + 1.0)
     np.testing.assert_allclose(w.grad.numpy(), expected.numpy(), rtol=1e-6)
+
+
+# --- leaves made inside -----------------------------------------------------------------------------------------------
+
+
+def slope(x):
+    z = x.detach().requires_grad_()
+    (g,) = tj.autograd.grad(tj.sin(z).sum(), z)
+    return g * x
+
+
+def constant(x):
+    return tj.zeros(3, requires_grad=True) * x
+
+
+def accumulated(x):
+    z = x.detach().clone().requires_grad_()
+    (z * z).sum().backward()
+    return z.grad * x
+
+
+def several(x):
+    z = x.detach().clone().requires_grad_()
+    return (z * x).sum(), (z * 2).detach(), z.exp() + x
+
+
+def descent(x):
+    z = x.detach().requires_grad_()
+    for _ in range(3):
+        (g,) = tj.autograd.grad((z**2).sum(), z, create_graph=True)
+        z = (z - 0.1 * g).detach().requires_grad_()
+    return z.detach() * x
+
+
+def mixed(x):
+    z = x.detach().requires_grad_()
+    y = z * 3
+    (g,) = tj.autograd.grad((y * x).sum(), z, create_graph=True)
+    return g + y
+
+
+def no_more(x):
+    z = tj.rand(3).requires_grad_()
+    y = z * x
+    z.requires_grad_(False)
+    return y + z
+
+
+def alone(x):
+    return tj.zeros(3, requires_grad=True) * 2 + x.detach()
+
+
+def itself(x):
+    return tj.zeros(3, requires_grad=True), x * 2
+
+
+def used(x):
+    z = x.detach().clone().requires_grad_()
+    (z * z).sum().backward()
+    return z
+
+
+def shown(x):
+    z = tj.rand(3, requires_grad=True)
+    return z.view(3)[1:] * x[1:], z[:2]
+
+
+def told(function, grad):
+    """Values, flags and gradients of a few calls."""
+    tj.manual_seed(0)
+    facts, numbers = [], []
+    for _ in range(4):
+        x = tj.tensor([0.5, -1.0, 2.0], requires_grad=grad)
+        result = function(x)
+        results = result if isinstance(result, tuple) else (result,)
+        for t in results:
+            facts.append(
+                (t.requires_grad, t.is_leaf, t.grad_fn is None, t.is_leaf and t.grad is None)
+            )
+            numbers.append(t.detach().numpy().copy())
+        wanted = [t.sum() for t in results if t.requires_grad]
+        if wanted:
+            sum(wanted).backward()
+        facts.append(x.grad is None)
+        numbers += [
+            t.grad.numpy().copy() for t in (x, *results) if t.is_leaf and t.grad is not None
+        ]
+    return facts, numbers
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize(
+    ("function", "compiles"),
+    [
+        *((f, True) for f in (slope, constant, accumulated, several, descent, mixed, no_more)),
+        *((f, False) for f in (alone, itself, used, shown)),
+    ],
+)
+def test_leaves_made_inside(function, compiles, grad) -> None:
+    """Recorded, unless a result is such a leaf or hangs on nothing else: nobody else could ask for its gradient."""
+    compiled = tj.compile(function)
+    (facts, numbers), (found, others) = told(function, grad), told(compiled, grad)
+    assert facts == found
+    for a, b in zip(numbers, others, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
+    if grad:
+        assert compiled.stats.compiled_calls == (3 if compiles else 0), compiled.explain()
+        assert compiles or "new leaf" in compiled.reasons[0]

@@ -28,7 +28,11 @@ def test_only_accumulations_may_be_reassociated() -> None:
     assert "fadd reassoc float" in flagged[0]
     assert "contract" not in text
     softmax = codegen.llvm_ir(SOFTMAX, "k")
-    assert not re.search(r"\b(nnan|ninf|nsz|contract|arcp|afn|fast)\b", softmax)
+    assert not re.search(r"\b(nnan|ninf|contract|arcp|afn|fast)\b", softmax)
+    # a running maximum keeps either of two equal zeros, as its order is free
+    signless = [line for line in softmax.splitlines() if re.search(r"\bnsz\b", line)]
+    assert signless
+    assert all("maximum" in line or "= phi nsz" in line for line in signless)
 
 
 @x86

@@ -65,8 +65,6 @@ def test_embedding():
     assert repr(table) == "Embedding(5, 3, padding_idx=4)"
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
         nn.Embedding(3, 2, padding_idx=5)
-    with pytest.raises(NotImplementedError, match="max_norm"):
-        nn.Embedding(3, 2, max_norm=1.0)
     with pytest.raises(IndexError):
         table(tj.tensor([5]))
     frozen = nn.Embedding.from_pretrained(tj.tensor(array(4, 2)))

@@ -34,6 +34,11 @@ def types(case: Case) -> list[Any]:
     ]
 
 
+def parts(x: Any) -> Any:
+    """Complex numbers as pairs of real ones; other tensors as they are."""
+    return tj.view_as_real(x) if x.dtype.is_complex else x
+
+
 def run(case: Case, operands: list[Any] | None = None) -> Any:
     return case.op(*(tensors(case) if operands is None else operands), **case.attributes)
 
@@ -96,13 +101,13 @@ def test_invalid_input_raises(case: Case) -> None:
 @pytest.mark.parametrize("op", all_ops(), ids=names)
 def test_layout_of_operands_does_not_matter(op: Op) -> None:
     for case in samples.cases(op, dtypes.float32):
-        plain = run(case).array
+        plain = parts(run(case)).array
         strided = [_strided(x) if isinstance(x, np.ndarray) else x for x in case.operands]
         readonly = [_readonly(x) if isinstance(x, np.ndarray) else x for x in case.operands]
         for operands in (strided, readonly):
             wrapped = [tj.Tensor._wrap(x) if isinstance(x, np.ndarray) else x for x in operands]
             np.testing.assert_allclose(
-                np.asarray(run(case, wrapped).array, np.float64),
+                np.asarray(parts(run(case, wrapped)).array, np.float64),
                 np.asarray(plain, np.float64),
                 rtol=1e-5,
                 atol=1e-6,
@@ -160,7 +165,7 @@ def scalar_function(case: Case) -> Any:
         operands = tensors(case)
         for position, x in zip(case.differentiable, inputs, strict=True):
             operands[position] = x
-        out = run(case, operands)
+        out = parts(run(case, operands))
         if not out.dtype.is_floating_point:
             return None
         weights = np.cos(np.arange(out.type.numel) + 1.0).reshape(out.type.shape)
@@ -175,12 +180,13 @@ def numeric_gradients(function: Any, arrays: list[Any]) -> list[Any]:
     for position, x in enumerate(arrays):
         gradient = np.zeros_like(x)
         for i in np.ndindex(x.shape):
-            ends = []
-            for sign in (1, -1):
-                moved = [a.copy() for a in arrays]
-                moved[position][i] += sign * step
-                ends.append(float(function(*map(tj.from_numpy, moved)).array))
-            gradient[i] = (ends[0] - ends[1]) / (2 * step)
+            for unit in (1, 1j) if x.dtype.kind == "c" else (1,):
+                ends = []
+                for sign in (unit, -unit):
+                    moved = [a.copy() for a in arrays]
+                    moved[position][i] += sign * step
+                    ends.append(float(function(*map(tj.from_numpy, moved)).array))
+                gradient[i] += unit * (ends[0] - ends[1]) / (2 * step)
         gradients.append(gradient)
     return gradients
 
@@ -207,7 +213,7 @@ def test_gradient_is_the_slope(case: Case) -> None:
     expected = numeric_gradients(function, arrays)
     for position, a, b in zip(case.differentiable, found, expected, strict=True):
         assert a is not None
-        assert a.type == TensorType(b.shape, dtypes.float64)
+        assert a.type == TensorType(b.shape, from_numpy(b.dtype))
         np.testing.assert_allclose(a.array, b, rtol=2e-5, atol=2e-6, err_msg=f"{case} {position}")
 
 
@@ -223,11 +229,11 @@ def test_second_gradient_is_the_slope_of_the_first(op: Op) -> None:
     def slope(*inputs: Any) -> Any:
         leaves = [x if x.requires_grad else x.requires_grad_() for x in inputs]
         grads = tj.autograd.grad(function(*leaves), leaves, create_graph=True)
-        parts = [
+        terms = [
             (g * tj.from_numpy(np.sin(np.arange(g.type.numel) + 2.0).reshape(g.type.shape))).sum()
-            for g in grads
+            for g in map(parts, grads)
         ]
-        return sum(parts[1:], parts[0])
+        return sum(terms[1:], terms[0])
 
     expected = numeric_gradients(lambda *xs: slope(*xs).detach(), arrays)
     inputs = [tj.from_numpy(a.copy()).requires_grad_() for a in arrays]

@@ -255,4 +255,4 @@ def test_symbolic_sizes_stay_symbolic_in_loops(add: int) -> None:
         symbolic = words(n)
     assert decisions == []
     assert [hint(word) for word in symbolic] == words(6)
-    assert sum(type(word) is type(n) for word in symbolic) == 1 + 4 * (2 + 2 + 6)
+    assert sum(type(word) is type(n) for word in symbolic) == 1 + 4 * (2 + 2) + 2 * 6

@@ -184,3 +184,124 @@ for number in range(6):
 """,
         5,
     )
+
+
+def test_a_fact_of_state_changes_back() -> None:
+    agree(
+        """
+weight = stage.tensor(N, N, grad=True)
+@stage.compile
+def program(x):
+    if weight.requires_grad:
+        return x.sum(0)
+    return weight[0] * x
+x0 = stage.tensor(1, N, grad=True)
+"""
+        + CALLS
+        + "with stage.step():\n    weight.requires_grad_(False)\n"
+        + CALLS
+        + "with stage.step():\n    weight.requires_grad_()\n"
+        + CALLS,
+        7,
+    )
+
+
+def test_a_second_pass_through_a_call_that_kept_nothing() -> None:
+    agree(
+        """
+bank = stage.tensor(2, N)
+@stage.compile
+def program(x):
+    return x.transpose(0, -1).clone().transpose(0, -1), x.reshape(-1), x + bank
+for _ in range(3):
+    x0 = stage.tensor(2, N, grad=True)
+    with stage.step():
+        out0 = program(x0)
+    with stage.step():
+        slopes0 = stage.slopes(out0, x0, order=1)
+    with stage.step():
+        stage.backward(out0)
+    with stage.step():
+        stage.backward(out0, part=slice(1, 2))
+""",
+        2,
+    )
+
+
+def test_two_losses_of_one_call_go_backward_one_after_the_other() -> None:
+    agree(
+        """
+@stage.compile
+def program(x, y):
+    return (x * x).sum(), y.exp() + x, x * y
+for number in range(6):
+    x0, y0 = stage.tensor(N, grad=True), stage.tensor(N, grad=True)
+    with stage.step():
+        out0 = program(x0, y0)
+    with stage.step():
+        stage.backward(out0, part=slice(number % 3, number % 3 + 1))
+    with stage.step():
+        stage.backward(out0, part=slice(1, None))
+    with stage.step():
+        slopes0 = stage.slopes(out0[0], x0, order=1)
+    with stage.step():
+        slopes0 = stage.slopes(out0[1], y0, order=1)
+""",
+        5,
+    )
+
+
+def test_branches_that_were_given_up_decide_nothing_about_sizes() -> None:
+    agree(
+        """
+@stage.compile
+def program(x, y, mode='a'):
+    v0 = x.reshape(-1, N)[-1:].sum(0)
+    v1 = y.transpose(0, -1).clone().transpose(0, -1)
+    for i in range(min(int(x.detach().abs().amax()), 3) + 1):
+        v1 = v1.flip(-1)
+    v6 = v0 + v1
+    return v6.view(v6.shape)
+N = 4
+x0, y0 = stage.tensor(N, grad=True), stage.tensor(N, grad=True)
+modes = ['b', 'a', 'a', 'b', 'a', 'a', 'b', 'a']
+for number, mode in enumerate(modes):
+    if number == 3:
+        x0 = stage.tensor(N, grad=True)
+    with stage.step():
+        out0 = program(x0, y0, mode=mode)
+""",
+        4,
+    )
+
+
+DRAWN = """
+gen = tj.Generator().manual_seed(3)
+scale = 0.5
+bank = tj.zeros(N)
+@stage.compile
+def program(x):
+{body}
+x0 = stage.tensor(N)
+for number in range(8):
+    with stage.step():
+        out0 = program(x0)
+    with stage.step():
+        scale += 0.25
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = x + tj.rand(N, generator=gen)\n    if v.sum() > -9:\n        return v",
+        "v = x + tj.empty(N).exponential_()\n    return v if v.sum() > -9 else x",
+        "v = x * scale + tj.rand(N) * scale\n    bank.copy_(v)\n    return v - 1",
+        "v = x * scale + tj.rand(N) * tj.rand(N, generator=gen)\n    return v * (scale + 1)",
+        "v = tj.rand(N) * scale\n    return v if v.sum() > -9 else x, tj.rand(N, generator=gen)",
+        "k = float(tj.rand(()))\n    return x * k + math.sqrt(k) * scale + tj.rand(N)",
+    ],
+)
+def test_draws_at_the_end_of_a_path_and_beside_numbers_that_vary(body: str) -> None:
+    story = HEAD + "import math\n" + DRAWN.replace("{body}", f"    {body}")
+    assert soundness.check(story)[1] >= 5

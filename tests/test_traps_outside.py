@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from trap_tools import play, same
+from trap_tools import play, same, user_module
 
 
 def x(*values: float, grad: bool = True):
@@ -303,6 +303,32 @@ def test_working_directory(tmp_path, monkeypatch) -> None:
             stage.call(f, x())
 
     check_either(scenario)
+
+
+@pytest.mark.parametrize("position", range(4))
+def test_calls_between_operations_are_watched(position: int) -> None:
+    """Operations themselves are not watched: what is called before, between and after them is."""
+
+    lines = ["u = v * 2", "u = (u + v).exp()", "u = u.sum() + v"]
+    lines.insert(position, "w = time.perf_counter() * 1e6 % 1e3")
+    f = tj.compile(
+        user_module("\n    ".join(["def f(v):", *lines, "return u * 0 + w"]), time=time).f
+    )
+    seen = [float(f(x()).sum()) for _ in range(4)]
+    assert len(set(seen)) == 4
+    assert sys.getprofile() is None
+
+
+def test_an_operation_that_fails_leaves_the_watch_as_it_was() -> None:
+    def f(v):
+        with contextlib.suppress(RuntimeError):
+            v @ tj.ones(7, 7)
+        return v * (time.perf_counter() * 1e6 % 1e3)
+
+    g = tj.compile(f)
+    seen = [float(g(x()).sum()) for _ in range(4)]
+    assert len(set(seen)) == 4
+    assert sys.getprofile() is None
 
 
 def test_profilers_still_see_their_events() -> None:

@@ -9,9 +9,23 @@ from __future__ import annotations
 
 import math as _math
 
-from . import autograd, cuda, distributions, func, linalg, nn, optim, utils
+from . import (
+    amp,
+    autograd,
+    backends,
+    cuda,
+    distributions,
+    fft,
+    func,
+    linalg,
+    nn,
+    optim,
+    special,
+    utils,
+)
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
+from .amp import autocast
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -25,6 +39,8 @@ from .device import device
 from .dtypes import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -38,7 +54,7 @@ from .dtypes import (
     uint8,
 )
 from .dtypes import bool_ as bool
-from .func import grad, value_and_grad
+from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy
 from .jit import CompiledFunction, compile
 from .memory_formats import (
@@ -69,6 +85,7 @@ from .serialization import load, save
 from .settings import get_num_threads, set_num_threads, use_deterministic_algorithms
 from .tensor import Tensor
 from .tensor import install_methods as _install
+from .tensor_kinds import KINDS as _KINDS
 from .tensor_make import as_tensor, asarray, tensor
 
 _install()
@@ -77,6 +94,8 @@ dtype = DType
 float = float32
 double = float64
 half = float16
+cfloat = complex64
+cdouble = complex128
 int = int32
 long = int64
 short = int16
@@ -88,20 +107,28 @@ newaxis = None
 
 _PUBLISHED = dict(_ops.table.FUNCTIONS)
 globals().update(_PUBLISHED)
+globals().update(_KINDS)
 
 __all__ = [
     "CompiledFunction",
     "Generator",
     "Size",
     "Tensor",
+    "amp",
     "as_tensor",
     "asarray",
+    "autocast",
     "autograd",
+    "backends",
     "bfloat16",
     "bool",
+    "cdouble",
+    "cfloat",
     "channels_last",
     "channels_last_3d",
     "compile",
+    "complex128",
+    "complex64",
     "contiguous_format",
     "cuda",
     "default_generator",
@@ -111,6 +138,7 @@ __all__ = [
     "dtype",
     "e",
     "enable_grad",
+    "fft",
     "finfo",
     "float",
     "float16",
@@ -165,11 +193,14 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "short",
+    "special",
     "strided",
     "tensor",
     "uint8",
     "use_deterministic_algorithms",
     "utils",
     "value_and_grad",
+    "vmap",
+    *sorted(_KINDS),
     *sorted(_PUBLISHED),
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .trace.tracebacks import shortened
 
 if TYPE_CHECKING:
@@ -20,10 +22,21 @@ class Stats:
     """Counts of one compiled function since it was made."""
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.compiled_calls = 0
+        self.other_calls = 0  # calls that Python looked up
+        self.other_compiled_calls = 0
         self.eager_calls = 0
         self.recordings = 0
+        self.served = np.zeros(1, dtype=np.int64)  # calls that native code served
+
+    @property
+    def calls(self) -> int:
+        """Calls of any kind."""
+        return self.other_calls + int(self.served[0])
+
+    @property
+    def compiled_calls(self) -> int:
+        """Calls that compiled code served."""
+        return self.other_compiled_calls + int(self.served[0])
 
     def __repr__(self) -> str:
         return (

@@ -8,13 +8,17 @@ import numpy as np
 
 from .autograd.node import OpNode
 from .cuda.arrays import MODULES, device_index, on_device, placed
+from .dtypes import float32, float64, get_default_dtype
 from .errors import ArgumentError, DeviceError
 from .modes import MODES
+from .ops.complex_numbers import complex_of_parts
+from .ops.source import literal
 from .ops.table import Movement, Op, Source, set_dispatcher
 from .tensor import Tensor
 from .varying import is_varying, plain
 
 _NUMBERS = (bool, int, float)
+_COMPLEX = (complex, np.complexfloating)
 
 
 def apply(
@@ -43,6 +47,9 @@ def apply(
             arrays.append(x)
         else:
             return apply(op, _with_numbers(op, operands), attributes, _given(op, operands))
+    recorder = modes.recorder
+    if recorder is not None and recorder.watched is not None and not modes.saved_hooks:
+        return recorder.watched.apart(recorder, apply, op, operands, attributes, given)
     if MODULES:
         index, unplaced = _agree(op, operands, arrays)
         result = on_device(index, op.evaluate, arrays, attributes)
@@ -55,10 +62,10 @@ def apply(
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
         out._inference = True
-    if requires_grad and op.grads and modes.grad and out.type.dtype.is_floating_point:
+    if requires_grad and op.grads and modes.grad and out.type.dtype.is_differentiable:
         OpNode.record(op, given or operands, attributes, out)
-    if modes.recorder is not None:
-        modes.recorder.record(op, given or operands, attributes, out)
+    if recorder is not None:
+        recorder.record(op, given or operands, attributes, out)
     return out
 
 
@@ -94,11 +101,21 @@ def _shares(result: Any, source: Any) -> bool:
 
 
 def _with_numbers(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """NumPy scalars and subclasses of numbers as Python numbers; anything else is an error."""
+    """NumPy scalars and subclasses of numbers as Python numbers, complex ones as tensors; or an error."""
+    operands = tuple(_complex(x, operands) if isinstance(x, _COMPLEX) else x for x in operands)
     return tuple(
         x if isinstance(x, Tensor) or type(x) in _NUMBERS else _as_number(op, position, x)
         for position, x in enumerate(operands)
     )
+
+
+def _complex(value: Any, operands: tuple[Any, ...]) -> Tensor:
+    """A complex number as a 0-d tensor, as precise as the tensors it meets."""
+    kinds = [x.dtype.to_real for x in operands if isinstance(x, Tensor)]
+    wide = float64 in kinds or get_default_dtype() is float64
+    parts = literal(values=(value.real, value.imag), shape=(2,), dtype=float64 if wide else float32)
+    made: Tensor = complex_of_parts(parts)
+    return made
 
 
 def _given(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...] | None:

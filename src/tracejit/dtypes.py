@@ -3,7 +3,7 @@
 A :class:`DType` names an element type once for every layer: ``name`` for people, ``short`` for the IR,
 ``np`` for storage. Promotion follows PyTorch's documented lattice, in which operands rank as tensors with
 dimensions, then 0-d tensors, then Python numbers: a lower rank changes the result only by its *category*
-(bool < int < float), never by its width.
+(bool < int < float < complex), never by its width.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-CATEGORIES = ("bool", "int", "float")
+CATEGORIES = ("bool", "int", "float", "complex")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +43,33 @@ class DType:
         return self.category == "float"
 
     @property
+    def is_complex(self) -> bool:
+        """True for complex64 and complex128."""
+        return self.category == "complex"
+
+    @property
+    def is_differentiable(self) -> bool:
+        """True for floating point and complex: what gradients exist for."""
+        return self.category in ("float", "complex")
+
+    @property
+    def to_real(self) -> DType:
+        """The dtype of the parts of a complex number; any other dtype itself."""
+        return {"c64": float32, "c128": float64}.get(self.short, self)
+
+    @property
+    def to_complex(self) -> DType:
+        """The complex dtype with parts of this one; complex64 for what has none of its own."""
+        return complex128 if self.to_real is float64 else complex64
+
+    @property
     def is_signed(self) -> bool:
         """True unless bool or unsigned."""
         return self.short not in ("bool", "u8")
 
     @property
     def rank(self) -> int:
-        """Position of the category in bool < int < float."""
+        """Position of the category in bool < int < float < complex."""
         return CATEGORIES.index(self.category)
 
     @property
@@ -79,10 +99,13 @@ float16 = DType("float16", "f16", np.dtype(np.float16), "float")
 bfloat16 = DType("bfloat16", "bf16", np.dtype(ml_dtypes.bfloat16), "float")
 float32 = DType("float32", "f32", np.dtype(np.float32), "float")
 float64 = DType("float64", "f64", np.dtype(np.float64), "float")
+complex64 = DType("complex64", "c64", np.dtype(np.complex64), "complex")
+complex128 = DType("complex128", "c128", np.dtype(np.complex128), "complex")
 
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 INTEGERS = (uint8, int8, int16, int32, int64)
 FLOATS = (float16, bfloat16, float32, float64)
+COMPLEX = (complex64, complex128)
 
 _TITLES = {
     "bool": "Bool",
@@ -95,9 +118,11 @@ _TITLES = {
     "bfloat16": "BFloat16",
     "float32": "Float",
     "float64": "Double",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
 }
-_BY_NAME = {d.name: d for d in ALL} | {d.short: d for d in ALL}
-_BY_NUMPY = {d.np: d for d in ALL}
+_BY_NAME = {d.name: d for d in ALL + COMPLEX} | {d.short: d for d in ALL + COMPLEX}
+_BY_NUMPY = {d.np: d for d in ALL + COMPLEX}
 _PYTHON = {bool: bool_, int: int64, float: float32}
 
 _default = float32
@@ -109,10 +134,10 @@ def by_name(name: str) -> DType:
 
 
 def from_numpy(dtype: Any) -> DType:
-    """The DType of a NumPy dtype; ``TypeError`` when tensors cannot hold it (object, complex, str, ...)."""
+    """The DType of a NumPy dtype; ``TypeError`` when tensors cannot hold it (object, str, ...)."""
     found = _BY_NUMPY.get(np.dtype(dtype))
     if found is None:
-        supported = ", ".join(d.name for d in ALL)
+        supported = ", ".join(d.name for d in ALL + COMPLEX)
         raise TypeError(
             f"can't convert np.ndarray of type {np.dtype(dtype)}. The only supported types are: {supported}."
         )
@@ -156,6 +181,8 @@ def of_scalar(value: Any) -> DType:
     """The dtype a Python number has when it becomes a tensor."""
     if isinstance(value, bool):
         return bool_
+    if isinstance(value, complex):
+        return _default.to_complex
     return int64 if isinstance(value, int) else _default
 
 
@@ -169,7 +196,8 @@ def promote_types(a: DType, b: DType) -> DType:
     if a is b:
         return a
     if a.rank != b.rank:
-        return a if a.rank > b.rank else b
+        high, low = (a, b) if a.rank > b.rank else (b, a)
+        return complex128 if high.is_complex and low is float64 else high
     if a.itemsize == b.itemsize:  # uint8 with int8, float16 with bfloat16
         return int16 if a.category == "int" else float32
     return a if a.itemsize > b.itemsize else b
@@ -179,9 +207,11 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
     """Fold a lower-ranked operand class into a higher one: only a larger category may widen it."""
     if higher is None or lower is None:
         return higher or lower
-    if higher.is_floating_point:
+    if higher.is_complex:
         return higher
-    if higher is bool_ or lower.is_floating_point:
+    if higher.is_floating_point:
+        return higher.to_complex if lower.is_complex else higher
+    if higher is bool_ or lower.is_differentiable:
         return promote_types(higher, lower)
     return higher
 

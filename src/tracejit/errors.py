@@ -18,8 +18,8 @@ _USERS = tuple(str(Path(__file__).parent / part) for part in ("cli", "testing"))
 
 
 def is_internal(filename: str) -> bool:
-    """Does a file belong to this package (the parts that use it as a user would left out)?"""
-    return filename.startswith(_PACKAGE) and not filename.startswith(_USERS)
+    """Does a file belong to this package, or was it made by it (the parts that use it as a user would left out)?"""
+    return filename.startswith((_PACKAGE, "<tracejit ")) and not filename.startswith(_USERS)
 
 
 def last_user_line(error: BaseException) -> tuple[tuple[str, int] | None, bool]:

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import describe_line
+from .ir.graph import Value
+from .ir.loops import body_of, is_loop, is_open
+from .trace.round_code import ENDLESS
 
 if TYPE_CHECKING:
     from .inspection import Inspection
@@ -143,6 +146,7 @@ def _tree(segment: Segment, depth: int) -> list[str]:
     """One line per segment and guard, children indented."""
     pad = "  " * depth
     lines = [f"{pad}{len(segment.statements)} operations"]
+    lines += [f"{pad}  {_loop(value)}" for value in segment.statements if is_loop(value)]
     if segment.leaf is not None:
         lines.append(f"{pad}return ({segment.leaf.calls} replays)")
     if segment.finding is not None:
@@ -167,6 +171,19 @@ def _tree(segment: Segment, depth: int) -> list[str]:
             lines.append(f"{pad}  when {outcome[1]}:")
         lines.append(f"{pad}    {end}: runs eagerly ({end.calls} calls)")
     return lines
+
+
+def _loop(loop: Value) -> str:
+    """A loop in words."""
+    count, where = loop.attributes["count"], describe_line(*loop.line) if loop.line else ""
+    times = f"{count} times" if count < ENDLESS else "any number of times"
+    if is_open(loop):
+        times = (
+            f"until {loop.attributes['until']}, at most {times}"
+            if count < ENDLESS
+            else f"until {loop.attributes['until']}"
+        )
+    return f"loop of {len(body_of(loop).body)} operations, {times}   {where}".rstrip()
 
 
 def lines_for(function: Inspection, line: int, file: str | None) -> list[str]:

@@ -25,10 +25,12 @@ from .modes import MODES
 from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
+from .trace.keeping import CHURN, Keeping
 from .trace.number_uses import NumberUses
 from .trace.numbers import ANY, UnfitError
 from .trace.places import TURNS
 from .trace.retrace import why_new
+from .trace.routes import MAX_ROUTES, open_door, route_of
 from .trace.signature import first_position, tensor_key
 from .trace.state_calls import listening
 from .trace.tracebacks import shortened
@@ -37,14 +39,16 @@ from .trace.tree_plan import PlanStore
 log = logging.getLogger("tracejit")
 globals().update({name: getattr(scripting, name) for name in scripting.__all__})
 
-#: Signatures recorded in a row, none of which was met again, before recording becomes rare.
-CHURN = 64
 BUSY = "another thread was recording"
 OPTIONS = ("strict", "verify", "background", "capture")  # as ``_compiled`` takes them
 
 
-class CompiledFunction(Inspection):
+class CompiledFunction(Keeping, Inspection):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
+
+    __slots__ = ("_routes",)  # signatures that native code recognises, see `trace.routes`
+
+    _routes: tuple[Any, ...]
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class CompiledFunction(Inspection):
             warm_up()
         self.name = getattr(function, "__name__", None) or name_of(function)
         self.stats = Stats()
+        self._routes = ()
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
         self.uses = NumberUses()
@@ -77,13 +82,13 @@ class CompiledFunction(Inspection):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else BoundFunction(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result: recorded in the first call of a signature, replayed in later ones."""
         modes = MODES
         if modes.recorder is not None or modes.builder is not None or config.disabled:
             return self.function(*args, **kwargs)
         try:
-            self.stats.calls += 1
+            self.stats.other_calls += 1
             if modes.saved_hooks and modes.grad:
                 self._explain(
                     "saved_tensors_hooks are active: compiled code keeps no single tensors"
@@ -100,13 +105,8 @@ class CompiledFunction(Inspection):
                     tensors = list(args)
             if not tensors and (args or kwargs):
                 structure, numbers = self.uses.structure((args, kwargs), tensors)
-            key = (
-                modes.grad,
-                modes.inference,
-                dtypes._default,
-                structure,
-                *map(tensor_key, tensors),
-            )
+            cast: Any = dtypes._default if modes.autocast is None else modes.autocast_key()
+            key = (modes.grad, modes.inference, cast, structure, *map(tensor_key, tensors))
             count = len(tensors)
             if count > 1 and len(set(map(id, tensors))) != count:
                 key = (*key, tuple([first_position(tensors, t) for t in tensors]))
@@ -120,11 +120,12 @@ class CompiledFunction(Inspection):
             error.__traceback__ = shortened(error)
             raise
 
+    __call__ = _call  # in native code once a route was found
+
     def _replay(
         self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any
     ) -> Any:
         """Serve a call from an entry, or say why not."""
-        branch = reason = refused = None
         try:
             if self.verify:
                 from .verification import replay_beside_eager
@@ -132,26 +133,52 @@ class CompiledFunction(Inspection):
                 result = replay_beside_eager(self, entry, tensors, args, kwargs, numbers)
             else:
                 result = entry.replay(tensors, numbers)
-        except Refused as failure:
-            refused = f"compiled code refused its input ({failure}), and eager execution did not"
-        except Pending:
-            log.debug("%s: its kernels are not there yet", self.name)
-        except UnseenSegment as unseen:
-            branch = unseen
-        except NotReplayable as found:
-            reason = str(found)
+        except (Refused, Pending, NotReplayable) as failure:
+            end: Exception = failure
         else:
-            self.stats.compiled_calls += 1
+            self.stats.other_compiled_calls += 1
+            if len(self._routes) < MAX_ROUTES and not self.verify:
+                self._find_route(entry, tensors, args, kwargs)
             return result
         # Out here: errors of the eager run must not look like caused by what ended the replay.
-        if branch is not None:
-            return self._leave(branch, entry, tensors, args, kwargs)
-        if reason is not None:
-            self._explain(reason)
+        return self._after(end.with_traceback(None), entry, tensors, args, kwargs)
+
+    def _after(
+        self, end: Exception, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> Any:
+        """A call that compiled code did not serve after all."""
+        if isinstance(end, UnseenSegment):
+            return self._leave(end, entry, tensors, args, kwargs)
+        if isinstance(end, Pending):
+            log.debug("%s: its kernels are not there yet", self.name)
+        elif isinstance(end, NotReplayable):
+            self._explain(str(end))
         result = self._eager(args, kwargs)
-        if refused is not None:
-            self._explain(refused)
+        if isinstance(end, Refused):
+            self._explain(f"compiled code refused its input ({end}), and eager execution did not")
         return result
+
+    def _ended(
+        self, error: BaseException, entry: Entry, tensors: list[Tensor], names: Any, *values: Any
+    ) -> Any:
+        """A call that native code gave to an entry, and that ended in ``error``."""
+        self.stats.other_calls += 1
+        count = len(values) - len(names or ())
+        args, kwargs = values[:count], dict(zip(names or (), values[count:], strict=True))
+        try:
+            if isinstance(error, (Refused, Pending, NotReplayable)):
+                return self._after(error.with_traceback(None), entry, tensors, args, kwargs)
+            raise error
+        except Exception as found:
+            found.__traceback__ = shortened(found)
+            raise
+
+    def _find_route(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> None:
+        """Have native code recognise calls like this one."""
+        found = route_of(entry, tensors, args, kwargs, self.stats.served, self._routes)
+        if found is not None:
+            self._routes = (*self._routes, found)
+            open_door(CompiledFunction)
 
     def _leave(
         self, branch: UnseenSegment, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
@@ -212,18 +239,6 @@ class CompiledFunction(Inspection):
         self._note(BUSY)
         return self._eager(args, kwargs)
 
-    def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
-        """The entry that serves a call."""
-        known = self.entries.get(key, ())
-        return next((e for e in known if e.holds() and (not e.pinned or e.accepts(tensors))), None)
-
-    def _changes_always(self) -> bool:
-        """Has no signature been met twice for so long that recording this one is in vain?"""
-        compiled = self.stats.compiled_calls
-        if compiled != self._compiled_before:
-            self._compiled_before, self._churn = compiled, Backoff(CHURN)
-        return self._churn.wait()
-
     def _extend(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run eagerly, recording a new path into ``entry``; while another thread records, just run."""
         lock = self._lock
@@ -246,6 +261,7 @@ class CompiledFunction(Inspection):
         """The result of a run that is recorded."""
         self.stats.recordings += 1
         self.stats.eager_calls += 1
+        self._routes = ()
         log.info("%s is recorded: %s", self.name, why)
         with listening() as listener:
             try:
@@ -269,44 +285,6 @@ class CompiledFunction(Inspection):
         if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
             self._explain(reason)
         return result
-
-    def _judge(self, entry: Entry, doubt: str | None) -> None:
-        """Give up a recording of which it is not certain that replaying it does the same."""
-        if doubt is None or entry.failure is not None:
-            return
-        entry.failure, entry.closed = doubt, None
-        log.info("%s is not replayed: %s", self.name, doubt)
-
-    def _keep(self, entry: Entry) -> None:
-        """Remember an entry; forget the oldest where there are too many."""
-        if not entry.usable:
-            self.uses.unkept[entry.key] = entry
-            self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
-            return
-        if entry.behind is not None:
-            entry.behind.request(entry)
-        variants = self.entries.setdefault(entry.key, [])
-        if entry in variants:
-            return
-        if len(variants) >= config.max_variants:
-            reason = f"more than {config.max_variants} Python states: {variants[-1].difference([])}"
-            self._back_off(entry.key, reason, patience=0)
-            variants = self.entries[entry.key] = variants[1:]
-        variants.append(entry)
-        if len(self.entries) > config.max_signatures:
-            oldest = next(iter(self.entries))
-            self.entries.pop(oldest)
-            self._backoffs.pop(oldest, None)
-
-    def _forget(self, entry: Entry | None) -> None:
-        """Another recording takes the place of an entry."""
-        if entry is not None and entry.key in self.entries:
-            self.entries[entry.key] = [x for x in self.entries[entry.key] if x is not entry]
-
-    def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
-        if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:
-            self._backoffs.pop(next(iter(self._backoffs)))
-        self._backoffs.setdefault(key, Backoff(patience)).note(reason)
 
     # --- copies and pickles ----------------------------------------------------------------------------------------
 

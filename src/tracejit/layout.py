@@ -24,6 +24,7 @@ class MemoryLayout:
     aligned: bool
     is_contiguous: bool  # row-major without gaps
     device: int = -1
+    nbytes: int = 0  # of the elements
 
     def __str__(self) -> str:
         where = "" if self.device < 0 else f" on cuda:{self.device}"
@@ -32,6 +33,8 @@ class MemoryLayout:
 
 
 _interned: dict[Any, MemoryLayout] = {}
+_of_arrays: dict[Any, MemoryLayout] = {}  # what was found for arrays of these shapes, strides, ...
+_MOST_ARRAYS = 4096
 
 
 def intern_layout(
@@ -42,7 +45,9 @@ def intern_layout(
     found = _interned.get(key)
     if found is None:
         dense = strides == type.contiguous_strides()
-        found = _interned.setdefault(key, MemoryLayout(type, strides, aligned, dense, device))
+        found = _interned.setdefault(
+            key, MemoryLayout(type, strides, aligned, dense, device, type.nbytes)
+        )
     return found
 
 
@@ -53,6 +58,19 @@ def contiguous_layout(type: TensorType, device: int = -1) -> MemoryLayout:
 
 def array_layout(array: Any) -> MemoryLayout:
     """The layout of an array; strides along extents of one are normalised, for they are never used."""
+    if MODULES and is_on_device(array):
+        return _array_layout(array)
+    key = array.shape, array.strides, array.dtype, array.flags.aligned
+    found = _of_arrays.get(key)
+    if found is None:
+        found = _array_layout(array)
+        if len(_of_arrays) >= _MOST_ARRAYS:
+            _of_arrays.clear()
+        _of_arrays[key] = found
+    return found
+
+
+def _array_layout(array: Any) -> MemoryLayout:
     type = TensorType(array.shape, from_numpy(array.dtype))
     size = type.dtype.itemsize
     if MODULES and is_on_device(array):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from . import dtypes
+
 
 class Modes(threading.local):
     """What the current thread does with an op call besides running it.
 
     ``grad`` records the autograd tape, ``inference`` marks results as inference tensors, ``builder`` writes ops into a
     graph instead of running them, ``recorder`` is told of every op that ran, ``saved_hooks`` is a stack of
-    (pack, unpack) pairs for tensors kept for backward, ``anomaly`` watches nodes while anomalies are looked for.
+    (pack, unpack) pairs for tensors kept for backward, ``anomaly`` watches nodes while anomalies are looked for,
+    ``autocast`` is the dtype that products take.
     """
 
     grad: bool = True
@@ -20,6 +23,11 @@ class Modes(threading.local):
     recorder: Any = None
     saved_hooks: tuple[Any, ...] = ()
     anomaly: Any = None
+    autocast: Any = None
+
+    def autocast_key(self) -> Any:
+        """What calls under autocast differ in: its dtype and the default one."""
+        return self.autocast, dtypes.get_default_dtype()
 
 
 MODES = Modes()

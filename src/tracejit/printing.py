@@ -91,7 +91,7 @@ def tensor_text(tensor: Tensor) -> str:
             suffixes.append(f"dtype={dtype!r}")
     else:
         values = array_text(fetched(tensor.array), len(prefix))
-        if dtype not in (default, dtypes.int64, dtypes.bool_):
+        if dtype not in (default, default.to_complex, dtypes.int64, dtypes.bool_):
             suffixes.append(f"dtype={dtype!r}")
     if tensor.is_cuda:
         suffixes.insert(0, f"device='{tensor.device}'")
@@ -104,7 +104,7 @@ def tensor_text(tensor: Tensor) -> str:
 
 def array_text(array: Any, indent: int = 0) -> str:
     """The values of an array as nested, aligned, possibly summarised brackets."""
-    if array.dtype.kind not in "biuf" or (array.dtype.itemsize == 2 and array.dtype.kind == "f"):
+    if array.dtype.kind not in "biufc" or (array.dtype.itemsize == 2 and array.dtype.kind == "f"):
         array = array.astype(np.float32)
     summarize = array.size > _options.threshold
     shown = _ends(array) if summarize else array
@@ -124,6 +124,8 @@ def _ends(array: Any) -> Any:
 
 def _formatter(array: Any) -> tuple[Callable[[Any], str], int]:
     """A function from a value to its text, and the width all texts are brought to."""
+    if array.dtype.kind == "c":
+        return _complex_formatter(array)
     if array.dtype.kind != "f":
         texts = [str(v) for v in array.ravel().tolist()]
         return _padded(str, max(map(len, texts), default=1))
@@ -142,6 +144,18 @@ def _formatter(array: Any) -> tuple[Callable[[Any], str], int]:
     else:
         write = f"{{:.{digits}f}}".format
     return _padded(write, max(map(len, map(write, finite.tolist())), default=1))
+
+
+def _complex_formatter(array: Any) -> tuple[Callable[[Any], str], int]:
+    """``1.0000-2.5000j``: both parts with digits of their own."""
+    real, width = _formatter(array.real)
+    imaginary, more = _formatter(np.abs(array.imag))
+
+    def write(value: complex) -> str:
+        sign = "-" if math.copysign(1.0, value.imag) < 0 else "+"
+        return f"{real(value.real)}{sign}{imaginary(abs(value.imag)).lstrip()}j"
+
+    return write, width + more + 2
 
 
 def _needs_exponent(finite: Any, whole: bool) -> bool:

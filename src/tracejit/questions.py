@@ -40,11 +40,11 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """False: there are no complex tensors. Raises ``TypeError`` for what is no tensor.
+    """Is the dtype complex? Raises ``TypeError`` for what is no tensor.
 
     >>> import tracejit as tj
-    >>> tj.is_complex(tj.ones(2))
-    False
+    >>> tj.is_complex(tj.ones(2)), tj.is_complex(tj.tensor([1j]))
+    (False, True)
     """
     return bool(_of("is_complex", Tensor.is_complex, input))
 

@@ -63,6 +63,18 @@ class Generator:
         """Count draws made elsewhere from a key of :meth:`rebase`."""
         self.count += draws
 
+    def take(self, seen: int, draws: int) -> bool:
+        """Count draws after ``seen`` ones, unless others were made since: then do nothing, and False.
+
+        >>> g = Generator()
+        >>> g.take(0, 2), g.take(0, 1), g.count
+        (True, False, 2)
+        """
+        if self.count != seen:  # no other thread comes in between this and the next line
+            return False
+        self.count = seen + draws
+        return True
+
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed`` (any 64-bit integer). Raises ``RuntimeError`` beyond 64 bits."""
         seed = seed.__index__()

@@ -21,6 +21,7 @@ from . import dtypes
 from .cuda.arrays import fetched, placed
 from .device import index_of
 from .dtypes import DType
+from .ops.complex_numbers import complex_of_parts
 from .tensor import Tensor
 
 __all__ = ["load", "save"]
@@ -40,8 +41,8 @@ _CODES = {
 }
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Write ``obj`` to a safetensors file, atomically: a reader sees the old file or the new one.
+def save(obj: Any, path: Any) -> None:
+    """Write ``obj`` to a safetensors file (or open binary file), atomically: a reader sees the old file or the new one.
 
     ``obj`` is a tensor, or dicts, lists and tuples of tensors, numbers, strings, None and dtypes, such as a
     ``state_dict()``. Raises ``TypeError`` naming the place of anything else and ``OSError`` when the
@@ -57,6 +58,9 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 
     packer = _Packer()
     tree = packer.pack(obj, "")
+    if hasattr(path, "write"):
+        path.write(_bytes(packer.tensors, tree))
+        return
     target = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     os.close(handle)
@@ -69,6 +73,13 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         raise
 
 
+def _bytes(tensors: dict[str, Any], tree: Any) -> bytes:
+    from safetensors.numpy import save as to_bytes
+
+    written: bytes = to_bytes(tensors, {_TREE: json.dumps(tree), "format": "pt"})
+    return written
+
+
 def _permissions(target: Path) -> int:
     """Those of the file to be replaced, or what the process gives new files."""
     if target.exists():
@@ -78,10 +89,11 @@ def _permissions(target: Path) -> int:
     return 0o666 & ~mask
 
 
-def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
+def load(path: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
     """Read what :func:`save` wrote; any other safetensors file gives a dict of tensors.
 
-    Tensors arrive on the device that ``map_location`` names, on the host without one. Raises ``FileNotFoundError``,
+    ``path`` may be an open binary file. Tensors arrive on the device that ``map_location`` names, on the host without
+    one. There is never code in a file, whatever ``weights_only`` says. Raises ``FileNotFoundError``,
     and ``ValueError`` for a file that is damaged, is no safetensors file, or holds element types tensors cannot have.
 
     >>> import tempfile, tracejit as tj
@@ -90,6 +102,11 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
     >>> tj.load(file)
     [tensor([], size=(0, 3)), tensor(2)]
     """
+    if hasattr(path, "read"):
+        with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
+            copy.write(path.read())
+            copy.flush()
+            return load(copy.name, map_location)
     index = index_of(map_location)
     header, metadata = _verified_header(Path(path))
     tensors = _read_tensors(Path(path), header, index)
@@ -158,9 +175,17 @@ class _Packer:
             while name in self.tensors or name == "__metadata__":
                 name += "_"
             self.names[id(tensor)] = name
-            self.tensors[name] = np.ascontiguousarray(fetched(tensor.array)).reshape(tensor.shape)
-        node = {"$": "tensor", "value": name}
+            array = np.ascontiguousarray(fetched(tensor.array)).reshape(tensor.shape)
+            self.tensors[name] = _parts(array) if tensor.is_complex() else array
+        node: dict[str, Any] = {"$": "tensor", "value": name}
+        if tensor.is_complex():
+            node["complex"] = True
         return {**node, "requires_grad": True} if tensor.requires_grad else node
+
+
+def _parts(array: Any) -> Any:
+    """Complex numbers, which files do not know, as pairs along a new last dimension."""
+    return np.stack((array.real, array.imag), axis=-1)
 
 
 def _below(path: str, key: Any) -> str:
@@ -181,6 +206,8 @@ def _unpack(node: Any, tensors: dict[str, Tensor]) -> Any:
     value = node["value"]
     if kind == "tensor":
         tensor = tensors[value]
+        if node.get("complex"):
+            tensor = complex_of_parts(tensor)
         return tensor.requires_grad_() if node.get("requires_grad") else tensor
     if kind == "tuple":
         return tuple(_unpack(item, tensors) for item in value)

@@ -10,16 +10,20 @@ from .tensor_autograd import AutogradMethods
 from .tensor_core import TensorCore, Version, ViewStep
 from .tensor_info import InfoMethods
 from .tensor_inplace import InplaceMethods, write_through
+from .tensor_older import OlderMethods
 from .tensor_protocols import ProtocolMethods
 from .types import TensorType
 
 __all__ = ["Tensor", "Version", "ViewStep", "install_methods", "write_through"]
 
 
-class Tensor(AutogradMethods, InplaceMethods, InfoMethods, ProtocolMethods, TensorCore):
+class Tensor(
+    AutogradMethods, InplaceMethods, InfoMethods, OlderMethods, ProtocolMethods, TensorCore
+):
     """A multi-dimensional array that can record the operations done to it.
 
-    Made by :func:`tracejit.tensor` and the other factories.
+    Made by :func:`tracejit.tensor` and the other factories; ``Tensor(2, 3)`` and ``Tensor([2, 3])`` make tensors of the
+    default dtype, of sizes and of values. Raises ``TypeError`` for other arguments.
 
     >>> import tracejit as tj
     >>> x = tj.tensor([1.0, 2.0], requires_grad=True)
@@ -29,6 +33,19 @@ class Tensor(AutogradMethods, InplaceMethods, InfoMethods, ProtocolMethods, Tens
     """
 
     __slots__ = ()
+
+    def __new__(cls, *data: Any, **options: Any) -> Tensor:
+        """A tensor of sizes or values; an empty shell of a subclass, which its ``__init__`` fills."""
+        if cls is not Tensor:
+            return _new(cls)
+        from .dtypes import get_default_dtype
+        from .tensor_kinds import constructed
+
+        return constructed(get_default_dtype(), data)
+
+    def __init__(self, *data: Any, **options: Any) -> None:
+        if type(self) is not Tensor:  # else it was made already
+            super().__init__()
 
     @classmethod
     def _wrap(cls, array: Any) -> Tensor:
@@ -42,6 +59,8 @@ class Tensor(AutogradMethods, InplaceMethods, InfoMethods, ProtocolMethods, Tens
         self._requires_grad = False
         self._grad_fn = None
         self._version = Version()
+        self._base = None
+        self._inference = False
         return self
 
     @classmethod
@@ -56,6 +75,8 @@ class Tensor(AutogradMethods, InplaceMethods, InfoMethods, ProtocolMethods, Tens
         self._requires_grad = False
         self._grad_fn = None
         self._version = Version()
+        self._base = None
+        self._inference = False
         return self
 
 

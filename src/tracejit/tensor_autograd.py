@@ -10,6 +10,7 @@ from .autograd import backward as run_backward
 from .autograd.handle import RemovableHandle, registry
 from .errors import ArgumentError, AutogradError, user_line
 from .modes import MODES
+from .retired import retire
 from .tensor_core import TensorCore, Version
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class AutogradMethods(TensorCore):
                     "differentiation use var_no_grad = var.detach().",
                 )
             return this  # type: ignore[no-any-return]
-        if requires_grad and not self.dtype.is_floating_point:
+        if requires_grad and not self.dtype.is_differentiable:
             raise AutogradError("only Tensors of floating point dtype can require gradients")
         if requires_grad and self._inference and not MODES.inference:
             raise AutogradError(
@@ -132,6 +133,11 @@ class AutogradMethods(TensorCore):
         tensor(7.)
         """
         this: Any = self
+        node = self._grad_fn
+        if node is not None and node.ends_in_leaves:
+            plain = gradient is None and inputs is None and not create_graph and not retain_graph
+            if plain and node.into_leaves(this):
+                return
         run_backward(this, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
@@ -221,15 +227,17 @@ class AutogradMethods(TensorCore):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, TensorCore):
             raise ArgumentError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if self._requires_grad and not value.dtype.is_floating_point:
+        if self._requires_grad and not value.dtype.is_differentiable:
             raise AutogradError(
                 "data set to a tensor that requires gradients must be floating point dtype"
             )
         if MODES.recorder is not None:
             MODES.recorder.unsupported("assignment to .data inside a compiled function")
+        before = self._array, self._block
         self._array, self._block, self._pointer = value.array, value._block, value._pointer
         self._type, self._layout = value._type, value._layout
         self._rebound()
+        retire(*before)
 
     def is_inference(self) -> bool:
         """True for tensors made in :class:`inference_mode`."""

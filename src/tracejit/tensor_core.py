@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,8 +54,10 @@ class TensorCore(ops.OperatorMixin):
         "__dict__",
         "__weakref__",
         "_array",
+        "_base",
         "_block",
         "_grad_fn",
+        "_inference",
         "_layout",
         "_pointer",
         "_requires_grad",
@@ -63,8 +66,10 @@ class TensorCore(ops.OperatorMixin):
     )
 
     _array: Any
+    _base: Tensor | None
     _block: Any
     _grad_fn: Node | None
+    _inference: bool
     _layout: Any
     _pointer: int
     _requires_grad: bool
@@ -72,11 +77,9 @@ class TensorCore(ops.OperatorMixin):
     _version: Version
 
     _output_nr = 0
-    _base: Tensor | None = None
     _chain: tuple[ViewStep, ...] = ()
     _history = 0
     _untracked_view = False  # made under no_grad from a tensor that requires grad
-    _inference = False
     _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
     _watched = False  # compiled code captured it: see REBOUND
@@ -95,6 +98,8 @@ class TensorCore(ops.OperatorMixin):
         self._requires_grad = False
         self._grad_fn = None
         self._version = Version()
+        self._base = None
+        self._inference = False
 
     def __getattr__(self, name: str) -> Any:
         """Methods published after the class was made, and the error for names that do not exist."""
@@ -152,10 +157,11 @@ class TensorCore(ops.OperatorMixin):
         """Element type and shape as the IR spells them."""
         kind = self._type
         if kind is None:
-            recorded = self._run_time_type
+            recorded, array = self._run_time_type, self._array
             if recorded is not None and not recorded.scope.closed:
-                return recorded.type
-            array = self._array
+                if recorded.thread == get_ident():
+                    return recorded.type
+                return _type_of(array.shape, array.dtype)
             kind = self._type = _type_of(array.shape, array.dtype)
         return kind
 

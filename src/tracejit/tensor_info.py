@@ -117,8 +117,8 @@ class InfoMethods(TensorCore):
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """False: there are no complex tensors."""
-        return False
+        """Is the dtype complex?"""
+        return self.dtype.is_complex
 
     def is_signed(self) -> bool:
         """True unless bool or unsigned."""

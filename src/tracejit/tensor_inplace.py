@@ -6,9 +6,11 @@ import heapq
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import ops
 from .autograd.node import Node, OpNode, Overwritten, next_number
-from .cuda.arrays import MODULES, is_writeable, write_into
+from .cuda.arrays import MODULES, address_of, is_writeable, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .modes import MODES
 from .tensor_core import TensorCore, Version, ViewStep
@@ -64,13 +66,12 @@ class InplaceMethods(TensorCore):
         """
         self._check_inplace()
         new = self._conform(new)
-        target = self.array
-        if not is_writeable(target):
-            self._refuse_readonly()
-        base = self._base
+        target, base = self.array, self._base
         tracked = MODES.grad and (
             new._requires_grad or self._requires_grad or (base is not None and base._requires_grad)
         )
+        if not is_writeable(target):
+            target = self._writeable(tracked)
         if tracked and new._requires_grad:
             if (
                 new._grad_fn is None
@@ -87,15 +88,21 @@ class InplaceMethods(TensorCore):
         result: Any = self
         return result  # type: ignore[no-any-return]
 
-    def _refuse_readonly(self) -> None:
-        if any(
-            step == 0 and n > 1
-            for step, n in zip(self.array.strides, self.array.shape, strict=True)
-        ):
+    def _writeable(self, tracked: bool) -> Any:
+        """The memory of a part of an expanded tensor in which no element stands for two."""
+        array, base = self.array, self._base
+        expanded = any(op.name == "expand" for op, _ in self._chain)
+        pairs = zip(array.strides, array.shape, strict=True)
+        if any(step == 0 and n > 1 for step, n in pairs) or (expanded and tracked):
             raise AutogradError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the operation."
             )
+        if base is not None and expanded and is_writeable(base.array):
+            memory = memory_of(base.array)
+            if memory is not None:
+                offset = address_of(array) - address_of(memory)
+                return np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
         raise AutogradError(
             "the tensor is read-only: it shares memory with a read-only array",
             "clone() it before writing to it.",
@@ -210,6 +217,19 @@ def _expands(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Does ``shape`` broadcast to exactly ``target``?"""
     ahead = len(target) - len(shape)
     return ahead >= 0 and all(a in (1, b) for a, b in zip(shape, target[ahead:], strict=True))
+
+
+def memory_of(array: Any) -> Any:
+    """What lies behind a host array, as one row; None where it has gaps.
+
+    >>> import numpy as np
+    >>> memory_of(np.zeros((3, 2))[1:].T).shape
+    (6,)
+    """
+    while getattr(array.base, "dtype", None) is not None:
+        array = array.base
+    flags = array.flags
+    return array.reshape(-1, order="A") if flags.c_contiguous or flags.f_contiguous else None
 
 
 def write_through(base: Any, chain: Sequence[ViewStep], value: Any) -> Any:

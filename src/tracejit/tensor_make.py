@@ -125,7 +125,7 @@ def _dtype_of(data: Any) -> DType:
 
 
 def _may_require_grad(result: Tensor) -> bool:
-    if not result.dtype.is_floating_point:
+    if not result.dtype.is_differentiable:
         raise AutogradError("Only Tensors of floating point dtype can require gradients")
     if MODES.recorder is not None:
         MODES.recorder.leaf_made(result)
@@ -173,7 +173,7 @@ def _as_array(data: Any) -> Any:
     if isinstance(data, (np.ndarray, np.generic)):
         dtypes.from_numpy(data.dtype)  # refuses object arrays and strings
         return np.asarray(data)
-    if isinstance(data, (list, tuple, bool, int, float)):
+    if isinstance(data, (list, tuple, bool, int, float, complex)):
         return None
     if is_on_device(data):
         return data
@@ -192,6 +192,9 @@ def _recorded(array: Any) -> Tensor:
     if array.size > _SMALL:
         MODES.recorder.unsupported(f"tensor() of {array.size} values inside a compiled function")
         return Tensor._wrap(array)
+    if dtype.is_complex:
+        pairs = np.stack((array.real, array.imag), axis=-1)
+        return ops.complex_numbers.complex_of_parts(_recorded(pairs))  # type: ignore[no-any-return]
     values = [v.item() if dtype is not dtypes.bfloat16 else float(v) for v in array.ravel()]
     if len(set(map(repr, values))) <= 1:
         uniform: Tensor = ops.source.full(
@@ -237,7 +240,7 @@ def _infer(data: Any) -> DType | None:
     if isinstance(data, (Tensor, np.ndarray, np.generic)):
         return _dtype_of(data)
     if isinstance(data, complex):
-        raise ArgumentError("tensors of complex numbers are not supported")
+        return dtypes.get_default_dtype().to_complex
     if isinstance(data, (str, bytes)):
         raise ArgumentError(f"new(): invalid data type '{type(data).__name__}'")
     if _is_sequence(data):
@@ -256,6 +259,8 @@ def _filled(data: Any, shape: tuple[int, ...], dtype: DType) -> Any:
     _collect(data, shape, 0, flat)
     if dtype.category == "int":
         return _integers(flat, dtype).reshape(shape)
+    if dtype.is_complex:
+        return np.array(flat, dtype.np).reshape(shape)
     values = [v != 0 for v in flat] if dtype is dtypes.bool_ else flat
     with np.errstate(over="ignore"):
         return (
@@ -315,9 +320,9 @@ def _refuse_ragged(expected: int, dim: int, got: int) -> None:
 
 def _number(value: Any) -> Scalar:
     """A Python number of anything that counts as one."""
-    if isinstance(value, (bool, int, float)):
-        return value
+    if isinstance(value, (bool, int, float, complex)):
+        return value  # type: ignore[return-value]
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         found = value.item()
-        return found if isinstance(found, (bool, int)) else float(found)
+        return found if isinstance(found, (bool, int, complex)) else float(found)  # type: ignore[return-value]
     return operator.index(value) if hasattr(value, "__index__") else float(value)

@@ -97,16 +97,22 @@ class ProtocolMethods(TensorCore):
         return value
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item())
+
+    def _real_item(self) -> Any:
+        value: Any = self.item()
+        if isinstance(value, complex):
+            raise AutogradError("value cannot be converted to a real number without loss")
+        return value
 
     def __complex__(self) -> complex:
         return complex(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.is_floating_point or self.array.size != 1:
+        if self.dtype.is_differentiable or self.array.size != 1:
             raise ArgumentError(
                 "only integer tensors of a single element can be converted to an index"
             )

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorc
 
 
 def array(x: Any) -> Any:
-    return np.asarray(x.detach().numpy())
+    return np.asarray(x.detach().numpy(force=True))
 
 
 def close(ours: Any, theirs: Any, tolerance: float = 1e-9, message: str = "") -> None:

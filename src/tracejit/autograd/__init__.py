@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .entry import backward, grad
@@ -35,3 +37,11 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Variable":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ..tensor_kinds import Variable
+
+    return Variable

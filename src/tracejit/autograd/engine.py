@@ -163,6 +163,8 @@ class _Walk:
             return ()
         if self.capture is not None:
             self.take(node, grads)
+        if self.useful is not None and node.partial:
+            return self.visit_part(node, grads, self.useful)
         anomaly = MODES.anomaly
         results = node.apply(grads) if anomaly is None else anomaly.apply(node, grads)
         if len(results) != len(node.edges):
@@ -174,6 +176,19 @@ class _Walk:
             results = _run_posthooks(node, results, grads)
         if not self.retain_graph:
             node.release()
+        return results
+
+    def visit_part(
+        self, node: Node, grads: Gradients, useful: set[Node]
+    ) -> Sequence[Tensor | None]:
+        """Run a node that stands for many: only what is asked for counts."""
+        wanted = [e is not None and e[0] in useful for e in node.edges]
+        anomaly = MODES.anomaly
+        results = node.apply_part(grads, wanted) if anomaly is None else anomaly.apply(node, grads)
+        if node.hooks:
+            results = _run_posthooks(node, results, grads)
+        if not self.retain_graph:
+            node.release_part(grads, wanted)
         return results
 
     def run_prehooks(self, node: Node, grads: Gradients) -> Gradients:
@@ -245,6 +260,20 @@ class _Walk:
             leaf._grad = kept.detach() if kept._requires_grad else kept
         for hook in tuple((leaf._post_accumulate_hooks or {}).values()):
             hook(leaf)
+
+
+def accumulate(leaf: Tensor, gradient: Tensor) -> None:
+    """Add to ``leaf.grad`` what a pass that records nothing found.
+
+    >>> x = tj.ones(2, requires_grad=True)
+    >>> accumulate(x, tj.ones(2)), accumulate(x, tj.ones(2)), x.grad
+    (None, None, tensor([2., 2.]))
+    """
+    grad_mode, MODES.grad = MODES.grad, False
+    try:
+        _Walk(None, False, False, False).accumulate(leaf, gradient)
+    finally:
+        MODES.grad = grad_mode
 
 
 def _add_into(present: Tensor, gradient: Tensor) -> bool:

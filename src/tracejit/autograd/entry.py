@@ -92,9 +92,14 @@ def grad(
             "allow_unused=False."
         )
     wanted = _as_tuple(inputs, "inputs")
+    keep = create_graph if retain_graph is None else retain_graph
+    node = getattr(outputs, "_grad_fn", None)
+    if node is not None and node.ends_in_leaves and grad_outputs is None and not create_graph:
+        short = node.for_leaves(outputs, wanted, keep)
+        if short is not None:
+            return tuple(short)
     roots = _roots(_as_tuple(outputs, "outputs"), _gradients(grad_outputs), create_graph)
     edges = _edges_of(wanted)
-    keep = create_graph if retain_graph is None else retain_graph
     captured = engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges)
     found = [captured.get(edge) for edge in edges]
     if not (allow_unused or materialize_grads) and None in map(_presence, found):
@@ -166,12 +171,23 @@ def _plain_root(tensor: Any) -> tuple[Edge, Tensor] | None:
     kind = tensor.type
     if kind.shape or tensor._base is not None:
         return None
-    ones = _shared_ones.get(kind.dtype)
+    return (node, tensor._output_nr), shared_ones(kind.dtype)
+
+
+def shared_ones(dtype: DType) -> Tensor:
+    """A one to start from, for nodes that only read it.
+
+    >>> shared_ones(tj.float32)
+    tensor(1.)
+    """
+    ones = _shared_ones.get(dtype)
     if ones is None:
-        array = np.ones((), kind.dtype.np)
+        from ..tensor import Tensor
+
+        array = np.ones((), dtype.np)
         array.flags.writeable = False  # whoever wants to keep it has to copy it
-        ones = _shared_ones[kind.dtype] = tensor._wrap(array)
-    return (node, tensor._output_nr), ones
+        ones = _shared_ones[dtype] = Tensor._wrap(array)
+    return ones
 
 
 def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:

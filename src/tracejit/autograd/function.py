@@ -73,6 +73,11 @@ class FunctionNode(Node):
             self._saved = None
 
     @property
+    def keeps(self) -> bool:
+        """Are there saved tensors?"""
+        return bool(self._saved)
+
+    @property
     def freed(self) -> bool:
         """Were the saved tensors dropped?"""
         return self._saved is None
@@ -210,7 +215,7 @@ def _attach(
         )
     made = []
     for number, x in enumerate(outputs):
-        differentiable = hasattr(x, "_edge") and x.dtype.is_floating_point and id(x) not in constant
+        differentiable = hasattr(x, "_edge") and x.dtype.is_differentiable and id(x) not in constant
         node._output_types.append(x.type if differentiable else None)
         made.append(
             _output(node, number, x, id(x) in inputs, id(x) in dirty) if differentiable else x

@@ -39,11 +39,9 @@ Hook = Callable[..., Any]
 
 _NUMBERS = (bool, int, float)
 _next_number = itertools.count().__next__
-
-
-def next_number() -> int:
-    """The number the next node would get; all nodes made before have lower ones."""
-    return _next_number()
+next_number = (
+    _next_number  # the number the next node would get; all nodes made before have lower ones
+)
 
 
 FREED = (
@@ -62,6 +60,7 @@ class Node:
     only_reads = (
         False  # gradients that arrive are neither changed nor passed on: they may be shared
     )
+    ends_in_leaves = False  # may `into_leaves` and `for_leaves` know a short way?
     hooked = False  # True once any kind of hook was registered
     hooks: dict[int, Hook] | None = None
     prehooks: dict[int, Hook] | None = None
@@ -69,6 +68,7 @@ class Node:
     retained: dict[int, weakref.ref[Tensor]] | None = (
         None  # output number -> tensor that keeps .grad
     )
+    partial = False  # does it free only what lies between the results and inputs of a pass?
     label: str | None = None  # the name a composite function gives its last node
     _metadata: dict[str, Any] | None = None
 
@@ -105,8 +105,35 @@ class Node:
         """Gradients of the inputs, one per edge, from gradients of the outputs."""
         raise NotImplementedError
 
+    def into_leaves(self, output: Tensor) -> bool:
+        """Run the pass from ``output``, a result of this node, down to its leaves; False where that takes a walk."""
+        return False
+
+    def for_leaves(
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+    ) -> list[Tensor] | None:
+        """The gradients of leaves in a pass from ``output`` that stores none; None where that takes a walk."""
+        return None
+
     def release(self) -> None:
         """Drop what was saved for backward."""
+
+    def apply_part(
+        self, grads: list[Tensor | None], wanted: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        """Like ``apply``, for a ``partial`` node of which only some gradients are ``wanted``."""
+        del wanted
+        return self.apply(grads)
+
+    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> None:
+        """Drop what a pass with these gradients came by."""
+        del grads, wanted
+        self.release()
+
+    @property
+    def keeps(self) -> bool:
+        """Would ``release`` drop something that another pass would need?"""
+        return False
 
     @property
     def freed(self) -> bool:
@@ -158,9 +185,21 @@ class AccumulateGrad(Node):
         reference = leaf._accumulate
         node = None if reference is None else reference()
         if node is None:
-            node = cls(leaf)
+            node = cls(leaf) if MODES.anomaly is not None else _plain_end(leaf)
             leaf._accumulate = weakref.ref(node)
         return node
+
+
+def _plain_end(leaf: Tensor) -> AccumulateGrad:
+    """``AccumulateGrad(leaf)``, which every call makes that a leaf is given to, without asking what it always asks."""
+    node = _new(AccumulateGrad)
+    node.edges = ()
+    node.sequence = _next_number()
+    node.variable = leaf
+    return node
+
+
+_new = object.__new__
 
 
 class OpNode(Node):
@@ -251,6 +290,11 @@ class OpNode(Node):
         """Drop the saved tensors. A node that saved none can run again, as in PyTorch."""
         if self.saved:
             self.saved = None
+
+    @property
+    def keeps(self) -> bool:
+        """Are there saved tensors or numbers?"""
+        return bool(self.saved)
 
     @property
     def freed(self) -> bool:

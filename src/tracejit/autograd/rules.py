@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..ops.complex_numbers import conjugate
 from ..ops.elementwise import cast
 from ..ops.movement import sum_to
 from ..ops.table import Elementwise, Op
@@ -30,6 +31,9 @@ def differentiate_operands(
     for name, kind in zip(op.operands, operand_types, strict=False):
         known[name + "_type"] = kind
     broadcast = isinstance(op, Elementwise)
+    turned = known["g"].dtype.is_complex
+    if turned:  # gradients are conjugates of derivatives, and rules are written for derivatives
+        known["g"] = conjugate(known["g"])
     result: list[Any] = []
     for position, want in enumerate(wanted):
         rule = op.gradient_rule(position) if want else None
@@ -38,6 +42,8 @@ def differentiate_operands(
             continue
         known["position"] = position
         gradient = rule.function(*[known[n] if n in known else attributes[n] for n in rule.needs])
+        if turned and gradient.dtype.is_complex:
+            gradient = conjugate(gradient)
         result.append(fit(gradient, operand_types[position], broadcast))
     return result
 

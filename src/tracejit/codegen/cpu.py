@@ -21,6 +21,7 @@ from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
 from .nest import Access, Layout, Nest, build_nest, index_source
+from .turns import Turns
 
 #: Elements per block of a full reduction.
 BLOCK = 8192
@@ -56,6 +57,7 @@ class Writer:
         for i, value in enumerate(self.nest.writes):
             taken = overwrites.get(value)
             self.names[value] = f"out{i}" if taken is None else self.names.get(taken, f"out{i}")
+        self.turns = Turns(overwrites.values())
         self.literals: dict[object, str] = {}
         self.variables: dict[int, str] = {}  # axis -> loop variable in scope
 
@@ -105,16 +107,20 @@ class Writer:
             variable = self.variables[axis]
             if stride == 1 and axis == inner:
                 terms.append(variable)
+            elif axis == inner and self.turns.takes(access):
+                terms.append(f"{variable} * {stride}")
             else:
                 terms.append(f"{variable} * {self.number(f'{name}_s{axis}', stride)}")
+        terms += self.turns.ahead(access, name)
         return " + ".join(terms) or "0"
 
     def pointer(self, value: Value, access: Access, written: bool) -> str:
         """The parameter holding the address of an operand's or output's storage."""
         assert access.layout is not None
         dtype = value.type.dtype
-        parameter = Pointer(access.layout.root, access.layout.offset * dtype.itemsize, written)
-        return self.text.parameter(self.names[value], scalar.storage_type(dtype) + "*", parameter)
+        name, layout = self.turns.pointer(self.names[value], access, written)
+        parameter = Pointer(layout.root, layout.offset * dtype.itemsize, written)
+        return self.text.parameter(name, scalar.storage_type(dtype) + "*", parameter)
 
     def read(self, value: Value) -> str:
         """The element of an outside operand at the current point."""
@@ -286,9 +292,8 @@ class Writer:
         access, dim = self.nest.reads[x], value.attributes["dim"]
         assert access.layout is not None
         name = self.pointer(x, access, written=False)
-        stride = self.number(f"{name}_at{dim}", access.layout.strides[dim])
-        place = f"{self.address(access, name)} + {position} * {stride}"
-        return scalar.load(f"{name}[{place}]", x.type.dtype)
+        there = f"{position} * {self.number(f'{name}_at{dim}', access.layout.strides[dim])}"
+        return scalar.load(f"{name}[{self.address(access, name)} + {there}]", x.type.dtype)
 
     def table_size(self, value: Value) -> str:
         """The parameter holding how many positions a lookup may ask for."""
@@ -341,6 +346,7 @@ class Writer:
             name, self.text.source(name, doc), tuple(self.text.parameters.values()), extent, grain
         )
         self.text, self.literals, self.variables = Text(), {}, {}
+        self.turns.clear()
         return function
 
 

@@ -20,7 +20,7 @@ from .kernel import Function, Scratch
 #: Columns per tile: partial results of a tile stay in the first-level cache.
 TILE = 1024
 #: Elements per block of rows: enough to be worth a hand-over, few enough to share evenly.
-BLOCK_ELEMENTS = 1 << 16
+BLOCK_ELEMENTS = 1 << 14
 
 
 class Columns:

@@ -16,6 +16,7 @@ from ..sizes import largest
 from . import scalar
 from .cpu import BLOCK, Scope, Writer, describe, describe_domain
 from .cpu_rows import finished, row_body, update
+from .cpu_running import open_rows
 from .kernel import Function, Scratch
 
 
@@ -42,9 +43,7 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     if points:
         _block_points(writer, axes, accumulators)
     else:
-        writer.text.add(2, "for row in range(start, stop):")
-        writer.decompose(nest.kept, "row", 3)
-        row_body(writer, 3, accumulators)
+        row_body(writer, open_rows(writer, nest.kept, "start", "stop", 2), accumulators)
     for i, value in enumerate(finals):
         dtype = scalar.combine_of(value).dtype
         name = _partial(writer, i, value, blocks)
@@ -72,9 +71,7 @@ def _block_points(writer: Writer, axes: Sequence[int], accumulators: Scope) -> N
             writer.variables[axes[0]] = "i0"
         indent = 3
     else:
-        writer.text.add(2, "for row in range(start, stop):")
-        writer.decompose(axes[:-1], "row", 3)
-        indent = writer.open_loops(axes[-1:], 3)
+        indent = writer.open_loops(axes[-1:], open_rows(writer, axes[:-1], "start", "stop", 2))
     scope: Scope = {}
     for value in writer.group.values:
         if writer.group.level[value] == FULL and value in writer.nest.writes:

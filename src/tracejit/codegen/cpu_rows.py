@@ -16,15 +16,14 @@ from ..passes.groups import FINAL, FULL, ROW
 from ..sizes import largest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain, expensive_in_several
+from .cpu_running import open_rows
 from .kernel import Function, Scratch
 
 
 def write_rows(writer: Writer) -> Function:
     """One row of kept axes at a time; stages over the reduced axes."""
     nest = writer.nest
-    writer.text.add(1, "for row in range(lo, hi):")
-    writer.decompose(nest.kept, "row", 2)
-    row_body(writer, 2, {})
+    row_body(writer, open_rows(writer, nest.kept, "lo", "hi", 1), {})
     rows, inner = (
         writer.extents_product(nest.kept),
         largest(writer.extents_product(nest.reduced), 1),

@@ -29,7 +29,7 @@ def scatters(value: Value) -> bool:
     name = value.op.name if value.op is not None else ""
     if name not in ("put", "scatter", "scatter_add"):
         return False
-    if not value.type.shape or value.type.numel == 0:
+    if not value.type.shape or value.type.numel == 0 or value.type.dtype.is_complex:
         return False
     return not adds(value) or value.type.dtype.short in ADDED
 

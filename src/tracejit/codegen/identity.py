@@ -1,10 +1,26 @@
-"""What machine code depends on besides the source of a kernel; light, for it is asked before anything is compiled."""
+"""What machine code depends on besides the source of a kernel; light, for it is asked before anything is compiled.
+
+Where Linux describes an x86-64 CPU, nothing of this loads LLVM: a process that finds its kernels in the store does
+without.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import os
+import platform
+import sys
 from functools import lru_cache
 from pathlib import Path
+
+#: Lines of ``/proc/cpuinfo`` that tell one core, or one moment, from another.
+_PASSING = frozenset(
+    {
+        *("processor", "cpu MHz", "apicid", "initial apicid", "core id", "physical id"),
+        *("siblings", "cpu cores", "bogomips", "microcode", "bugs"),
+    }
+)
 
 
 @lru_cache(maxsize=1)
@@ -17,7 +33,7 @@ def host() -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def target_description() -> str:
-    """The host CPU, its features and LLVM's version: what machine code depends on besides the source.
+    """The host CPU, its features and LLVM's version, in LLVM's words.
 
     >>> target_description().startswith("llvm ")
     True
@@ -27,6 +43,68 @@ def target_description() -> str:
     cpu, features = host()
     version = ".".join(str(part) for part in llvm.llvm_version_info)
     return f"llvm {version} {llvm.get_default_triple()} {cpu} {features}"
+
+
+@lru_cache(maxsize=1)
+def machine() -> str:
+    """The CPU and the compiler's library: equal where machine code made from equal text is equal.
+
+    >>> machine() == machine()
+    True
+    """
+    cpu = _described_cpu()
+    return target_description() if cpu is None else f"{compiler()} {cpu}"
+
+
+@lru_cache(maxsize=1)
+def compiler() -> str:
+    """The compiler's library and the platform it makes code for, without the CPU.
+
+    >>> "llvm" in compiler()
+    True
+    """
+    library = _described_library()
+    if library is None:
+        import llvmlite.binding as llvm
+
+        library = f"llvm {'.'.join(map(str, llvm.llvm_version_info))} {llvm.get_process_triple()}"
+    return f"{library} {sys.platform} {platform.machine()}"
+
+
+def _described_cpu() -> str | None:
+    """The CPU as Linux describes it, None where that is not enough."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return None
+    try:
+        # One read gives the first cores only; hundreds of them take their time to be described.
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(1 << 13).decode("ascii", "replace")
+    except OSError:
+        return None
+    first, end, _ = text.partition("\n\n")
+    fields = [line.partition(":") for line in first.splitlines()]
+    kept = {
+        name.strip(): value.strip() for name, _, value in fields if name.strip() not in _PASSING
+    }
+    return str(sorted(kept.items())) if end and kept.get("flags") else None
+
+
+def _described_library() -> str | None:
+    """llvmlite's version and the size of its library, which tells builds apart; None where they cannot be found."""
+    spec = importlib.util.find_spec("llvmlite")
+    try:
+        folder = Path(spec.origin).parent if spec and spec.origin else None
+        version = (folder / "_version.py").read_text() if folder else ""
+        sizes = [
+            (entry.name, entry.stat().st_size)
+            for entry in os.scandir(folder / "binding" if folder else "")
+            if "llvmlite" in entry.name
+        ]
+    except OSError:
+        return None
+    if not version or not sizes:
+        return None
+    return f"llvmlite {hashlib.sha256(version.encode()).hexdigest()} {sorted(sizes)}"
 
 
 @lru_cache(maxsize=1)
@@ -40,7 +118,7 @@ def code_version() -> str:
     package = Path(__file__).parent.parent
     for folder, pattern in (
         ("codegen", "lower*.py"),
-        ("codegen", "llvm.py"),
+        ("codegen", "llvm*.py"),
         ("scalar_math", "*.py"),
     ):
         for file in sorted((package / folder).glob(pattern)):

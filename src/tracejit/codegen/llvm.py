@@ -15,9 +15,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tracejit.codegen.identity import code_version, host, target_description
+from tracejit.codegen.llvm_threads import (
+    Compiler,
+    compiler,
+    emit_object,
+    run_passes,
+)
 from tracejit.codegen.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower_reference import as_python, compile_with_numba
-from tracejit.locks import awaited_rlock
+from tracejit.locks import awaited_rlock, renewed_lock
 
 if TYPE_CHECKING:
     import llvmlite.binding as binding
@@ -42,6 +48,12 @@ class Compilations:
 
     def __init__(self) -> None:
         self.count = 0
+        self._lock = renewed_lock()
+
+    def add(self) -> None:
+        """One more."""
+        with self._lock:
+            self.count += 1
 
 
 COMPILATIONS = Compilations()
@@ -49,20 +61,8 @@ _lock = awaited_rlock(3)
 
 
 def compiler_lock() -> Any:
-    """The lock under which this process uses LLVM, whose shared context is not for several threads."""
+    """The lock under which this process uses LLVM's shared context, which is not for several threads."""
     return _lock
-
-
-@lru_cache(maxsize=1)
-def _target_machine() -> Any:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    cpu, features = host()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="default"
-    )
 
 
 def vector_bits() -> int:
@@ -89,32 +89,24 @@ def _lower(source: str, entry: str, noalias: bool) -> LoweredKernel:
     )
 
 
-def _optimize(module: binding.ModuleRef) -> None:
+def _optimize(module: binding.ModuleRef, machine: Any) -> None:
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = True
     options.slp_vectorization = False
-    builder = llvm.create_pass_builder(_target_machine(), options)
-    builder.getModulePassManager().run(module, builder)
-    COMPILATIONS.count += 1
+    builder = llvm.create_pass_builder(machine, options)
+    run_passes(builder.getModulePassManager(), module, builder)
+    COMPILATIONS.add()
 
 
-def _parse(text: str) -> binding.ModuleRef:
-    import llvmlite.binding as llvm
-
-    machine = _target_machine()
-    module = llvm.parse_assembly(text)
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    return module
-
-
-def _module(source: str, entry: str, noalias: bool, thorough: bool) -> binding.ModuleRef:
+def _module(
+    source: str, entry: str, noalias: bool, thorough: bool, made: Compiler
+) -> binding.ModuleRef:
     """The optimised module, marked for quick code generation unless that is to be thorough."""
     lowered = _lower(source, entry, noalias)
-    module = _parse(lowered.text)
-    _optimize(module)
+    module = made.parse(lowered.text)
+    _optimize(module, made.machine)
     if not (thorough or lowered.short_mathematics):
         _hasten(module)
     return module
@@ -133,10 +125,10 @@ def object_code(module_text: str) -> bytes:
     >>> len(object_code("define i32 @one() { ret i32 1 }")) > 0
     True
     """
-    with _lock:
-        module = _parse(module_text)
-        _optimize(module)
-        return bytes(_target_machine().emit_object(module))
+    with compiler() as made:
+        module = made.parse(module_text)
+        _optimize(module, made.machine)
+        return emit_object(made.machine, module)
 
 
 def compile_source(
@@ -158,9 +150,8 @@ def compile_source(
     >>> isinstance(code, bytes)
     True
     """
-    with _lock:
-        module = _module(source, entry, noalias, thorough)
-        return bytes(_target_machine().emit_object(module))
+    with compiler() as made:
+        return emit_object(made.machine, _module(source, entry, noalias, thorough, made))
 
 
 def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = False) -> str:
@@ -175,9 +166,9 @@ def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = 
     >>> "double" in assembly(text, "double")
     True
     """
-    with _lock:
-        module = _module(source, entry, noalias, thorough)
-        return str(_target_machine().emit_assembly(module))
+    with compiler() as made:
+        module = _module(source, entry, noalias, thorough, made)
+        return str(made.machine.emit_assembly(module))
 
 
 def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = True) -> str:
@@ -194,5 +185,5 @@ def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = 
     """
     if not optimized:
         return _lower(source, entry, noalias).text
-    with _lock:
-        return str(_module(source, entry, noalias, thorough=True))
+    with compiler() as made:
+        return str(_module(source, entry, noalias, thorough=True, made=made))

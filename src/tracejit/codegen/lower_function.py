@@ -62,6 +62,7 @@ class FunctionLowering(ExpressionLowering):
         self.all_slots: dict[str, Value] = {}
         self.metadata: list[str] = []
         self.terminated = False
+        self.depth = 0
         self.in_slots = _names_needing_slots(node)
         self.straight_line = not _has_control_flow(node)
 
@@ -283,12 +284,15 @@ class FunctionLowering(ExpressionLowering):
     def _loop_hints(self, node: ast.For, start: Value, stop: Value, weight: int) -> str:
         # Measured: two interleaved vector iterations hide the latency of short bodies and are as fast as LLVM's own
         # choice or faster; long bodies gain nothing and take longer to compile, and so does unrolling remainders.
-        # Loops of constant length keep LLVM's choice, which is to unroll the short ones away.
+        # Loops of constant length keep LLVM's choice, which is to unroll the short ones away. Loops inside of others
+        # may be short, and what does not fill an iteration is done one by one: unless they carry something, they have
+        # no latency to hide.
         constant_length = not start.ref.startswith("%") and not stop.ref.startswith("%")
         inner = not any(isinstance(child, (ast.For, ast.While)) for child in _descendants(node))
         if constant_length or not inner:
             return ""
-        count = 2 if self.weight - weight <= _LONG_BODY else 1
+        short = self.weight - weight <= _LONG_BODY
+        count = 2 if short and (self.depth == 0 or _accumulates(node)) else 1
         number = len(self.metadata)
         self.metadata.append(f"!{number} = distinct !{{!{number}, !{number + 1}, !{number + 2}}}")
         self.metadata.append(f'!{number + 1} = !{{!"llvm.loop.unroll.disable"}}')
@@ -297,6 +301,7 @@ class FunctionLowering(ExpressionLowering):
 
     def _loop_body(self, name: str, counter: Value, node: ast.For, body: str, latch: str) -> None:
         outer = self.values
+        self.depth += 1
         self.values = {**outer, name: counter} if name not in self.in_slots else dict(outer)
         if name in self.in_slots:
             self.label(body)
@@ -306,6 +311,7 @@ class FunctionLowering(ExpressionLowering):
             body = inner
         self._block(body, node.body, latch)
         self.values = outer
+        self.depth -= 1
 
     def _range(self, node: ast.For) -> tuple[str, Value, Value, Value]:
         call = node.iter
@@ -323,6 +329,24 @@ class FunctionLowering(ExpressionLowering):
         if step.ref == "0":
             fail(node, "the step of a range cannot be zero")
         return node.target.id, values[0], values[1], step
+
+
+def _accumulates(node: ast.For) -> bool:
+    """Does a loop carry a value from one round to the next?"""
+    if any(isinstance(child, ast.AugAssign) for child in _descendants(node)):
+        return True
+    stores = [_names(statement, ast.Store) for statement in node.body]
+    changed, known = set[str]().union(*stores), set[str]()
+    for statement, names in zip(node.body, stores, strict=True):
+        if _names(statement, ast.Load) & changed - known:
+            return True
+        known |= names
+    return False
+
+
+def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
+    names = (child for child in ast.walk(statement) if isinstance(child, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, context)}
 
 
 def _descendants(node: ast.For) -> Iterator[ast.AST]:

@@ -278,6 +278,8 @@ def _called(expression: str) -> tuple[str, ...]:
 def printable(value: Value) -> bool:
     """Can a kernel compute this value?"""
     op = value.op
+    if has_complex(value):
+        return False
     if isinstance(op, Reduction):
         return op.combine is not None and bool(value.attributes["dims"]) and _reduces(value)
     if is_random(value):
@@ -286,6 +288,11 @@ def printable(value: Value) -> bool:
         return False
     read = tuple([operand_info(x.type if isinstance(x, Value) else x)[0] for x in value.operands])
     return _template(value, read) is not None
+
+
+def has_complex(value: Value) -> bool:
+    """Are there complex numbers in or out, which kernels do not know?"""
+    return value.type.dtype.is_complex or any(x.type.dtype.is_complex for x in value.value_operands)
 
 
 def _reduces(value: Value) -> bool:

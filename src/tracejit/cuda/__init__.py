@@ -23,6 +23,7 @@ from .memory import (
     reset_peak_memory_stats,
 )
 from .precision import get_float32_matmul_precision, set_float32_matmul_precision
+from .seeds import manual_seed, manual_seed_all
 from .streams import Event, Stream, current_stream, default_stream, stream
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "get_device_name",
     "get_float32_matmul_precision",
     "is_available",
+    "manual_seed",
+    "manual_seed_all",
     "max_memory_allocated",
     "memory_allocated",
     "memory_reserved",

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
+from ..ops.functions.losses import binary_cross_entropy_with_logits
 from ..ops.functions.sampling import multinomial, rand
 from ..ops.functions.shaping import broadcast_shapes
 from .distribution import Distribution, broadcast, divergence
@@ -39,7 +40,10 @@ class Bernoulli(Distribution):
             self.logits, self.probs = given, given.sigmoid()
         else:
             self._check("probs", given, (given >= 0) & (given <= 1))
-            self.logits, self.probs = given.logit(), given
+            near = (
+                1.2e-7 if given.dtype.itemsize < 8 else 2.3e-16
+            )  # as far as PyTorch goes to 0 and 1
+            self.logits, self.probs = given.clamp(near, 1 - near).logit(), given
 
     @property
     def mean(self) -> Any:
@@ -59,7 +63,7 @@ class Bernoulli(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability of ``value``."""
-        return (value * self.probs + (1 - value) * (1 - self.probs)).log()
+        return -binary_cross_entropy_with_logits(*broadcast(self.logits, value), reduction="none")
 
     def entropy(self) -> Any:
         """-p log p - (1 - p) log(1 - p)."""

@@ -1,8 +1,22 @@
-"""Functions of functions: gradients as values, products with Jacobians, modules called with other parameters."""
+"""Functions of functions: gradients as values, Jacobians, batches, modules called with other parameters."""
 
 from __future__ import annotations
 
+from .batching import vmap
 from .derivatives import grad, grad_and_value, jvp, value_and_grad, vjp
-from .functional import functional_call
+from .functional import functional_call, stack_module_state
+from .jacobians import hessian, jacfwd, jacrev
 
-__all__ = ["functional_call", "grad", "grad_and_value", "jvp", "value_and_grad", "vjp"]
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "stack_module_state",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

@@ -107,3 +107,32 @@ def _swapped(places: dict[str, Place], wanted: dict[str, Tensor]) -> Iterator[No
     finally:
         for table, key, tensor in before:
             table[key] = tensor
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of several modules of one kind, each stacked along a new first dimension.
+
+    Raises ``RuntimeError`` for no modules, and for modules of different classes.
+
+    >>> import tracejit as tj
+    >>> params, buffers = tj.func.stack_module_state([tj.nn.Linear(2, 1) for _ in range(3)])
+    >>> params["weight"].shape, buffers
+    (tracejit.Size([3, 1, 2]), {})
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = [dict(m.named_parameters()) for m in models]
+    buffers = [dict(m.named_buffers()) for m in models]
+    return _stacked(parameters), _stacked(buffers)
+
+
+def _stacked(states: list[dict[str, Any]]) -> dict[str, Tensor]:
+    from ..ops.functions.joining import stack
+
+    found = {}
+    for name, first in states[0].items():
+        rows = stack([state[name].detach() for state in states])
+        found[name] = rows.requires_grad_() if first.requires_grad else rows
+    return found

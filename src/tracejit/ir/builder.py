@@ -57,7 +57,8 @@ class Builder:
         Statements of different ``occurrence`` stay apart: gradients of equal computations are summed in the order of
         the eager tape, which matters to the last bit.
         """
-        key = _statement_key(op, operands, attributes)
+        numbers = _attributes_key(attributes)
+        key: Any = (op.name, *map(_operand_key, operands), *numbers)
         if occurrence:
             key = (*key, "occurrence", occurrence)
         kind = None
@@ -77,6 +78,8 @@ class Builder:
             dict(attributes),
             line=line or self.line,
         )
+        if kind is None:
+            value.attribute_key = numbers
         self._known[key] = value
         self.body.append(value)
         return value
@@ -149,12 +152,18 @@ def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
 def _value_key(value: Value) -> Any:
     """What makes two statements the same one."""
     assert value.op is not None
-    numbers = value.attribute_key
-    if numbers is None:
-        numbers = value.attribute_key = _attributes_key(value.attributes)
+    numbers = attribute_keys(value)
     if len(value.value_operands) == len(value.operands):
         return (value.op.name, *value.operands, *numbers)
     return (value.op.name, *map(_operand_key, value.operands), *numbers)
+
+
+def attribute_keys(value: Value) -> tuple[Any, ...]:
+    """The attributes of a statement as something that can be compared."""
+    numbers = value.attribute_key
+    if numbers is None:
+        numbers = value.attribute_key = _attributes_key(value.attributes)
+    return numbers
 
 
 def _statement_key(
@@ -164,12 +173,17 @@ def _statement_key(
 
 
 def _attributes_key(attributes: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(map(attribute_key, sorted(attributes.items()))) if attributes else ()
+    if len(attributes) < 2:
+        return tuple([(name, attribute_key(x)) for name, x in attributes.items()])
+    return tuple([(name, attribute_key(attributes[name])) for name in sorted(attributes)])
 
 
 def _operand_key(operand: Any) -> Any:
     """Value identity; numbers by type and bits, so that 1, 1.0, True and -0.0 stay apart and NaN equals NaN."""
     return operand if isinstance(operand, Value) else attribute_key(operand)
+
+
+_INTEGERS = frozenset({int})
 
 
 def attribute_key(value: Any) -> Any:
@@ -180,6 +194,8 @@ def attribute_key(value: Any) -> Any:
     """
     if isinstance(value, tuple):
         kinds = tuple(map(type, value))
+        if _INTEGERS.issuperset(kinds):
+            return value, kinds
         if float in kinds or tuple in kinds or (Extent in kinds and _watched(value)):
             return tuple(map(attribute_key, value))
         return value, kinds

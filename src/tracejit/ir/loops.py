@@ -15,6 +15,16 @@ The operands of a loop are the first values of what is *carried*, then what is t
 stacks of *items*: tensors whose first dimension is the round. The body is a graph whose inputs are the carried values,
 the fixed values, and one item of each stack; it returns the carried values of the next round, then what is collected.
 The loop's parts are the last carried values, and a stack of each collected output.
+
+An *open* loop has one more attribute, ``until``: it ends after the first round whose last carried value, a single
+truth value, is that, and after ``count`` rounds at the latest. It has no items and collects nothing::
+
+    %0: loop(f64[], bool[]) = loop(x, go_on, count=100, carried=2, items=0, until=False)
+        graph round(x: f64[], before: bool[]) {
+            %0: f64[] = mul(x, 0.5)
+            %1: bool[] = gt(%0, 1.0)
+            return %0, %1
+        }
 """
 
 from __future__ import annotations
@@ -35,7 +45,10 @@ from ..types import Scalar, TensorType
 from .graph import Graph, Value
 
 #: Attributes of a loop: ``carried`` and ``items`` are how many inputs of the body are of that kind.
-_ATTRIBUTES = dict.fromkeys(("body", "count", "carried", "items"), Parameter.empty)
+_ATTRIBUTES: dict[str, Any] = {
+    **dict.fromkeys(("body", "count", "carried", "items"), Parameter.empty),
+    "until": None,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +118,7 @@ def run_rounds(
     """All rounds of a loop, with a function that runs a graph and one that stacks what was collected."""
     graph: Graph = attributes["body"].graph
     carried, items, count = attributes["carried"], attributes["items"], attributes["count"]
+    until = attributes.get("until")
     state = list(operands[:carried])
     fixed = list(operands[carried : len(operands) - items])
     stacks = operands[len(operands) - items :]
@@ -115,7 +129,14 @@ def run_rounds(
         state = list(found[:carried])
         for gathered, one in zip(collected, found[carried:], strict=True):
             gathered.append(one)
+        if until is not None and _truth(state[-1]) is until:
+            break
     return [*state, *map(stack, collected, kinds)]
+
+
+def _truth(value: Any) -> bool:
+    """What an array or a tensor of one element holds."""
+    return bool(getattr(value, "array", value).item())
 
 
 def _loop_type(*operands: TensorType | Scalar, **attributes: Any) -> TensorType:
@@ -135,8 +156,18 @@ def _loop_type(*operands: TensorType | Scalar, **attributes: Any) -> TensorType:
     for before, after in zip(graph.inputs, parts, strict=False):
         if before.type != after:
             raise ShapeError(f"loop: {before.type} is carried on as {after}")
+    if attributes.get("until") is not None:
+        _check_open(graph, carried, items)
     parts += [TensorType((count, *v.type.shape), v.type.dtype) for v in graph.outputs[carried:]]
     return LoopType((), dtypes.int64, tuple(parts))
+
+
+def _check_open(graph: Graph, carried: int, items: int) -> None:
+    if items or len(graph.outputs) > carried:
+        raise ShapeError("loop: how many rounds there are is not known, so there are no stacks")
+    last = graph.outputs[-1].type if carried else None
+    if last is None or last.dtype is not dtypes.bool_ or last.numel != 1:
+        raise ShapeError("loop: what is carried last decides about the end: one truth value")
 
 
 def _part_type(x: TensorType, *, index: int) -> TensorType:
@@ -175,9 +206,14 @@ def is_loop(value: Value) -> bool:
     return value.op is loop
 
 
+def is_open(loop: Value) -> bool:
+    """Does what a loop computes decide how many rounds there are?"""
+    return loop.attributes.get("until") is not None
+
+
 def is_last_carried(value: Value) -> bool:
-    """Is this a part that was carried to the end?"""
-    if value.op is not part:
+    """Is this a part that lies where it was carried to the end? (Those of open loops are copied.)"""
+    if value.op is not part or is_open(value.value_operands[0]):
         return False
     index: int = value.attributes["index"]
     carried: int = value.value_operands[0].attributes["carried"]
@@ -207,6 +243,7 @@ def loop_value(
     graph: Graph,
     count: int,
     line: tuple[str, int] | None = None,
+    until: bool | None = None,
 ) -> Value:
     """The statement of a loop."""
     attributes = {
@@ -215,6 +252,8 @@ def loop_value(
         "carried": len(carried),
         "items": len(stacks),
     }
+    if until is not None:
+        attributes["until"] = until
     operands = (*carried, *fixed, *stacks)
     kind = loop.infer([x.type for x in operands], attributes)
     return Value(kind, loop, operands, attributes, line=line)

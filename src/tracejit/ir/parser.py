@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 )
 _PLACE = re.compile(r"#\s*(?P<file>\S.*?):(?P<line>\d+)(?:\s|$)")
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
-_DTYPES = {d.short: d for d in dtypes.ALL}
+_DTYPES = {d.short: d for d in dtypes.ALL + dtypes.COMPLEX}
 _LOOPS: dict[str, Op] = {"loop": loop, "part": part}  # ops of graphs only
 
 T = TypeVar("T")

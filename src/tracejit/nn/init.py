@@ -297,3 +297,11 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     zeros = order[: math.ceil(sparsity * tensor.shape[0])]
     np.put_along_axis(values, zeros, 0, axis=0)
     return _fill(tensor, values)
+
+
+# The names of old, without the underscore that says that they write in place.
+uniform, normal, constant, eye, dirac = uniform_, normal_, constant_, eye_, dirac_
+xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
+kaiming_uniform, kaiming_normal = kaiming_uniform_, kaiming_normal_
+orthogonal, sparse = orthogonal_, sparse_
+_calculate_fan_in_and_fan_out, _calculate_correct_fan = _fans, _fan

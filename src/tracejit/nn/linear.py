@@ -189,8 +189,9 @@ class Embedding(Module):
     """A table of ``num_embeddings`` rows of length ``embedding_dim``, looked up by integer tensors.
 
     Input (*) of int32 or int64, output (*, embedding_dim). Rows start standard normal; the row ``padding_idx`` starts
-    as zeros and receives no gradient. Raises ``AssertionError`` when ``padding_idx`` is no row, ``NotImplementedError``
-    for ``max_norm`` and ``sparse``, ``IndexError`` for an index out of range.
+    as zeros and receives no gradient. With ``max_norm``, rows that are used are shortened in place first; with
+    ``scale_grad_by_freq`` the gradient of a row is divided by how often it occurs; gradients are dense also when
+    ``sparse``. Raises ``AssertionError`` when ``padding_idx`` is no row, ``IndexError`` for an index out of range.
 
     >>> import tracejit as tj
     >>> tj.nn.Embedding(10, 3)(tj.tensor([[1, 2], [0, 9]])).shape
@@ -212,11 +213,13 @@ class Embedding(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        _refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = _row(padding_idx, num_embeddings)
+        self.max_norm = max_norm
         self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
         if _weight is None:
             self.weight = empty_parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
             self.reset_parameters()
@@ -231,13 +234,21 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Embedding:
         """A layer on the given (rows, columns) table, not trained unless ``freeze=False``."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
+        options = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+        return cls(rows, columns, *options, _weight=embeddings, _freeze=freeze)
 
     def reset_parameters(self) -> None:
         """Draw new values."""
@@ -248,7 +259,15 @@ class Embedding(Module):
 
     def forward(self, input: Any) -> Any:
         """The rows at the given indices."""
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
 
     def extra_repr(self) -> str:
         """Sizes and what is not the default."""
@@ -262,12 +281,3 @@ def _row(padding_idx: int | None, rows: int) -> int | None:
     if not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
     return padding_idx % rows
-
-
-def _refuse(**options: Any) -> None:
-    for name, value in options.items():
-        if value not in (None, False):
-            raise NotImplementedError(
-                f"Embedding({name}={value}) is not supported: leave it out"
-                + (", and renormalise the weight yourself" if name == "max_norm" else "")
-            )

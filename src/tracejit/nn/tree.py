@@ -11,6 +11,7 @@ from ..device import check_device
 from ..dtypes import DType
 from ..modes import MODES
 from ..ops.elementwise import cast
+from ..retired import retire
 from ..tensor import Tensor
 from .printing import module_repr
 from .structure import changed
@@ -275,10 +276,12 @@ def _replace(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> bool:
 
 
 def _take_values(tensor: Tensor, new: Tensor) -> None:
+    before = tensor._array, tensor._block
     tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
     tensor._type, tensor._layout, tensor._version = new._type, new._layout, new._version
     tensor._accumulate = None  # its node knows the old type
     tensor._rebound()
+    retire(*before)
 
 
 def _wanted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | None, Any]:

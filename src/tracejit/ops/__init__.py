@@ -2,9 +2,11 @@
 
 from . import (
     comparison,
+    complex_numbers,
     contraction,
     convolution,
     elementwise,
+    fourier,
     indexing,
     inverse,
     linear_algebra,
@@ -16,6 +18,7 @@ from . import (
     resampling,
     shapes,
     source,
+    special_functions,
     table,
     transcendental,
 )
@@ -26,9 +29,11 @@ __all__ = [
     "Size",
     "as_method",
     "comparison",
+    "complex_numbers",
     "contraction",
     "convolution",
     "elementwise",
+    "fourier",
     "indexing",
     "inverse",
     "linear_algebra",
@@ -40,6 +45,7 @@ __all__ = [
     "resampling",
     "shapes",
     "source",
+    "special_functions",
     "table",
     "transcendental",
 ]

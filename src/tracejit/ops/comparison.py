@@ -7,13 +7,13 @@ from .namespace import xp
 from .table import Array, elementwise
 
 
-@elementwise("x == y", promotion=p.compare)
+@elementwise("x == y", promotion=p.compare_or_complex)
 def eq(x: Array, y: Array) -> Array:
     """x == y."""
     return xp(x, y).equal(x, y)
 
 
-@elementwise("x != y", promotion=p.compare)
+@elementwise("x != y", promotion=p.compare_or_complex)
 def ne(x: Array, y: Array) -> Array:
     """x != y."""
     return xp(x, y).not_equal(x, y)
@@ -111,19 +111,19 @@ def bitwise_right_shift(x: Array, y: Array) -> Array:
     return n.right_shift(x, places)
 
 
-@elementwise("isnan(x)", promotion=p.compare)
+@elementwise("isnan(x)", promotion=p.compare_or_complex)
 def isnan(x: Array) -> Array:
     """True where x is NaN."""
     return x != x
 
 
-@elementwise("isinf(x)", promotion=p.compare)
+@elementwise("isinf(x)", promotion=p.compare_or_complex)
 def isinf(x: Array) -> Array:
     """True where x is positive or negative infinity."""
     return xp(x).isinf(x)
 
 
-@elementwise("isfinite(x)", promotion=p.compare)
+@elementwise("isfinite(x)", promotion=p.compare_or_complex)
 def isfinite(x: Array) -> Array:
     """True where x is neither NaN nor infinite."""
     return xp(x).isfinite(x)

@@ -31,7 +31,10 @@ def zeros_like(g: Any) -> Any:
 
 
 @elementwise(
-    "x + y", promotion=p.same, grad={"x": lambda g: g, "y": lambda g: g}, samples=(MISMATCH,)
+    "x + y",
+    promotion=p.same_or_complex,
+    grad={"x": lambda g: g, "y": lambda g: g},
+    samples=(MISMATCH,),
 )
 def add(x: Array, y: Array) -> Array:
     """x + y; a logical or for bools."""
@@ -39,7 +42,10 @@ def add(x: Array, y: Array) -> Array:
 
 
 @elementwise(
-    "x - y", promotion=p.numeric, grad={"x": lambda g: g, "y": lambda g: -g}, samples=(MISMATCH,)
+    "x - y",
+    promotion=p.numeric_or_complex,
+    grad={"x": lambda g: g, "y": lambda g: -g},
+    samples=(MISMATCH,),
 )
 def sub(x: Array, y: Array) -> Array:
     """x - y."""
@@ -48,7 +54,7 @@ def sub(x: Array, y: Array) -> Array:
 
 @elementwise(
     "x * y",
-    promotion=p.same,
+    promotion=p.same_or_complex,
     grad={"x": lambda g, y: g * y, "y": lambda g, x: g * x},
     samples=(MISMATCH,),
 )
@@ -59,7 +65,7 @@ def mul(x: Array, y: Array) -> Array:
 
 @elementwise(
     "x / y",
-    promotion=p.to_float,
+    promotion=p.to_float_or_complex,
     grad={"x": lambda g, y: g / y, "y": lambda g, out, y: -g * (out / y)},
     domain={"x": (-3.0, 3.0), "y": POSITIVE},
     samples=(MISMATCH,),
@@ -69,19 +75,19 @@ def div(x: Array, y: Array) -> Array:
     return xp(x, y).true_divide(x, y)
 
 
-@elementwise("-x", promotion=p.numeric, grad=lambda g: -g)
+@elementwise("-x", promotion=p.numeric_or_complex, grad=lambda g: -g)
 def neg(x: Array) -> Array:
     """The negative of x."""
     return xp(x).negative(x)
 
 
-@elementwise("x", promotion=p.same, grad=lambda g: g)
+@elementwise("x", promotion=p.same_or_complex, grad=lambda g: g)
 def clone(x: Array) -> Array:
     """A contiguous copy of x."""
     return xp(x).array(x, copy=True, order="C")
 
 
-@elementwise("x", promotion=p.same)
+@elementwise("x", promotion=p.same_or_complex)
 def detach_copy(x: Array) -> Array:
     """x without its history; in the IR this marks where gradients stop."""
     return x.copy()
@@ -89,17 +95,21 @@ def detach_copy(x: Array) -> Array:
 
 @elementwise("convert(x, dtype)", promotion=p.cast, grad=lambda g, x_type: g.to(x_type.dtype))
 def cast(x: Array, *, dtype: Any) -> Array:
-    """x converted to ``dtype``; floats truncate towards zero when they become integers."""
+    """x converted to ``dtype``: floats truncate towards zero when they become integers, complex numbers lose a part."""
+    if x.dtype.kind == "c" and dtype.category in ("int", "float"):
+        x = x.real
     return x.astype(dtype.np)
 
 
-@elementwise("x * x", promotion=p.numeric, grad=lambda g, x: g * (x * 2))
+@elementwise("x * x", promotion=p.numeric_or_complex, grad=lambda g, x: g * (x * 2))
 def square(x: Array) -> Array:
     """x * x."""
     return xp(x).multiply(x, x)
 
 
-@elementwise("1 / x", promotion=p.to_float, grad=lambda g, out: -g * (out * out), domain=POSITIVE)
+@elementwise(
+    "1 / x", promotion=p.to_float_or_complex, grad=lambda g, out: -g * (out * out), domain=POSITIVE
+)
 def reciprocal(x: Array) -> Array:
     """1 / x."""
     return xp(x).true_divide(x.dtype.type(1), x)
@@ -110,7 +120,7 @@ def reciprocal(x: Array) -> Array:
 
 @elementwise(
     "pow(x, y)",
-    promotion=p.numeric,
+    promotion=p.numeric_or_complex,
     grad={
         "x": lambda g, x, y: _pow_grad_base(g, x, y),
         "y": lambda g, out, x, y: _pow_grad_exponent(g, out, x, y),
@@ -147,8 +157,10 @@ def _pow_grad_base(g: Any, x: Any, y: Any) -> Any:
 
 def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
     """d(x**y)/dy = x**y * log(x), and zero where x == 0 and y >= 0."""
-    if not _is_number(x):
+    if not _is_number(x) and not out.dtype.is_complex:
         return where((x == 0) & (y >= 0), 0.0, g * (out * x.log()))
+    if not _is_number(x):
+        return where(x == 0, 0.0, g * (out * where(x == 0, 1.0, x).log()))
     if x == 0:
         return where(y >= 0, 0.0, g * (out * -math.inf))
     return g * (out * (math.log(x) if x > 0 else math.nan))
@@ -157,7 +169,12 @@ def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
 # --- division with a remainder ------------------------------------------------------------------
 
 
-@elementwise("floor_divide(x, y)", promotion=p.numeric, domain={"x": (-9.0, 9.0), "y": (0.5, 3.0)})
+@elementwise(
+    "floor_divide(x, y)",
+    promotion=p.numeric,
+    grad={"x": lambda g: zeros_like(g), "y": lambda g: zeros_like(g)},
+    domain={"x": (-9.0, 9.0), "y": (0.5, 3.0)},
+)
 def floor_divide(x: Array, y: Array) -> Array:
     """The floor of x / y; integer division by zero raises."""
     return _checked_integer_division(xp(x, y).floor_divide, x, y)

@@ -132,6 +132,8 @@ def convert_scalar(value: Scalar, dtype: DType) -> Array:
     """
     if dtype is dtypes.bool_:
         return np.asarray(bool(value))
+    if dtype.is_complex:
+        return np.asarray(value, dtype.np)
     if dtype.is_floating_point:
         return np.asarray(float(value)).astype(dtype.np)
     if isinstance(value, float):

@@ -267,3 +267,15 @@ def svd_packed(x: Array) -> Array:
         return n.concatenate([u, s[..., None, :], vh], -2)
 
     return _guarded("svd", packed, x)
+
+
+def _complement_type(x: TensorType) -> TensorType:
+    rows, columns = _matrices(x).shape[-2:]
+    return TensorType((*x.shape[:-1], rows - columns), x.dtype)
+
+
+@contraction(_complement_type, samples=(Sample((_TALL,)),))
+def complement(x: Array) -> Array:
+    """Orthonormal columns that, with the orthonormal columns of x, make a square orthogonal matrix."""
+    whole, _ = xp(x).linalg.qr(wide(x), mode="complete")
+    return whole[..., :, x.shape[-1] :].astype(x.dtype, copy=False)

@@ -13,7 +13,7 @@ from .comparison import bitwise_not
 from .movement import permute
 from .table import FUNCTIONS, METHODS
 
-_OPERANDS = (bool, int, float)
+_OPERANDS = (bool, int, float, complex)
 
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
@@ -125,14 +125,27 @@ class OperatorMixin:
     @property
     def mT(self) -> Any:  # noqa: N802
         """The last two dimensions exchanged; ``RuntimeError`` below two dimensions."""
-        return FUNCTIONS["adjoint"](self)
+        return FUNCTIONS["conj"](FUNCTIONS["adjoint"](self))
 
     @property
     def H(self) -> Any:  # noqa: N802
-        """The transpose of a matrix (no dtype is complex)."""
-        return FUNCTIONS["t"](self)
+        """The conjugate transpose of a matrix."""
+        return FUNCTIONS["conj"](FUNCTIONS["t"](self))
 
-    mH = mT  # noqa: N815
+    @property
+    def mH(self) -> Any:  # noqa: N802
+        """The last two dimensions exchanged, conjugates; ``RuntimeError`` below two dimensions."""
+        return FUNCTIONS["adjoint"](self)
+
+    @property
+    def real(self) -> Any:
+        """The real parts; the tensor itself when it is not complex."""
+        return FUNCTIONS["real"](self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts; ``RuntimeError`` when it is not complex."""
+        return FUNCTIONS["imag"](self)
 
     def __neg__(self) -> Any:
         return e.neg(self)
@@ -141,7 +154,7 @@ class OperatorMixin:
         return self
 
     def __abs__(self) -> Any:
-        return e.abs(self)
+        return FUNCTIONS["abs"](self)
 
     def __invert__(self) -> Any:
         return bitwise_not(self)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
+import sys
+from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,17 +15,56 @@ from ..cuda.arrays import module_of as xp
 
 __all__ = ["special", "xp"]
 
+#: SciPy's C module of special functions, which the package ``scipy.special`` shows under its own names.
+_FUNCTIONS = "scipy.special._special_ufuncs"
 
-def special(*arrays: Any) -> Any:
-    """``scipy.special``, or its CuPy counterpart.
 
-    >>> special(np.zeros(1)).__name__
-    'scipy.special'
+def special(name: str, *arrays: Any) -> Any:
+    """The function ``name`` of ``scipy.special``, or of its CuPy counterpart.
+
+    >>> float(special("erf", np.zeros(1))(0.0))
+    0.0
     """
     if xp(*arrays) is np:
-        import scipy.special
-
-        return scipy.special
+        return _on_the_host(name)
     import cupyx.scipy.special
 
-    return cupyx.scipy.special
+    return getattr(cupyx.scipy.special, name)
+
+
+@lru_cache(maxsize=64)
+def _on_the_host(name: str) -> Any:
+    """The function, without importing the package around it where that can be left out.
+
+    ``scipy.special`` takes 150 ms to import, nearly all of it for array libraries that are not used here; the C module
+    that holds most of its functions takes one.
+    """
+    if "scipy.special" not in sys.modules:
+        found = getattr(_functions(), name, None)
+        if found is not None:
+            return found
+    import scipy.special
+
+    return getattr(scipy.special, name)
+
+
+@lru_cache(maxsize=1)
+def _functions() -> ModuleType | None:
+    """SciPy's C module by itself, None where it cannot be had; the package finds it loaded when it is imported."""
+    if _FUNCTIONS in sys.modules:
+        return sys.modules[_FUNCTIONS]
+    package = importlib.util.find_spec("scipy")
+    folders = (
+        [f"{place}/special" for place in (package.submodule_search_locations or ())]
+        if package
+        else []
+    )
+    spec = importlib.machinery.PathFinder.find_spec(_FUNCTIONS, folders) if folders else None
+    if spec is None or not isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
+        return None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except Exception:  # noqa: BLE001  (a release of SciPy that is made differently)
+        return None
+    return sys.modules.setdefault(_FUNCTIONS, module)

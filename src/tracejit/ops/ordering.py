@@ -310,3 +310,18 @@ def repeated_positions(counts: Array) -> Array:
 def bincount_of(x: Array, *, minlength: int) -> Array:
     """How often each integer from zero on occurs."""
     return xp(x).bincount(x, minlength=minlength).astype(np.int64, copy=False)
+
+
+@indexing(
+    lambda x, *, part: TensorType(x.shape[:1] if part == "inverse" else (None,), dtypes.int64),  # type: ignore[arg-type]
+    dynamic=True,
+    samples=(Sample((Ints((7, 2), 0, 2),), {"part": "first"}),),
+)
+def unique_rows(x: Array, *, part: str) -> Array:
+    """Of the sorted distinct rows of x: where each occurs "first", the "inverse" or the "counts"."""
+    n = xp(x)
+    _, first, inverse, counts = n.unique(
+        wide(x), axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    found = {"first": first, "inverse": inverse.reshape(x.shape[:1]), "counts": counts}
+    return found[part].astype(np.int64, copy=False)

@@ -1,13 +1,18 @@
-"""Promotion rules of elementwise ops: operand infos -> dtypes to compute in, and the result's dtype."""
+"""Promotion rules of elementwise ops: operand infos -> dtypes to compute in, and the result's dtype.
+
+A rule refuses complex numbers unless its name says that it takes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import DtypeError
+from .kinds import PromotionRule
 from .table import OperandInfo
 
 
@@ -19,14 +24,28 @@ Infos = tuple[OperandInfo, ...]
 Promoted = tuple[tuple[DType, ...], DType]
 
 
-def same(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+def real(rule: PromotionRule) -> PromotionRule:
+    """The rule for ops without a meaning for complex numbers."""
+
+    @wraps(rule)
+    def checked(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+        for dtype, _ in infos:
+            if dtype.is_complex:
+                raise UnsupportedDtypeError(f'"{op.name}" not implemented for {dtype.title!r}')
+        found: Promoted = rule(op, infos, attributes)
+        return found
+
+    return checked
+
+
+def same_or_complex(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Compute and return the promoted dtype."""
     common = dtypes.result_type_of(infos)
     return (common,) * len(infos), common
 
 
-def numeric(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
-    """Like :func:`same`, and refuses bool."""
+def numeric_or_complex(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+    """Like :func:`same_or_complex`, and refuses bool."""
     common = dtypes.result_type_of(infos)
     if common is dtypes.bool_:
         raise UnsupportedDtypeError(
@@ -35,10 +54,10 @@ def numeric(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     return (common,) * len(infos), common
 
 
-def to_float(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+def to_float_or_complex(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Integers and bools become the default float dtype."""
     common = dtypes.result_type_of(infos)
-    if not common.is_floating_point:
+    if not common.is_differentiable:
         common = dtypes.get_default_dtype()
     return (common,) * len(infos), common
 
@@ -51,7 +70,7 @@ def floats_only(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promote
     return (common,) * len(infos), common
 
 
-def compare(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+def compare_or_complex(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Compare in the promoted dtype, return bool."""
     common = dtypes.result_type_of(infos)
     return (common,) * len(infos), dtypes.bool_
@@ -65,7 +84,7 @@ def logical(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
 def bitwise(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Bools and integers only."""
     common = dtypes.result_type_of(infos)
-    if common.is_floating_point:
+    if common.is_differentiable:
         raise UnsupportedDtypeError(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common
 
@@ -91,3 +110,15 @@ def shift(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     if common.category != "int":
         raise UnsupportedDtypeError(f'"{op.name}" not implemented for {common.title!r}')
     return (common,) * len(infos), common
+
+
+def modulus(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+    """Complex numbers give the dtype of their parts."""
+    common = dtypes.result_type_of(infos)
+    return (common,) * len(infos), common.to_real
+
+
+same = real(same_or_complex)
+numeric = real(numeric_or_complex)
+to_float = real(to_float_or_complex)
+compare = real(compare_or_complex)

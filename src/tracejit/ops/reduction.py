@@ -37,7 +37,7 @@ EMPTY = (
 
 def accumulated(dtype: DType) -> DType:
     """Sums and products of bools and integers are int64."""
-    return dtype if dtype.is_floating_point else dtypes.int64
+    return dtype if dtype.is_differentiable else dtypes.int64
 
 
 def unchanged(dtype: DType) -> DType:

@@ -20,14 +20,14 @@ UNIT = (-0.95, 0.95)
 
 def _special(name: str, x: Array) -> Array:
     """A function of ``scipy.special``; half precision computes in float32."""
-    function = getattr(special(x), name)
+    function = special(name, x)
     return function(x.astype(np.float32)) if x.dtype.itemsize == 2 else function(x)
 
 
 # --- exponentials and logarithms ----------------------------------------------------------------
 
 
-@elementwise("exp(x)", promotion=p.to_float, grad=lambda g, out: g * out)
+@elementwise("exp(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * out)
 def exp(x: Array) -> Array:
     """e to the power x."""
     return xp(x).exp(x)
@@ -39,20 +39,23 @@ def exp2(x: Array) -> Array:
     return xp(x).exp2(x)
 
 
-@elementwise("expm1(x)", promotion=p.to_float, grad=lambda g, out: g * (out + 1.0))
+@elementwise("expm1(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out + 1.0))
 def expm1(x: Array) -> Array:
     """exp(x) - 1, accurate near zero."""
     return xp(x).expm1(x)
 
 
-@elementwise("log(x)", promotion=p.to_float, grad=lambda g, x: g / x, domain=POSITIVE)
+@elementwise("log(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / x, domain=POSITIVE)
 def log(x: Array) -> Array:
     """The natural logarithm of x."""
     return xp(x).log(x)
 
 
 @elementwise(
-    "log2(x)", promotion=p.to_float, grad=lambda g, x: g / (x * math.log(2)), domain=POSITIVE
+    "log2(x)",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: g / (x * math.log(2)),
+    domain=POSITIVE,
 )
 def log2(x: Array) -> Array:
     """The logarithm of x to base 2."""
@@ -60,14 +63,19 @@ def log2(x: Array) -> Array:
 
 
 @elementwise(
-    "log10(x)", promotion=p.to_float, grad=lambda g, x: g / (x * math.log(10)), domain=POSITIVE
+    "log10(x)",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: g / (x * math.log(10)),
+    domain=POSITIVE,
 )
 def log10(x: Array) -> Array:
     """The logarithm of x to base 10."""
     return xp(x).log10(x)
 
 
-@elementwise("log1p(x)", promotion=p.to_float, grad=lambda g, x: g / (x + 1.0), domain=(-0.9, 4.0))
+@elementwise(
+    "log1p(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / (x + 1.0), domain=(-0.9, 4.0)
+)
 def log1p(x: Array) -> Array:
     """log(1 + x), accurate near zero."""
     return xp(x).log1p(x)
@@ -91,7 +99,9 @@ def _weight(x: Any, out: Any) -> Any:
     return where(out == x, 1.0, exp(x - out)) if not isinstance(x, float) else exp(x - out)
 
 
-@elementwise("sqrt(x)", promotion=p.to_float, grad=lambda g, out: g / (out * 2.0), domain=POSITIVE)
+@elementwise(
+    "sqrt(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g / (out * 2.0), domain=POSITIVE
+)
 def sqrt(x: Array) -> Array:
     """The square root of x."""
     return xp(x).sqrt(x)
@@ -99,7 +109,7 @@ def sqrt(x: Array) -> Array:
 
 @elementwise(
     "1 / sqrt(x)",
-    promotion=p.to_float,
+    promotion=p.to_float_or_complex,
     grad=lambda g, out: g * (out * out * out * -0.5),
     domain=POSITIVE,
 )
@@ -168,47 +178,58 @@ def digamma(x: Array) -> Array:
 )
 def polygamma(x: Array, *, order: int = 1) -> Array:
     """The derivative of order ``order`` of digamma at x."""
-    return special(x).polygamma(xp(x).asarray(order), x.astype(np.float64))
+    return special("polygamma", x)(xp(x).asarray(order), x.astype(np.float64))
 
 
 # --- trigonometry -------------------------------------------------------------------------------
 
 
-@elementwise("sin(x)", promotion=p.to_float, grad=lambda g, x: g * cos(x))
+@elementwise("sin(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * cos(x))
 def sin(x: Array) -> Array:
     """The sine of x in radians."""
     return xp(x).sin(x)
 
 
-@elementwise("cos(x)", promotion=p.to_float, grad=lambda g, x: -g * sin(x))
+@elementwise("cos(x)", promotion=p.to_float_or_complex, grad=lambda g, x: -g * sin(x))
 def cos(x: Array) -> Array:
     """The cosine of x in radians."""
     return xp(x).cos(x)
 
 
 @elementwise(
-    "tan(x)", promotion=p.to_float, grad=lambda g, out: g * (out * out + 1.0), domain=(-1.3, 1.3)
+    "tan(x)",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, out: g * (out * out + 1.0),
+    domain=(-1.3, 1.3),
 )
 def tan(x: Array) -> Array:
     """The tangent of x in radians."""
     return xp(x).tan(x)
 
 
-@elementwise("asin(x)", promotion=p.to_float, grad=lambda g, x: g * rsqrt(1.0 - x * x), domain=UNIT)
+@elementwise(
+    "asin(x)",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: g * rsqrt(1.0 - x * x),
+    domain=UNIT,
+)
 def asin(x: Array) -> Array:
     """The angle whose sine is x."""
     return xp(x).arcsin(x)
 
 
 @elementwise(
-    "acos(x)", promotion=p.to_float, grad=lambda g, x: -g * rsqrt(1.0 - x * x), domain=UNIT
+    "acos(x)",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: -g * rsqrt(1.0 - x * x),
+    domain=UNIT,
 )
 def acos(x: Array) -> Array:
     """The angle whose cosine is x."""
     return xp(x).arccos(x)
 
 
-@elementwise("atan(x)", promotion=p.to_float, grad=lambda g, x: g / (x * x + 1.0))
+@elementwise("atan(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / (x * x + 1.0))
 def atan(x: Array) -> Array:
     """The angle whose tangent is x."""
     return xp(x).arctan(x)
@@ -239,19 +260,19 @@ def hypot(x: Array, y: Array) -> Array:
     return xp(x, y).hypot(x, y)
 
 
-@elementwise("sinh(x)", promotion=p.to_float, grad=lambda g, x: g * cosh(x))
+@elementwise("sinh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * cosh(x))
 def sinh(x: Array) -> Array:
     """The hyperbolic sine of x."""
     return xp(x).sinh(x)
 
 
-@elementwise("cosh(x)", promotion=p.to_float, grad=lambda g, x: g * sinh(x))
+@elementwise("cosh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * sinh(x))
 def cosh(x: Array) -> Array:
     """The hyperbolic cosine of x."""
     return xp(x).cosh(x)
 
 
-@elementwise("tanh(x)", promotion=p.to_float, grad=lambda g, out: g * (1.0 - out * out))
+@elementwise("tanh(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * (1.0 - out * out))
 def tanh(x: Array) -> Array:
     """The hyperbolic tangent of x.
 
@@ -262,21 +283,26 @@ def tanh(x: Array) -> Array:
     return xp(x).tanh(x)
 
 
-@elementwise("asinh(x)", promotion=p.to_float, grad=lambda g, x: g * rsqrt(x * x + 1.0))
+@elementwise("asinh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * rsqrt(x * x + 1.0))
 def asinh(x: Array) -> Array:
     """The number whose hyperbolic sine is x."""
     return xp(x).arcsinh(x)
 
 
 @elementwise(
-    "acosh(x)", promotion=p.to_float, grad=lambda g, x: g * rsqrt(x * x - 1.0), domain=(1.1, 4.0)
+    "acosh(x)",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: g * rsqrt(x * x - 1.0),
+    domain=(1.1, 4.0),
 )
 def acosh(x: Array) -> Array:
     """The number not below zero whose hyperbolic cosine is x."""
     return xp(x).arccosh(x)
 
 
-@elementwise("atanh(x)", promotion=p.to_float, grad=lambda g, x: g / (1.0 - x * x), domain=UNIT)
+@elementwise(
+    "atanh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / (1.0 - x * x), domain=UNIT
+)
 def atanh(x: Array) -> Array:
     """The number whose hyperbolic tangent is x."""
     return xp(x).arctanh(x)

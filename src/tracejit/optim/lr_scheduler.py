@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .cyclic import CosineAnnealingWarmRestarts, CyclicLR
 from .one_cycle import OneCycleLR
 from .plateau import ReduceLROnPlateau
 from .scheduler_base import LRScheduler
@@ -22,6 +23,8 @@ __all__ = [
     "ChainedScheduler",
     "ConstantLR",
     "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
@@ -34,3 +37,5 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+_LRScheduler = LRScheduler

@@ -88,7 +88,8 @@ def recorded_rows(
     rows: dict[Any, tuple[Any, ...]] = {}
     found = []
     for parameter, counter, owner in zip(params, counters, owners, strict=True):
-        dtype = dtypes.float32 if parameter.dtype.itemsize == 2 else parameter.dtype
+        half = parameter.dtype.itemsize == 2
+        dtype = dtypes.float32 if half else parameter.dtype.to_real
         key = (id(owner), dtype)
         if key not in rows:
             ahead = 0 if counter is None else recorder.counted[id(counter)][1]

@@ -16,6 +16,7 @@ import numpy as np
 from .. import config, dtypes
 from ..cuda.arrays import is_on_device, is_writeable
 from ..modes import MODES
+from ..ops.complex_numbers import complex_of_parts, parts_of_complex
 from ..ops.elementwise import cast
 from ..tensor import Tensor
 
@@ -39,7 +40,8 @@ def update(
     ``hyper`` holds per parameter the rule's scalars: Python floats, or 0-d tensors while recording. With ``fused`` the
     whole step is one program of compiled kernels, with the same numbers.
     """
-    if fused and MODES.recorder is None and not config.disabled:
+    whole = not any(p.dtype.is_complex for p in params)
+    if fused and whole and MODES.recorder is None and not config.disabled:
         from .fused import update_fused
 
         if update_fused(rule, params, grads, states, hyper, flags):
@@ -60,7 +62,7 @@ def _on_arrays(
 ) -> None:
     targets = [p, *state]
     arrays = [_writable(t) for t in targets]
-    flat = [a.reshape(-1) for a in (*arrays, g.array)]
+    flat = [_parts(a.reshape(-1)) for a in (*arrays, g.array)]
     piece = max(_PIECE_BYTES // p.dtype.itemsize, 1)
     if is_on_device(arrays[0]):
         piece = max(flat[0].size, 1)  # there is no cache to fit, and every call costs a launch
@@ -73,8 +75,13 @@ def _on_arrays(
             part[...] = new
     for tensor, array, values in zip(targets, arrays, flat, strict=False):
         if not array.flags.c_contiguous:  # reshape copied
-            array[...] = values.reshape(array.shape)
+            array[...] = values.view(array.dtype).reshape(array.shape)
         tensor._version.value += 1
+
+
+def _parts(array: Any) -> Any:
+    """Complex numbers as pairs of real ones: rules treat the parts as two parameters."""
+    return array.view(array.real.dtype) if array.dtype.kind == "c" else array
 
 
 def _writable(tensor: Tensor) -> Any:
@@ -94,6 +101,12 @@ def _on_tensors(
     h: tuple[Any, ...],
     flags: dict[str, Any],
 ) -> None:
+    if p.dtype.is_complex:
+        real = [parts_of_complex(x) for x in (p, g, *state)]
+        new_p, new_state = rule(real[0], real[1], tuple(real[2:]), h, **flags)
+        for tensor, new in zip((p, *state), (new_p, *new_state), strict=True):
+            tensor._assign(complex_of_parts(new))
+        return
     dtype = dtypes.float32 if p.dtype.itemsize == 2 else p.dtype
     h = tuple(_as(x, dtype) if isinstance(x, Tensor) else x for x in h)
     new_p, new_state = rule(

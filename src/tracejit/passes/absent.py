@@ -21,12 +21,12 @@ from .dead_code import live_values
 
 
 def without(
-    graph: Graph, first: int, absent: Collection[int]
+    graph: Graph, first: int, absent: Collection[int], unwanted: Collection[int] = ()
 ) -> tuple[Graph, tuple[bool, ...], frozenset[int]]:
     """A gradient graph without some of the gradients that are its inputs from position ``first`` on.
 
-    Returns the graph (with the same inputs, and only the outputs that depend on other gradients), which outputs those
-    are, and the positions of the inputs it reads.
+    Returns the graph (with the same inputs, and only the outputs that depend on other gradients and are not
+    ``unwanted``), which outputs those are, and the positions of the inputs it reads.
 
     >>> from tracejit.ir import parse
     >>> graph = parse("graph b(x: f32[2], g0: f32[2], g1: f32[2]) {"
@@ -55,8 +55,8 @@ def without(
             if operand in nothing:
                 mapping[operand] = _zeros(builder, operand)
         mapping[value] = builder.copy(value, mapping)
-    present = tuple(v not in nothing for v in graph.outputs)
-    outputs = [mapping[v] for v in graph.outputs if v not in nothing]
+    present = tuple(v not in nothing and i not in unwanted for i, v in enumerate(graph.outputs))
+    outputs = [mapping[v] for v, there in zip(graph.outputs, present, strict=True) if there]
     found = builder.finish(outputs)
     live = live_values(found)
     body = tuple(v for v in found.values if v in live)

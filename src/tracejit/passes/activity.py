@@ -34,7 +34,7 @@ def tracked_values(graph: Graph, wrt: Sequence[bool]) -> set[Value]:
     [True, False]
     """
     found = {
-        v for v, want in zip(graph.inputs, wrt, strict=True) if want and v.dtype.is_floating_point
+        v for v, want in zip(graph.inputs, wrt, strict=True) if want and v.dtype.is_differentiable
     }
     parts: dict[Value, set[int]] = {}
     for value in graph.values:
@@ -43,7 +43,7 @@ def tracked_values(graph: Graph, wrt: Sequence[bool]) -> set[Value]:
         elif value.op is part:
             if value.attributes["index"] in parts[value.value_operands[0]]:
                 found.add(value)
-        elif value.dtype.is_floating_point and any(wanted_operands(value, found)):
+        elif value.dtype.is_differentiable and any(wanted_operands(value, found)):
             found.add(value)
     return found
 

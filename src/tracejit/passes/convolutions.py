@@ -152,17 +152,21 @@ def _weight(rewriter: Rewriter, value: Value) -> Value | None:
     form = _Form(value, value.attributes["kernel"], y.type.shape[2:])
     if not form.fits(x.type.shape[0], x.type.shape[1]):
         return None
-    windows = rewriter.write("permute", (_windows(rewriter, x, form),), form.line, dims=(1, 0))
-    found = rewriter.write("matmul", (_as_matrix(rewriter, y), windows), form.line)
+    matrix = rewriter.write("permute", (_as_matrix(rewriter, y),), form.line, dims=(1, 0))
+    # BLAS is up to 1.5 times as fast with the longer side of the result first, and windows have more rows than y
+    found = rewriter.write("matmul", (_windows(rewriter, x, form), matrix), form.line)
+    found = rewriter.write("permute", (found,), form.line, dims=(1, 0))
     return rewriter.write("reshape", (found,), form.line, shape=value.type.shape)
 
 
 def _input(rewriter: Rewriter, value: Value) -> Value | None:
-    """Where windows are one apart; the cheaper of two forms, the same that eager execution takes."""
+    """The cheaper of two forms where windows are one apart, the same that eager execution takes."""
     y, weight = value.value_operands
     form = _Form(value, weight.type.shape[2:], y.type.shape[2:])
-    if any(s != 1 for s in form.stride) or not form.fits(y.type.shape[0], value.type.shape[1]):
+    if not form.fits(y.type.shape[0], value.type.shape[1]):
         return None
+    if any(s != 1 for s in form.stride):
+        return _far_apart(rewriter, value, form)
     here, there = y.type.shape[1] * numel(value.type.shape[2:]), numel(form.counts)
     if at_most(here, value.type.shape[1] * there):
         return _mirrored(rewriter, value, form)
@@ -192,18 +196,10 @@ def _mirrored(rewriter: Rewriter, value: Value, form: _Form) -> Value | None:
 
 def _folded(rewriter: Rewriter, value: Value, form: _Form) -> Value | None:
     """Windows added up where they came from."""
-    y, weight = value.value_operands
     last = form.starts(tuple(k - 1 for k in form.kernel))
     if any(is_symbolic(x) for x in (*last, *(x for pair in form.padding for x in pair))):
         return None
-    matrix = rewriter.write(
-        "reshape", (weight,), form.line, shape=(y.type.shape[1], numel(weight.type.shape[1:]))
-    )
-    matrix = rewriter.write("permute", (matrix,), form.line, dims=(1, 0))
-    laid = rewriter.write("matmul", (matrix, _as_matrix(rewriter, y)), form.line)
-    channels, samples = value.type.shape[1], y.type.shape[0]
-    shape = (channels, numel(form.kernel), samples, *form.counts)
-    laid = rewriter.write("reshape", (laid,), form.line, shape=shape)
+    laid = _laid(rewriter, value, form)
     total: Value | None = None
     for number, at in enumerate(map(form.starts, form.taps())):
         before = [s - a for s, (a, _) in zip(at, form.padding, strict=True)]
@@ -213,6 +209,36 @@ def _folded(rewriter: Rewriter, value: Value, form: _Form) -> Value | None:
         total = rewriter.write("add", (part, other), form.line)
     assert total is not None
     return _channels_first(rewriter, total)
+
+
+def _laid(rewriter: Rewriter, value: Value, form: _Form) -> Value:
+    """What every window leaves: (channels, kernel, samples, windows)."""
+    y, weight = value.value_operands
+    matrix = rewriter.write(
+        "reshape", (weight,), form.line, shape=(y.type.shape[1], numel(weight.type.shape[1:]))
+    )
+    matrix = rewriter.write("permute", (matrix,), form.line, dims=(1, 0))
+    laid = rewriter.write("matmul", (matrix, _as_matrix(rewriter, y)), form.line)
+    shape = (value.type.shape[1], numel(form.kernel), y.type.shape[0], *form.counts)
+    return rewriter.write("reshape", (laid,), form.line, shape=shape)
+
+
+def _far_apart(rewriter: Rewriter, value: Value, form: _Form) -> Value:
+    """Windows added up where they came from, at any distance."""
+    laid = _laid(rewriter, value, form)
+    laid = rewriter.write("permute", (laid,), form.line, dims=(0, 2, 1, *range(3, laid.type.ndim)))
+    shape = (*laid.type.shape[:2], *form.kernel, *form.counts)
+    found = rewriter.write(
+        "fold_windows",
+        (rewriter.write("reshape", (laid,), form.line, shape=shape),),
+        form.line,
+        size=value.type.shape[2:],
+        kernel=form.kernel,
+        stride=form.stride,
+        padding=form.padding,
+        dilation=form.dilation,
+    )
+    return _channels_first(rewriter, found)
 
 
 def _placed(

@@ -22,10 +22,11 @@ class Draft:
     LoopType(shape=(), dtype=tracejit.int64, parts=(TensorType(shape=(2,), ...), TensorType(shape=(5, 2), ...)))
     """
 
-    def __init__(self, name: str, count: int, line: Line = None) -> None:
+    def __init__(self, name: str, count: int, line: Line = None, until: bool | None = None) -> None:
         self.name = name
         self.count = count
         self.line = line
+        self.until = until
         self.starts: dict[Value, Value] = {}
         self.fixed: dict[Value, Value] = {}
         self.stacks: dict[Value, Value] = {}
@@ -34,7 +35,8 @@ class Draft:
     @classmethod
     def of(cls, loop: Value) -> Draft:
         """The inputs and operands of a loop."""
-        draft = cls(body_of(loop).name, loop.attributes["count"], loop.line)
+        until = loop.attributes.get("until")
+        draft = cls(body_of(loop).name, loop.attributes["count"], loop.line, until)
         last = len(loop.value_operands) - loop.attributes["items"]
         pairs = zip(body_of(loop).inputs, loop.value_operands, strict=True)
         for position, (inside, operand) in enumerate(pairs):
@@ -74,4 +76,4 @@ class Draft:
         """The loop; ``outputs`` are the carried values, then what is collected."""
         body = Graph(self.name, tuple(self.inputs), tuple(statements), tuple(outputs))
         starts, fixed, stacks = ([*x.values()] for x in (self.starts, self.fixed, self.stacks))
-        return loop_value(starts, fixed, stacks, body, self.count, self.line)
+        return loop_value(starts, fixed, stacks, body, self.count, self.line, self.until)

@@ -55,7 +55,7 @@ def constant(operand: Operand) -> Scalar | None:
     """The one number ``operand`` consists of, None when there is no such."""
     if not isinstance(operand, Value):
         return None if is_symbolic(operand) else operand
-    if operand.op is None or operand.op is not full:
+    if operand.op is not full or operand.type.dtype.is_complex:
         return None
     return as_number(_element(operand.type, operand.attributes["value"]))
 

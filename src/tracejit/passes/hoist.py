@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from ..ir.builder import Builder, mapped
 from ..ir.graph import Graph, Value
-from ..ir.loops import body_of, part_value
+from ..ir.loops import body_of, is_open, part_value
 from ..ops.table import Elementwise
 from .afterwards import is_constant
 from .batch import Batch, outside_values
@@ -64,6 +64,8 @@ def hoist(graph: Graph, copied: bool = False) -> Graph:
 
 def _hoisted(builder: Builder, loop: Value, used: set[int]) -> Parts | None:
     """The rule: a loop without what can be computed before it."""
+    if is_open(loop):  # nobody knows for how many rounds
+        return None
     graph, carried = body_of(loop), loop.attributes["carried"]
     outside = outside_values(loop)
     stay = [v for i, v in enumerate(graph.outputs) if i < carried or v not in outside]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..ir.graph import Graph, Value
-from ..ir.loops import body_of, is_loop, part
+from ..ir.loops import body_of, is_loop, is_open, part
 
 
 def has_loops(graph: Graph) -> bool:
@@ -52,10 +52,10 @@ def live(graph: Graph, outputs: Iterable[Value] | None = None) -> Live:
 def needs(loop: Value, parts: Iterable[int]) -> tuple[set[int], set[int]]:
     """The outputs that the body must have for these parts, and the inputs these depend on.
 
-    What a round carries on is needed when a later round reads it.
+    What a round carries on is needed when a later round reads it, and what decides about the end in any case.
     """
     graph, carried = body_of(loop), loop.attributes["carried"]
-    outputs = set(parts)
+    outputs = {*parts, carried - 1} if is_open(loop) else set(parts)
     while True:
         values = live(graph, [graph.outputs[i] for i in sorted(outputs)]).values
         inputs = {i for i, v in enumerate(graph.inputs) if v in values}

@@ -167,4 +167,5 @@ def with_body(loop: Value, graph: Graph) -> Value:
     """``loop`` with another body that takes the same inputs."""
     if graph is body_of(loop):
         return loop
-    return loop_value(*split_operands(loop), graph, loop.attributes["count"], loop.line)
+    count, until = loop.attributes["count"], loop.attributes.get("until")
+    return loop_value(*split_operands(loop), graph, count, loop.line, until)

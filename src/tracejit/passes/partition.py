@@ -14,8 +14,10 @@ The rule. Gradients read values that depend on no incoming gradient. Each of the
 1. Results of contractions, reductions, indexing, rearranging copies and ops without a scalar expression are never
    recomputed: they, or something computed from them, are kept. Cheap elementwise ops, views, constants and
    counter-based random draws may be recomputed.
+   So may products that outgrow their operands, and what elementwise ops make of them (:mod:`tracejit.passes.growth`).
 2. A value that a library call of the forward reads and a library call of the backward reads again (the activations of a
-   linear layer) is kept: it is in memory anyway, and recomputing it would write it a second time.
+   linear layer) is kept: it is in memory anyway, and recomputing it would write it a second time. What has outgrown its
+   operands is not.
 3. Among all sets that satisfy 1 and 2 the one with the least memory traffic is kept: a minimum cut. Keeping something
    that is in memory anyway (an input, an output, the result of a library call) costs its bytes once; anything else is
    written only to be kept and costs twice. Of equal sets the one that recomputes least is taken.
@@ -39,6 +41,7 @@ from ..ir.loops import is_loop
 from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
 from .gradient import Gradient, storage
+from .growth import grown
 from .minimum_cut import INFINITE, Network
 from .rewrite import is_view, root
 from .weights import weights
@@ -128,6 +131,7 @@ class _Joint:
         self.by_reference |= {storage(forward.outputs[i]) for i in gradient.saved_outputs}
         self.exposed = {*map(storage, forward.inputs), *map(storage, forward.outputs)}
         self.in_memory = self._in_memory()
+        self.grown = grown(self.forward.values)
 
     def _after_seeds(self) -> set[Value]:
         """The values that depend on a gradient given to backward."""
@@ -138,7 +142,8 @@ class _Joint:
         return found
 
     def _in_memory(self) -> set[Value]:
-        """Forward values that take memory in any case: inputs, outputs, results and operands of library calls.
+        """Forward values that take memory in any case: inputs, outputs, results and operands of library calls,
+        and what is read on both sides of one.
 
         What a round is given and leaves lies in memory of its own, from which it would be copied.
         """
@@ -147,6 +152,8 @@ class _Joint:
             if _is_call(value):
                 found.add(value)
                 found.update(map(root, value.value_operands))
+        if self.body is None:
+            found |= _across_calls([*self.forward.inputs, *self.forward.values])
         return found
 
     def needed(self) -> list[Value]:
@@ -171,6 +178,24 @@ class _Joint:
     def copied(self, value: Value) -> bool:
         """Must ``value`` be kept as a copy, because the user may change it (rule 4)?"""
         return self.body is None and value in self.exposed and value not in self.by_reference
+
+
+def _across_calls(values: Sequence[Value]) -> set[Value]:
+    """Values that are read again after a library call that depends on them: they wait in memory meanwhile."""
+    bits = {v: 1 << i for i, v in enumerate(values)}
+    before: dict[Value, int] = {}  # what each value depends on
+    across: dict[Value, int] = {}  # that of it from which a path leads through a call
+    found: set[Value] = set()
+    for value in values:
+        sources = value.value_operands
+        above = beyond = 0
+        for x in sources:
+            above |= before[x] | bits[x]
+            beyond |= before[x] if _is_call(x) else across[x]
+        before[value], across[value] = above, beyond
+        if not is_view(value):
+            found.update(r for x in sources if beyond & bits[r := root(x)])
+    return found
 
 
 def _is_call(value: Value) -> bool:
@@ -208,7 +233,11 @@ def _choose(joint: _Joint) -> list[Value]:
     needed = joint.needed()
     nodes = _ancestors(needed)
     calls = joint.read_by_calls()
-    forced = {v for v in nodes if v in calls and v in joint.in_memory and not joint.copied(v)}
+    forced = {
+        v
+        for v in nodes
+        if v in calls and v in joint.in_memory and not joint.copied(v) and v not in joint.grown
+    }
     if joint.body is not None:
         following = joint.body.following
         joint.free |= {v for v, before in following.items() if before in forced | joint.free}
@@ -249,7 +278,8 @@ def _cut(
     network = Network(2 * len(nodes) + 2)
     for value, number in nodes.items():
         here, there = 2 * number, 2 * number + 1
-        must_stay = value.op is None or (value in joint.in_forward and not _is_cheap(value))
+        cheap = _is_cheap(value) or value in joint.grown
+        must_stay = value.op is None or (value in joint.in_forward and not cheap)
         if value in forced:  # kept in any case: others may be recomputed from it for nothing
             continue
         network.connect(here, there, _price(joint, value))

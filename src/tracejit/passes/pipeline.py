@@ -17,6 +17,7 @@ from .dead_code import dead_code
 from .drop_copies import drop_copies
 from .fold import fold
 from .optimize_loops import optimize_loops
+from .pooling import pooling
 from .simplify import simplify
 from .transposed_products import transposed_products
 
@@ -42,6 +43,7 @@ PASSES = (
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
     Pass("convolutions", convolutions, final=True, host=True),
+    Pass("pooling", pooling, final=True, host=True),
     Pass("dead_code", dead_code),
 )
 
@@ -65,8 +67,10 @@ def run_passes(
     >>> from tracejit.ir import parse, verify
     >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = mul(x, 1) %1: f32[2] = exp(%0) return %1 }")
     >>> seconds = {}
-    >>> len(run_passes(graph, timings=seconds, check=verify).body), sorted(seconds)
-    (1, ['convolutions', 'cse', 'dead_code', 'drop_copies', 'fold', 'loops', 'simplify', 'transposed_products'])
+    >>> len(run_passes(graph, timings=seconds, check=verify).body)
+    1
+    >>> sorted(seconds)
+    ['convolutions', 'cse', 'dead_code', 'drop_copies', 'fold', 'loops', 'pooling', 'simplify', 'transposed_products']
     """
     dump = StageDump(graph.name) if config.dump_directory else None
     if dump is not None:

@@ -85,7 +85,8 @@ class _Pruned:
         if unless_same(self.graph, body) is not self.graph:
             starts = [operands[i] for i in self.state]
             count, line = self.loop.attributes["count"], self.loop.line
-            new = loop_value(starts, [*self.fixed], [*self.stacks], body, count, line)
+            until = self.loop.attributes.get("until")
+            new = loop_value(starts, [*self.fixed], [*self.stacks], body, count, line, until)
         elif [*map(id, (*self.fixed, *self.stacks))] == [*map(id, operands[self.carried :])]:
             return None
 

@@ -115,7 +115,7 @@ def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
         return None
     if value.op.combine not in ("sum", "prod", "max", "min", "any", "all"):
         return None
-    if value.op.combine == "sum" and value.type.dtype.is_floating_point:
+    if value.op.combine == "sum" and value.type.dtype.is_differentiable:
         return rewriter.write("add", (x, 0.0), value.line)
     return x
 

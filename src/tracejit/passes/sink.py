@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
+from ..ir.loops import is_open
 from ..ops.contraction import matmul
 from ..ops.movement import cat
 from .afterwards import Afterwards
@@ -65,6 +66,8 @@ def sink(graph: Graph, copied: bool = False) -> Graph:
 
 def _sunk(builder: Builder, loop: Value, used: set[int]) -> Parts | None:
     """The rule: a loop without the products that are computed after it."""
+    if is_open(loop):  # nobody knows for how many rounds
+        return None
     after = Afterwards(loop)
     graph, carried = after.graph, after.carried
     chosen = _choose(after)

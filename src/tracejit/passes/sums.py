@@ -35,6 +35,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
+from ..ir.loops import is_open
 from ..ops.contraction import matmul
 from ..ops.elementwise import add, clone
 from ..ops.movement import cat, permute, reshape, slice_scatter
@@ -75,6 +76,8 @@ def sums(graph: Graph) -> Graph:
 
 def _summed(builder: Builder, loop: Value, used: set[int]) -> Parts | None:
     """The rule: a loop without the sums that are taken after it."""
+    if is_open(loop):  # nobody knows for how many rounds
+        return None
     plan = _Sums(Afterwards(loop))
     plan.choose(sorted(i for i in used if i < loop.attributes["carried"]))
     return plan.write(builder) if any(plan.totals.values()) else None

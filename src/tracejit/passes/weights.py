@@ -1,27 +1,32 @@
 """What a value weighs when the partition chooses what to keep: its bytes, made independent of small batches.
 
 A choice that depended on exact extents would give other kernels for other batch sizes. So extents below 64 count as 64,
-one included, unless the extent is one by construction: kept by a reduction, put in by ``unsqueeze``.
+one included, unless the extent is one by construction: kept by a reduction, put in by ``unsqueeze``. Rows of a matrix
+that are such dimensions laid side by side weigh the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..extents import hint
 from ..ir.graph import Value
+from ..ops.contraction import matmul
 from ..ops.table import Elementwise, Movement, Reduction
 
 SHORT = 64
 Ones = tuple[bool, ...]  # for each dimension: is its extent one whatever the inputs' extents?
 
 
-def weights(inputs: Iterable[Value], values: Iterable[Value]) -> dict[Value, int]:
+def weights(inputs: Iterable[Value], values: Sequence[Value]) -> dict[Value, int]:
     """The weight of every value."""
     ones: dict[Value, Ones] = {v: (False,) * v.type.ndim for v in inputs}
     for value in values:
         ones[value] = _ones(value, ones)
-    return {value: _weight(value, found) for value, found in ones.items()}
+    found = {value: _weight(value, known) for value, known in ones.items()}
+    for value in values:
+        found[value] = max(found[value], _inherited(value, found))
+    return found
 
 
 def _weight(value: Value, ones: Ones) -> int:
@@ -29,6 +34,21 @@ def _weight(value: Value, ones: Ones) -> int:
     for extent, one in zip(map(hint, value.type.shape), ones, strict=True):
         count *= extent if one or extent == 0 else max(extent, SHORT)
     return max(count, 1)
+
+
+def _inherited(value: Value, found: dict[Value, int]) -> int:
+    """What a value weighs by its operands: short extents count in the rows they are laid side by side in, too."""
+    count: int = hint(value.type.numel)
+    if not count:
+        return 0
+    sources = value.value_operands
+    if value.op is matmul:
+        x = sources[0]
+        inner, columns = (max(hint(v.type.shape[-1]), SHORT) for v in (x, value))
+        return int(found[x] // inner * columns)
+    alike = [x for x in sources if hint(x.type.numel) == count]
+    size = value.type.dtype.itemsize
+    return max((found[x] * size // x.type.dtype.itemsize for x in alike), default=0)
 
 
 def _ones(value: Value, known: dict[Value, Ones]) -> Ones:

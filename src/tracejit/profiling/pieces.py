@@ -22,6 +22,7 @@ from ..runtime.native_ir import HEADER_WORDS, STEP_WORDS
 from ..runtime.plan_records import HostCall
 from ..runtime.program import Program
 from ..runtime.threads import get_num_threads
+from ..runtime.tiles import TileStep
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ def pieces_of(program: Program) -> list[Piece]:
         works = [_work(step, kernels, program) for step in steps]
         first_step = row + (1 if isinstance(item, Loop) else 0)
         threads = max((_threads(program, first_step + i) for i in range(len(steps))), default=1)
-        rounds = int(program.bound([item.count[1]])[0]) if isinstance(item, Loop) else 1
+        rounds = 1  # of an open loop too: nobody knows how many there are
+        if isinstance(item, Loop) and item.until is None:
+            rounds = int(program.bound([item.count[1]])[0])
         totals = [work.numbers(program.bound) for work in works]
         found.append(
             Piece(
@@ -103,6 +106,8 @@ def _functions(kernels: tuple[Kernel, ...]) -> Iterator[tuple[int, Kernel, int]]
 
 
 def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Program) -> Work:
+    if isinstance(step, TileStep):
+        return _together(step, [_work(part, kernels, program) for part in step.parts])
     if step.fn_address in (_function("f32"), _function("f64")):
         return _product(step, program)
     found = next((k for k in kernels if k[0] == step.fn_address), None)
@@ -123,6 +128,16 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         tuple(operations_of(v) for v in group.values) if group is not None else (),
         any(v.type.dtype.short == "f64" for v in (*reads, *outputs)),
     )
+
+
+def _together(step: TileStep, works: list[Work]) -> Work:
+    """The work of steps that run on one tile after the other."""
+    reads = tuple(read for work in works for read in work.reads)
+    written = tuple(nbytes for work in works for nbytes in work.written)
+    operations = tuple(count for work in works for count in work.operations)
+    name = f"tiles({', '.join(dict.fromkeys(work.name for work in works))})"
+    double = any(work.double for work in works)
+    return Work(name, "tiles", reads, (*written, -step.spared), operations, double)
 
 
 def _read_by(kernel: Kernel) -> list[Value]:

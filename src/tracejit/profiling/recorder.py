@@ -16,6 +16,7 @@ from typing import Any
 
 from ..runtime import program as programs
 from ..runtime.program import Program
+from ..runtime.quick import watch_programs
 from .pieces import Piece, pieces_of
 
 clock = time.perf_counter_ns
@@ -53,12 +54,14 @@ class Recorder:
     def start(self) -> None:
         """Watch all programs there are, and those that will be made."""
         programs.watchers.append(self.watch)
+        watch_programs(True)
         for program in programs.alive():
             self.watch(program)
 
     def stop(self) -> None:
         """Give every program its launcher back."""
         programs.watchers.remove(self.watch)
+        watch_programs(False)
         with self._lock:
             for names, originals in self._patched:
                 names.update(originals)
@@ -154,11 +157,11 @@ class Recorder:
         """An op's own body, timed."""
         label = program.host_name(int(name[4:]))
 
-        def timed(*operands: Any) -> Any:
+        def timed(*memory: Any) -> Any:
             start = clock()
-            result = call(*operands)
+            result = call(*memory)
             spent = clock() - start
-            moved = sum(getattr(x, "nbytes", 0) for x in (*operands, result))
+            moved = sum(getattr(x, "nbytes", 0) for x in (*memory, result))
             piece = Piece(0, 0, label, "library call", float(moved), 0.0, 1, 1)
             self.note(self.total((label, "library call", moved), piece), start, spent)
             return result

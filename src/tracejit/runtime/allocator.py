@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,17 +54,18 @@ class _Bucket:
 
 
 class _State:
-    """Counters. Small classes count in blocks only, so that their fast path stays fast."""
+    """What only the large classes and fresh memory count."""
 
-    __slots__ = ("allocations", "cached", "fresh", "limit", "live", "peak")
+    __slots__ = ("cached", "fresh", "limit")
 
     def __init__(self) -> None:
-        self.allocations = 0
         self.fresh = 0
-        self.live = 0
-        self.peak = 0
         self.cached = 0
         self.limit = _default_limit()
+
+
+#: How often memory was asked for, the bytes in blocks now, and the most there ever were; native code counts here too.
+_counters = array("q", [0, 0, 0])
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,27 @@ def _bucket(nbytes: int) -> _Bucket:
 _small = [_bucket(index * 64) for index in range(_SMALL // 64 + 1)]
 
 
+# The globals are bound as defaults because at interpreter exit they may be gone.
+def _release(
+    block: Block,
+    _references: Callable[[object], int] = sys.getrefcount,
+    _counters: array[int] = _counters,
+    _large: int = _SMALL,
+) -> None:
+    """The end of a block: its memory goes back to the list it came from."""
+    bucket = block.bucket
+    size = bucket.size
+    _counters[1] -= size
+    # Three references: this block's slot, its cell, and the argument of the call. More: a view.
+    if _references(block.array) > 3:
+        _leave_to_views(bucket, block.array)
+    elif size <= _large:
+        if len(bucket.free) < bucket.capacity:
+            bucket.free.append(block._cell)
+    else:
+        _keep(bucket, block._cell)
+
+
 class Block:
     """Memory of a tensor: `array` (uint8, one-dimensional, 64-byte aligned) at address `ptr`.
 
@@ -127,24 +150,7 @@ class Block:
     bucket: _Bucket
     _cell: _Cell
 
-    # The globals are bound as defaults because at interpreter exit they may be gone.
-    def __del__(
-        self,
-        _references: Callable[[object], int] = sys.getrefcount,
-        _state: _State = _state,
-        _large: int = _SMALL,
-    ) -> None:
-        bucket = self.bucket
-        size = bucket.size
-        _state.live -= size
-        # Three references: this block's slot, its cell, and the argument of the call. More: a view.
-        if _references(self.array) > 3:
-            _leave_to_views(bucket, self.array)
-        elif size <= _large:
-            if len(bucket.free) < bucket.capacity:
-                bucket.free.append(self._cell)
-        else:
-            _keep(bucket, self._cell)
+    __del__ = _release  # in native code once that is loaded
 
 
 def _keep(bucket: _Bucket, cell: _Cell) -> None:
@@ -202,11 +208,11 @@ def allocate(nbytes: int) -> Block:
     block = _new_block(Block)
     block.array, block.ptr = block._cell = cell
     block.bucket = bucket
-    state = _state
-    state.allocations += 1
-    state.live = live = state.live + bucket.size
-    if live > state.peak:
-        state.peak = live
+    counters = _counters
+    counters[0] += 1
+    counters[1] = live = counters[1] + bucket.size
+    if live > counters[2]:
+        counters[2] = live
     return block
 
 
@@ -230,7 +236,7 @@ def _fresh(bucket: _Bucket) -> _Cell:
         except MemoryError:
             raise MemoryError(
                 f"cannot allocate {bucket.size:,} bytes for a tensor "
-                f"({_state.live:,} bytes are in use)"
+                f"({_counters[1]:,} bytes are in use)"
             ) from None
     _state.fresh += 1
     return array, array.ctypes.data
@@ -288,9 +294,9 @@ def memory_stats() -> MemoryStats:
     """
     cached = sum(bucket.size * len(bucket.free) for bucket in list(_buckets.values()))
     return MemoryStats(
-        allocated=_state.live,
+        allocated=_counters[1],
         cached=cached,
-        peak=_state.peak,
-        allocations=_state.allocations,
-        reuses=_state.allocations - _state.fresh,
+        peak=_counters[2],
+        allocations=_counters[0],
+        reuses=_counters[0] - _state.fresh,
     )

@@ -10,6 +10,7 @@ its next kernel.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import threading
@@ -63,20 +64,22 @@ class Worker:
         self.ensure()
 
     def ensure(self) -> None:
-        """Start a thread where there are jobs and none is there to do them."""
+        """Start a thread where there are jobs and none is there to do them; jobs stay where none can be started."""
         if self._ending or not self._jobs:
             return
         with self._changed:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="tracejit compiler", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="tracejit compiler", daemon=True)
+                with contextlib.suppress(RuntimeError):  # no more threads, or the program ends
+                    thread.start()
+                    self._thread = thread
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all jobs are done; False when that takes longer than ``timeout`` seconds."""
         self.ensure()
         with self._changed:
+            if self._jobs and self._thread is None:
+                return False
             return self._changed.wait_for(lambda: not self._jobs and not self._running, timeout)
 
     def check(self) -> None:

@@ -29,6 +29,8 @@ __all__ = ["Blas", "Gemm", "find_blas", "gemm_step"]
 
 #: An argument of a step: (slot, value), or a plain number.
 Arg = tuple[int, int] | int
+#: From matrix to matrix of a batch: one stride, or (count, outer, inner).
+BatchStride = tuple[int, int, int] | int
 
 #: Multiply-adds worth a chunk of their own: two to four microseconds, twice what a hand-over costs.
 _CHUNK_WORK = 1 << 17
@@ -58,7 +60,9 @@ class Gemm:
     A is (m, k), or (k, m) with `trans_a`; B is (k, n), or (n, k) with `trans_b`; C is (m, n).
     `a`, `b`, `c` are addresses; strides count elements: `lda`, `ldb`, `ldc` from row to row as the
     matrices lie in memory, `stride_a`, `stride_b`, `stride_c` from matrix to matrix of the batch
-    (0 repeats one). Each value is a number or a (slot, offset) pair.
+    (0 repeats one), or three numbers (count, outer, inner) where two dimensions of a batch have strides
+    of their own: matrix i lies at `i // count * outer + i % count * inner`. Each value is a number or a
+    (slot, offset) pair.
     """
 
     dtype: str
@@ -74,9 +78,9 @@ class Gemm:
     trans_a: bool = False
     trans_b: bool = False
     batch: int = 1
-    stride_a: Arg = 0
-    stride_b: Arg = 0
-    stride_c: Arg = 0
+    stride_a: BatchStride = 0
+    stride_b: BatchStride = 0
+    stride_c: BatchStride = 0
 
 
 def gemm_step(gemm: Gemm) -> Step | None:
@@ -103,7 +107,7 @@ def gemm_step(gemm: Gemm) -> Step | None:
     columns, extent, grain, release = call(divide, int(single), gemm.m, gemm.n, gemm.k, gemm.batch)
     words = (blas.gemm[gemm.dtype], gemm.a, gemm.b, gemm.c, gemm.m, gemm.n, gemm.k)
     strides = (gemm.lda, gemm.ldb, gemm.ldc, int(gemm.trans_a), int(gemm.trans_b), columns)
-    batch = (gemm.stride_a, gemm.stride_b, gemm.stride_c)
+    batch = [word for s in (gemm.stride_a, gemm.stride_b, gemm.stride_c) for word in _levels(s)]
     return Step(
         _function(gemm.dtype),
         [_pair(word) for word in (*words, *strides, *batch)],
@@ -111,6 +115,10 @@ def gemm_step(gemm: Gemm) -> Step | None:
         grain if blas.controlled else SERIAL,
         (BLAS if blas.controlled else 0) + (COARSE if single else 0) + release,
     )
+
+
+def _levels(stride: BatchStride) -> tuple[int, int, int]:
+    return stride if isinstance(stride, tuple) else (1, stride, 0)
 
 
 def _pair(argument: Arg) -> tuple[int, int]:
@@ -144,7 +152,8 @@ def _grain(columns: bool, m: int, n: int, k: int, batch: int) -> int:
 @lru_cache(maxsize=2)
 def _function(dtype: str) -> int:
     triple = process_triple()
-    return load_object(native_object(gemm_module_text(triple), triple), f"tracejit_gemm_{dtype}")
+    code = native_object(gemm_module_text(triple, dtype), triple)
+    return load_object(code, f"tracejit_gemm_{dtype}")
 
 
 # Finding a BLAS.

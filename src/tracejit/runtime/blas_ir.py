@@ -9,27 +9,27 @@ from __future__ import annotations
 
 __all__ = ["BAD_STRIDE", "GEMM_ARGS", "gemm_module_text"]
 
-#: Words of the argument block. Strides count elements; `sa`, `sb`, `sc` lead from one matrix of a
-#: batch to the next; `columns` says that the parallel range is over N.
+#: Words of the argument block. Strides count elements; matrix i of a batch lies at
+#: `i / na * sa + i % na * ja` of A, and so on; `columns` says that the parallel range is over N.
 GEMM_ARGS = (
     *("blas", "a", "b", "c", "m", "n", "k", "lda", "ldb", "ldc"),
-    *("trans_a", "trans_b", "columns", "sa", "sb", "sc"),
+    *("trans_a", "trans_b", "columns", "na", "sa", "ja", "nb", "sb", "jb", "nc", "sc", "jc"),
 )
 
 #: Return code of a gemm step whose row stride is shorter than a row.
 BAD_STRIDE = 22
 
 
-def gemm_module_text(triple: str) -> str:
-    """The module with `tracejit_gemm_f32` and `tracejit_gemm_f64`.
+def gemm_module_text(triple: str, dtype: str) -> str:
+    """The module with `tracejit_gemm_f32` or `tracejit_gemm_f64`, as `dtype` says.
 
-    >>> gemm_module_text("x86_64-unknown-linux-gnu").splitlines()[0]
+    >>> gemm_module_text("x86_64-unknown-linux-gnu", "f32").splitlines()[0]
     'target triple = "x86_64-unknown-linux-gnu"'
     """
-    template = _GEMM.replace("LOADS", _loads())
-    single = template.replace("NAME", "f32").replace("T_T", "float").replace("T_BYTES", "4")
-    double = template.replace("NAME", "f64").replace("T_T", "double").replace("T_BYTES", "8")
-    return f'target triple = "{triple}"\n{_COMMON}{single}{double}'
+    kind, nbytes = {"f32": ("float", "4"), "f64": ("double", "8")}[dtype]
+    text = _GEMM.replace("LOADS", _loads()).replace("NAME", dtype)
+    text = text.replace("T_T", kind).replace("T_BYTES", nbytes)
+    return f'target triple = "{triple}"\n{_COMMON}{text}'
 
 
 _COMMON = """
@@ -46,6 +46,17 @@ entry:
   %otherwise = select i1 %single, i64 %least, i64 -1
   %result = select i1 %fits, i64 %enough, i64 %otherwise
   ret i64 %result
+}
+; Where matrix i of a batch starts.
+define internal i64 @start(i64 %i, i64 %count, i64 %outer, i64 %inner) nounwind alwaysinline {
+entry:
+  %many = call i64 @llvm.smax.i64(i64 %count, i64 1)
+  %i.outer = sdiv i64 %i, %many
+  %i.inner = srem i64 %i, %many
+  %far = mul i64 %i.outer, %outer
+  %near = mul i64 %i.inner, %inner
+  %sum = add i64 %far, %near
+  ret i64 %sum
 }
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
@@ -98,7 +109,8 @@ done:
 
 ; The step: rows [lo, hi) of all matrices of the batch laid end to end, or columns [lo, hi).
 ;   for (r = lo; r < hi; r += count) { matrix = r / m; i = r % m; count = min(m - i, hi - r);
-;     product(a + matrix * sa + i * (ta ? 1 : lda), b + matrix * sb, c + matrix * sc + i * ldc); }
+;     product(a + start(matrix, a) + i * (ta ? 1 : lda), b + start(matrix, b),
+;             c + start(matrix, c) + i * ldc); }
 define i32 @tracejit_gemm_NAME(ptr %args, i64 %lo, i64 %hi, i64 %worker) nounwind {
 entry:
   %blas = load ptr, ptr %args
@@ -145,13 +157,13 @@ rows:
   %count = call i64 @llvm.smin.i64(i64 %rest, i64 %left)
   %a.unit = select i1 %ta.bit, i64 1, i64 %lda
   %a.row = mul i64 %i, %a.unit
-  %a.matrix = mul i64 %matrix, %sa
+  %a.matrix = call i64 @start(i64 %matrix, i64 %na, i64 %sa, i64 %ja)
   %a.at = add i64 %a.matrix, %a.row
   %a.here = getelementptr T_T, ptr %a, i64 %a.at
-  %b.matrix = mul i64 %matrix, %sb
+  %b.matrix = call i64 @start(i64 %matrix, i64 %nb, i64 %sb, i64 %jb)
   %b.here = getelementptr T_T, ptr %b, i64 %b.matrix
   %c.row = mul i64 %i, %ldc
-  %c.matrix = mul i64 %matrix, %sc
+  %c.matrix = call i64 @start(i64 %matrix, i64 %nc, i64 %sc, i64 %jc)
   %c.at = add i64 %c.matrix, %c.row
   %c.here = getelementptr T_T, ptr %c, i64 %c.at
   call void @product.NAME(ptr %blas, ptr %a.here, ptr %b.here, ptr %c.here, i64 %count, i64 %n,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ..codegen.kernel import Function, KernelCode
 from ..locks import awaited_rlock, free_llvmlite
+from .ahead import Ahead, Request
 from .loader import load_object
 from .store import kernel_store
 
@@ -30,6 +31,8 @@ COUNTS = Counts()
 gates: list[Callable[[], None]] = []
 _addresses: dict[str, int] = {}
 _lock = awaited_rlock(0)
+#: Nothing is compiled ahead.
+NONE = Ahead({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +53,9 @@ class Kernel:
 @lru_cache(maxsize=1)
 def _versions() -> str:
     """What machine code depends on besides the text of a kernel."""
-    from ..codegen.identity import code_version, target_description
+    from ..codegen.identity import code_version, machine
 
-    return f"{target_description()}|{code_version()}"
+    return f"{machine()}|{code_version()}"
 
 
 def identity(source: str) -> str:
@@ -65,43 +68,59 @@ def kernel_key(source: str) -> str:
     return hashlib.sha256(f"{_versions()}|{identity(source)}".encode()).hexdigest()
 
 
-def build(code: KernelCode) -> Kernel:
-    """Machine code for every function of a kernel."""
+def build(code: KernelCode, ahead: Ahead = NONE) -> Kernel:
+    """Machine code for every function of a kernel; what ``ahead`` compiles is taken from there."""
     keys, addresses = [], []
     for function in code.functions:
         key = kernel_key(function.source)
         keys.append(key)
-        addresses.append(_address(key, function))
+        addresses.append(_address(key, function, ahead))
     return Kernel(code.name, code, tuple(keys), tuple(addresses))
 
 
-def _address(key: str, function: Function) -> int:
+def compiling(codes: Iterable[KernelCode]) -> Ahead:
+    """The functions of some kernels that have to go through LLVM, to be compiled beside this thread."""
+    found: dict[str, Request] = {}
+    for function in (f for code in codes for f in code.functions):
+        key = kernel_key(function.source)
+        if key not in _addresses and key not in found and key not in kernel_store():
+            found[key] = _request(key, function)
+    return Ahead(found)
+
+
+def _request(key: str, function: Function) -> Request:
+    symbol = _symbol(key, function)
+    source = function.source.replace(f"def {function.name}(", f"def {symbol}(", 1)
+    # LLVM 22 aborts without its own optimisations on `<4 x i32> & 0xFFFF0000`, which is bfloat16 rounding.
+    return Request(source, symbol, "bf16" in source)
+
+
+def _symbol(key: str, function: Function) -> str:
+    return f"{function.name}_{key[:16]}"
+
+
+def _address(key: str, function: Function, ahead: Ahead = NONE) -> int:
     try:
-        return _made(key, function)
+        return _made(key, function, ahead)
     except BaseException:
         free_llvmlite()
         raise
 
 
-def _made(key: str, function: Function) -> int:
+def _made(key: str, function: Function, ahead: Ahead) -> int:
     with _lock:
         known = _addresses.get(key)
         if known is not None:
             COUNTS.reused += 1
             return known
-        symbol = f"{function.name}_{key[:16]}"
         data = kernel_store().get(key)
         if data is None:
-            from ..codegen.llvm import compile_source
-
             for gate in gates:
                 gate()
-            source = function.source.replace(f"def {function.name}(", f"def {symbol}(", 1)
-            # LLVM 22 aborts without its own optimisations on `<4 x i32> & 0xFFFF0000`, which is bfloat16 rounding.
-            data = compile_source(source, symbol, thorough="bf16" in source)
+            data = ahead.take(key) if key in ahead else _request(key, function).compile()
             kernel_store().put(key, data)
             COUNTS.compiled += 1
         else:
             COUNTS.loaded += 1
-        address = _addresses[key] = load_object(data, symbol)
+        address = _addresses[key] = load_object(data, _symbol(key, function))
         return address

@@ -35,6 +35,7 @@ __all__ = [
     "Loop",
     "Step",
     "Table",
+    "Until",
     "build_table",
     "failure",
     "make_table",
@@ -50,6 +51,8 @@ RELEASE_GIL = 1
 COARSE = 2
 #: Step flag: the step calls BLAS, whose own threads are switched off meanwhile.
 BLAS = 4
+#: Flag of open loops that end with a true value.
+_UNTIL_TRUE = 8
 #: Grain of a step that always runs in one call on the calling thread.
 SERIAL = 1 << 62
 
@@ -64,7 +67,8 @@ class Step:
 
     `increments` is empty or has a pair (per_iteration, alternating) for each of `args`: in iteration
     i of a loop, counted from 0, the argument is `i * per_iteration + (i & 1) * alternating` more
-    than `args` say. Outside loops they mean nothing.
+    than `args` say; in what comes after a loop, i is the number of iterations there were. Outside
+    loops they mean nothing.
     """
 
     fn_address: int
@@ -76,22 +80,39 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """When an open loop ends: as soon as the byte at `word` is `value` (as a truth value).
+
+    `word` is a (slot, value) pair as in `Step`, the address in the first iteration; `increments` is
+    what it gains, as for the arguments of steps.
+    """
+
+    word: tuple[int, int]
+    increments: tuple[int, int]
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """Steps that run in order, `count` times.
 
     `count` is a (slot, value) pair as in `Step`; zero or less runs nothing. The only flag is
-    `RELEASE_GIL`. Loops do not nest.
+    `RELEASE_GIL`. Loops do not nest. With `until`, the loop is left after the first iteration in
+    which that came true. The steps `after` run once at the end, each on the calling thread.
     """
 
     count: tuple[int, int]
     steps: tuple[Step, ...]
     flags: int = 0
+    until: Until | None = None
+    after: tuple[Step, ...] = ()
 
 
 class _Address(int):
-    """A table's address that keeps the table's words alive: what the built-ins hold on to."""
+    """An address of words that keeps them, and what they point to, alive: what the built-ins hold on to."""
 
     words: np.ndarray
+    kept: object
 
 
 class Table:
@@ -165,7 +186,7 @@ def rows(item: Step | Loop) -> int:
     >>> rows(step), rows(Loop((-1, 10), (step, step)))
     (1, 3)
     """
-    return 1 + len(item.steps) if isinstance(item, Loop) else 1
+    return 1 + len(item.steps) + len(item.after) if isinstance(item, Loop) else 1
 
 
 def table_words(items: Sequence[Step | Loop]) -> list[int]:
@@ -179,16 +200,23 @@ def table_words(items: Sequence[Step | Loop]) -> list[int]:
     table: list[int] = []
     pairs: list[int] = []
     max_slot, most_args = -1, 1
-    for index, item in enumerate(_in_rows(items)):
+    for index, (item, looping) in enumerate(_in_rows(items)):
         if isinstance(item, Loop):
             _check_loop(index, item)
-            table += [0, 0, len(item.steps), *item.count, 0, item.flags, 0]
+            first, flags = 0, item.flags
+            if item.until is not None:
+                first = first_pair + len(pairs)
+                pairs += [*item.until.word, *item.until.increments]
+                flags |= _UNTIL_TRUE if item.until.value else 0
+                max_slot = max(max_slot, item.until.word[0])
+            table += [0, first, len(item.steps), *item.count, len(item.after), flags, 0]
             max_slot = max(max_slot, item.count[0])
             continue
         _check(index, item)
         first_arg = first_pair + len(pairs)
-        pairs += [word for pair in (*item.args, *item.increments) for word in pair]
-        first_increment = first_arg + 2 * len(item.args) if item.increments else 0
+        increments = item.increments if looping else ()
+        pairs += [word for pair in (*item.args, *increments) for word in pair]
+        first_increment = first_arg + 2 * len(item.args) if increments else 0
         table += [item.fn_address, first_arg, len(item.args), *item.extent]
         table += [item.grain, item.flags, first_increment]
         max_slot = max(max_slot, item.extent[0], *(slot for slot, _ in item.args))
@@ -196,12 +224,12 @@ def table_words(items: Sequence[Step | Loop]) -> list[int]:
     return [len(table) // STEP_WORDS, most_args, context_address, max_slot + 1, *table, *pairs]
 
 
-def _in_rows(items: Sequence[Step | Loop]) -> Iterator[Step | Loop]:
-    """What stands in each row."""
+def _in_rows(items: Sequence[Step | Loop]) -> Iterator[tuple[Step | Loop, bool]]:
+    """What stands in each row, and whether it belongs to a loop."""
     for item in items:
-        yield item
+        yield item, False
         if isinstance(item, Loop):
-            yield from item.steps
+            yield from ((step, True) for step in (*item.steps, *item.after))
 
 
 def failure(code: int) -> tuple[int, int]:
@@ -236,9 +264,11 @@ def _check(index: int, step: Step) -> None:
 
 
 def _check_loop(index: int, loop: Loop) -> None:
-    if any(isinstance(step, Loop) for step in loop.steps):
+    if any(isinstance(step, Loop) for step in (*loop.steps, *loop.after)):
         raise ValueError(f"loop {index} has a loop within: loops do not nest")
-    if loop.count[0] < -1:
+    if any(step.grain < SERIAL for step in loop.after):
+        raise ValueError(f"loop {index}: what comes after it runs on the calling thread")
+    if loop.count[0] < -1 or (loop.until is not None and loop.until.word[0] < -1):
         raise ValueError(f"loop {index} refers to a negative slot")
 
 

@@ -1,7 +1,8 @@
 """Object code becomes callable addresses.
 
-Kernels are kept as relocatable object code (see `store`). Loading one means handing it to LLVM's
-JITLink, which takes some 0.2 ms and runs no compiler. (LLVM's older linker is faster but places an
+Kernels are kept as relocatable object code (see `store`). Where `linking` can put one into memory, no
+library of LLVM is needed; otherwise loading means handing it to LLVM's JITLink, which takes some
+0.2 ms and runs no compiler. (LLVM's older linker is faster but places an
 object's constants wherever there is room: more than 2 GiB from its code they are silently read
 from the wrong place. JITLink lays out each object as a whole.) Loaded code is never unloaded:
 programs hold its addresses, and threads may be inside it when the interpreter exits.
@@ -17,6 +18,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from tracejit.locks import awaited_rlock
+from tracejit.runtime import linking
 from tracejit.runtime.elf import MalformedObjectError, is_elf, symbols
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class LoadError(RuntimeError):
 
 _lock = awaited_rlock(2)
 _linker: Any = None
-_libraries: dict[bytes, str] = {}
+_libraries: dict[bytes, str | dict[str, int]] = {}
 _addresses: dict[tuple[str, bytes], int] = {}
 _numbers = itertools.count()
 
@@ -75,9 +77,13 @@ def loaded_count() -> int:
 
 
 def _link(object_code: bytes, digest: bytes, symbol: str, imports: Mapping[str, int]) -> int:
+    found = _imports(object_code, symbol, imports)
+    here = None if found is None else _linked_here(object_code, symbol, found)
+    if here is not None:
+        _libraries[digest] = here
+        return here[symbol]
     import llvmlite.binding as llvm
 
-    found = _imports(object_code, symbol, imports)
     library = f"object{next(_numbers)}"
     builder = llvm.JITLibraryBuilder().add_object_img(object_code).export_symbol(symbol)
     if found is None:
@@ -89,7 +95,25 @@ def _link(object_code: bytes, digest: bytes, symbol: str, imports: Mapping[str, 
     return address
 
 
-def _look_up(library: str, symbol: str) -> int:
+def _linked_here(
+    object_code: bytes, symbol: str, imports: Mapping[str, int]
+) -> dict[str, int] | None:
+    """What the object defines, linked without LLVM; None where that is not possible."""
+    if not linking.able(object_code):
+        return None
+    try:
+        return linking.link(object_code, imports)
+    except linking.Unlinkable:
+        return None
+    except MalformedObjectError as error:
+        raise LoadError(f"cannot load {symbol!r}: damaged object code ({error})") from error
+
+
+def _look_up(library: str | dict[str, int], symbol: str) -> int:
+    if isinstance(library, dict):
+        if symbol not in library:
+            raise LoadError(f"cannot load {symbol!r}: the object does not define that symbol")
+        return library[symbol]
     return _kept(symbol, lambda linker: linker.lookup(library, symbol))
 
 

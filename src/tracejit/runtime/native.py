@@ -10,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import platform
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracejit.codegen.identity import compiler
 from tracejit.locks import awaited_rlock, free_llvmlite
 from tracejit.runtime.loader import LoadError, load_object
-from tracejit.runtime.native_ir import CONTEXT, module_text
+from tracejit.runtime.native_ir import CONTEXT, CONTEXT_WORDS, module_text
+from tracejit.runtime.native_layout import layout_words
 from tracejit.runtime.store import kernel_store
 
 if TYPE_CHECKING:
@@ -30,10 +34,11 @@ __all__ = [
     "prepare",
     "process_triple",
     "set_context",
+    "stored",
 ]
 
 # Shared by all tables; never freed, because native code reads it at any time.
-context = (ctypes.c_int64 * 16)()
+context = (ctypes.c_int64 * CONTEXT_WORDS)()
 context_address = ctypes.addressof(context)
 context[CONTEXT["threads"]] = 1
 context[CONTEXT["type_error"]] = id(TypeError)
@@ -41,6 +46,7 @@ context[CONTEXT["value_error"]] = id(ValueError)
 
 _PYTHON = (
     "PyEval_SaveThread",
+    "PyErr_CheckSignals",
     "PyEval_RestoreThread",
     "PyLong_AsVoidPtr",
     "PyLong_AsLongLong",
@@ -50,6 +56,21 @@ _PYTHON = (
     "PyErr_SetString",
     "PyObject_CallNoArgs",
     "Py_DecRef",
+    "Py_IncRef",
+    "PyObject_CallOneArg",
+    "PyObject_Vectorcall",
+    "PyObject_GetAttr",
+    "PyType_GenericAlloc",
+    "PyType_IsSubtype",
+    "PyDict_GetItem",
+    "PyDict_Next",
+    "PyTuple_New",
+    "PyList_New",
+    "PyList_Append",
+    "PyErr_Clear",
+    "PyErr_Fetch",
+    "PyErr_NormalizeException",
+    "PyException_SetTraceback",
 )
 _POSIX = (
     "pthread_mutex_lock",
@@ -59,7 +80,7 @@ _POSIX = (
     "sched_yield",
 )
 _LINUX = ("sched_getcpu", "sched_setaffinity")
-_METH_FASTCALL = 0x80
+_METH_FASTCALL, _METH_KEYWORDS, _METH_NOARGS = 0x80, 0x02, 0x04
 
 
 def set_context(word: str, value: int) -> None:
@@ -88,7 +109,8 @@ class Native:
 
     `launch` is a ctypes function that releases the GIL; `worker`, `wake` and `spin` belong to the
     pool. `can_block` says whether threads can sleep (pthreads were found): without it there is no
-    pool. `can_place` says whether they can be told which CPUs to run on.
+    pool. `can_place` says whether they can be told which CPUs to run on. `knows_objects` says whether
+    native code may read and make tensors: `run_quick` and `call` are of no use without.
     """
 
     launch: Callable[[int, int, int, bytes], int]
@@ -99,12 +121,27 @@ class Native:
     can_place: bool
     run_bytes: _MethodDef
     run_ints: _MethodDef
+    run_quick: _MethodDef
+    call: _MethodDef
+    knows_objects: bool
 
     def bind(self, definition: _MethodDef, table_address: int) -> Callable[..., int]:
         """A Python built-in whose `self` is a table."""
         return _new_builtin(ctypes.byref(definition), table_address, None)  # type: ignore[no-any-return]
 
+    def method(self, definition: _MethodDef, cls: type) -> Any:
+        """A method of a class, to be assigned to an attribute of it."""
+        return _new_method(cls, ctypes.byref(definition))
 
+
+_BUILTINS = {
+    "run_bytes": (b"run", _METH_FASTCALL),
+    "run_ints": (b"run_slots", _METH_FASTCALL),
+    "run_quick": (b"run", _METH_FASTCALL),
+    "call": (b"__call__", _METH_FASTCALL | _METH_KEYWORDS),
+    "block_del": (b"__del__", _METH_NOARGS),
+}
+_kept: list[Any] = []  # definitions of methods, which live as long as their classes
 _lock = awaited_rlock(1)
 _native: Native | None = None
 
@@ -133,7 +170,7 @@ def _load() -> Native:
     code = native_object(module_text(triple), triple)
     addresses = {
         name: load_object(code, f"tracejit_{name}", imports)
-        for name in ("launch", "worker", "wake", "spin", "run_bytes", "run_ints")
+        for name in ("launch", "worker", "wake", "spin", *_BUILTINS)
     }
     word, pointer = ctypes.c_int64, ctypes.c_void_p
 
@@ -147,9 +184,29 @@ def _load() -> Native:
         spin=function("spin", None, word),
         can_block=absent.isdisjoint(_POSIX),
         can_place=absent.isdisjoint(_LINUX),
-        run_bytes=_MethodDef(b"run", addresses["run_bytes"], _METH_FASTCALL, None),
-        run_ints=_MethodDef(b"run_slots", addresses["run_ints"], _METH_FASTCALL, None),
+        knows_objects=_tell_objects(addresses["block_del"]),
+        **{
+            name: _MethodDef(spelled, addresses[name], flags, None)
+            for name, (spelled, flags) in _BUILTINS.items()
+            if name != "block_del"
+        },
     )
+
+
+def _tell_objects(block_del: int) -> bool:
+    """Put what is known of Python objects into the context, and have blocks die natively."""
+    from tracejit.runtime.allocator import Block
+
+    words = layout_words()
+    if words is None:
+        set_context("watched", 1)
+        return False
+    for name, value in words.items():
+        set_context(name, value)
+    definition = _MethodDef(b"__del__", block_del, _METH_NOARGS, None)
+    _kept.append(definition)
+    Block.__del__ = _new_method(Block, ctypes.byref(definition))
+    return True
 
 
 def prepare() -> None:
@@ -161,6 +218,22 @@ def prepare() -> None:
         native()
 
 
+def stored() -> bool:
+    """Is the native runtime loaded, or its object code in the kernel store?
+
+    >>> prepare()
+    >>> stored()
+    True
+    """
+    if _native is not None:
+        return True
+    return _object_key(module_text(process_triple())) in kernel_store()
+
+
+def _object_key(text: str) -> str:
+    return hashlib.sha256(f"native {compiler()}\n{text}".encode()).hexdigest()
+
+
 def native_object(text: str, triple: str) -> bytes:
     """Object code of a module given as LLVM assembly: from the kernel store, else from LLVM.
 
@@ -168,16 +241,10 @@ def native_object(text: str, triple: str) -> bytes:
     >>> len(native_object(f'target triple = "{triple}"\\ndefine i32 @one() {{ ret i32 1 }}', triple)) > 0
     True
     """
-    import llvmlite.binding as llvm
-
-    from tracejit.codegen.llvm import compiler_lock
-
-    version = ".".join(map(str, llvm.llvm_version_info))
-    key = hashlib.sha256(f"native {version}\n{text}".encode()).hexdigest()
+    key = _object_key(text)
     code = kernel_store().get(key)
     if code is None:
-        with compiler_lock():
-            code = _compile(text, triple)
+        code = _compile(text, triple)
         kernel_store().put(key, code)
     return code
 
@@ -188,6 +255,8 @@ def process_triple() -> str:
     >>> len(process_triple().split("-")) >= 3
     True
     """
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64"):
+        return f"{platform.machine()}-unknown-linux-gnu"  # what LLVM would say, without loading it
     import llvmlite.binding as llvm
 
     return str(llvm.get_process_triple())
@@ -196,17 +265,19 @@ def process_triple() -> str:
 def _compile(text: str, triple: str) -> bytes:
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    # For the generic CPU of the architecture: the object is shared through the store and gains
-    # nothing from vector instructions.
-    target = llvm.Target.from_triple(triple)
-    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
-    module = llvm.parse_assembly(text)
-    module.verify()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
-    builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    from tracejit.codegen.llvm_threads import compiler, emit_object, run_passes
+
+    with compiler() as made:
+        # For the generic CPU of the architecture: the object is shared through the store and gains
+        # nothing from vector instructions.
+        target = llvm.Target.from_triple(triple)
+        machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
+        module = llvm.parse_assembly(text, made.context)
+        module.verify()
+        # The text is written as an optimiser would leave it: only what is marked for it is put inline.
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
+        run_passes(builder.getModulePassManager(), module, builder)
+        return emit_object(machine, module)
 
 
 def _imports() -> tuple[dict[str, int], set[str]]:
@@ -219,6 +290,7 @@ def _imports() -> tuple[dict[str, int], set[str]]:
         except LoadError:
             absent.add(name)
             addresses[name] = _address("PyErr_Occurred")  # linked, never called
+    addresses["context"] = context_address
     return {f"tracejit_x_{name}": address for name, address in addresses.items()}, absent
 
 
@@ -235,3 +307,6 @@ def _address(name: str) -> int:
 _new_builtin = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
 )(("PyCFunction_NewEx", ctypes.pythonapi))
+_new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+    ("PyDescr_NewMethod", ctypes.pythonapi)
+)

@@ -9,13 +9,22 @@ the single description that Python and native code share.
 
 from __future__ import annotations
 
+from string import Template
+
 from tracejit.runtime.native_blas_ir import BLAS_IR
+from tracejit.runtime.native_call_ir import CALL_IR
+from tracejit.runtime.native_door_ir import DOOR_IR
+from tracejit.runtime.native_loops_ir import LOOPS_IR
+from tracejit.runtime.native_objects_ir import OBJECTS_IR
 from tracejit.runtime.native_pool_ir import POOL_IR
 from tracejit.runtime.native_python_ir import PYTHON_IR
+from tracejit.runtime.native_quick_ir import QUICK_IR
+from tracejit.runtime.native_results_ir import RESULTS_IR
 from tracejit.runtime.native_run_ir import RUN_IR
 
 __all__ = [
     "CONTEXT",
+    "CONTEXT_WORDS",
     "HEADER_WORDS",
     "MASK_BYTES",
     "POOL",
@@ -29,7 +38,8 @@ __all__ = [
 # comes before the rows of its steps; it has no fn, and the number of steps in place of n_args.
 HEADER_WORDS = 4  # n_rows, max_args, context address, slots needed
 # fn, first_arg, n_args, extent_slot, extent_value, grain, flags, first_increment (0: none)
-# 0, 0, n_steps, count_slot, count_value, 0, flags, 0
+# 0, end, n_steps, count_slot, count_value, n_after, flags, 0: `end` is where the address of the byte
+# that ends the loop stands, and behind it its increments, among the pairs (0: none)
 STEP_WORDS = 8
 
 # The words of the process-wide context. `blas_*` are used by steps that call BLAS.
@@ -44,7 +54,22 @@ CONTEXT = {
     "blas_lock": 7,
     "blas_depth": 8,
     "blas_saved": 9,
+    "watched": 10,  # nonzero: programs run by their Python, which is being watched
 }
+
+# What native code has to know of Python objects; see `native_layout`.
+_OBJECTS = (
+    "none true false empty_tuple list_type dict_type fresh release pointer_of layout_of fail counters",
+    "config dtypes modes name_dict name_default name_disabled",
+    "name_recorder name_builder name_saved_hooks name_autocast name_grad name_inference",
+    "tensor_type block_type version_type",
+    "tensor_array tensor_base tensor_block tensor_grad_fn tensor_inference tensor_layout",
+    "tensor_pointer tensor_requires_grad tensor_type_slot tensor_version",
+    "block_array block_bucket block_cell block_ptr bucket_free bucket_size bucket_capacity",
+    "function_routes slow_call ended",
+)
+CONTEXT.update({name: 16 + i for i, name in enumerate(" ".join(_OBJECTS).split())})
+CONTEXT_WORDS = 96
 
 # The words of a pool. Words written by different threads are 64 bytes apart.
 POOL = {
@@ -73,6 +98,21 @@ _PAUSE = {
     "arm": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
     "other": ("", ""),
 }
+# How to read a clock that costs next to nothing, and what it gains in some milliseconds. Without
+# one, every look is a long time after the last.
+_CLOCK = {
+    "x86": (
+        "declare i64 @llvm.readcyclecounter()",
+        "%now = call i64 @llvm.readcyclecounter()",
+        1 << 26,
+    ),
+    "arm": (
+        "declare i64 @llvm.readsteadycounter()",
+        "%now = call i64 @llvm.readsteadycounter()",
+        1 << 20,
+    ),
+    "other": ("", "%now = add i64 %before, 64", 64),
+}
 
 
 def _architecture(triple: str) -> str:
@@ -89,8 +129,12 @@ def module_text(triple: str) -> str:
     'target triple = "x86_64-unknown-linux-gnu"'
     """
     declaration, pause = _PAUSE[_architecture(triple)]
-    text = _EXTERNAL + POOL_IR + RUN_IR + BLAS_IR + PYTHON_IR
-    return f'target triple = "{triple}"\n{declaration}\n' + text.replace("PAUSE", pause)
+    counter, clock, enough = _CLOCK[_architecture(triple)]
+    text = _EXTERNAL + POOL_IR + LOOPS_IR + RUN_IR + BLAS_IR + PYTHON_IR
+    for word, meaning in (("PAUSE", pause), ("CLOCK", clock), ("ENOUGH", str(enough))):
+        text = text.replace(word, meaning)
+    objects = Template(OBJECTS_IR + RESULTS_IR + QUICK_IR + DOOR_IR + CALL_IR).substitute(CONTEXT)
+    return f'target triple = "{triple}"\n{declaration}\n{counter}\n{text}{objects}'
 
 
 # Every external function carries a prefix and is linked by address, so nothing depends on what the
@@ -110,7 +154,23 @@ declare i64 @tracejit_x_PyLong_AsLongLong(ptr)
 declare ptr @tracejit_x_PyLong_FromLongLong(i64)
 declare i32 @tracejit_x_PyBytes_AsStringAndSize(ptr, ptr, ptr)
 declare ptr @tracejit_x_PyErr_Occurred()
+declare i32 @tracejit_x_PyErr_CheckSignals()
 declare void @tracejit_x_PyErr_SetString(ptr, ptr)
 declare ptr @tracejit_x_PyObject_CallNoArgs(ptr)
 declare void @tracejit_x_Py_DecRef(ptr)
+declare void @tracejit_x_Py_IncRef(ptr)
+declare ptr @tracejit_x_PyObject_CallOneArg(ptr, ptr)
+declare ptr @tracejit_x_PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @tracejit_x_PyObject_GetAttr(ptr, ptr)
+declare ptr @tracejit_x_PyType_GenericAlloc(ptr, i64)
+declare i32 @tracejit_x_PyType_IsSubtype(ptr, ptr)
+declare ptr @tracejit_x_PyDict_GetItem(ptr, ptr)
+declare i32 @tracejit_x_PyDict_Next(ptr, ptr, ptr, ptr)
+declare ptr @tracejit_x_PyTuple_New(i64)
+declare ptr @tracejit_x_PyList_New(i64)
+declare i32 @tracejit_x_PyList_Append(ptr, ptr)
+declare void @tracejit_x_PyErr_Clear()
+declare void @tracejit_x_PyErr_Fetch(ptr, ptr, ptr)
+declare void @tracejit_x_PyErr_NormalizeException(ptr, ptr, ptr)
+declare i32 @tracejit_x_PyException_SetTraceback(ptr, ptr)
 """

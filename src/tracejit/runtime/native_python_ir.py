@@ -13,8 +13,8 @@ PYTHON_IR = """
 @wrong.range = private constant [41 x i8] c"steps first..last are not in the program\\00", align 1
 @wrong.slots = private constant [45 x i8] c"fewer slot values than the program refers to\\00", align 1
 
-; PyObject *: run steps, start the pool when asked to, give the GIL back, make the result an int.
-define internal ptr @python_run(ptr %table, i64 %first, i64 %last, ptr %slots) nounwind {
+; Run steps, start the pool when asked to, give the GIL back: 1 and *code, or 0 when an exception is set.
+define internal i1 @python_launch(ptr %table, i64 %first, i64 %last, ptr %slots, ptr %code) nounwind {
 entry:
   %gil = alloca ptr
   br label %again
@@ -29,6 +29,9 @@ restore:
   call void @tracejit_x_PyEval_RestoreThread(ptr %state)
   br label %back
 back:
+  %raised.inside = icmp eq i64 %result, -9223372036854775808
+  br i1 %raised.inside, label %fail, label %judge
+judge:
   %wants.pool = icmp slt i64 %result, 0
   br i1 %wants.pool, label %start, label %done
 start:
@@ -44,8 +47,22 @@ resume:
   call void @tracejit_x_Py_DecRef(ptr %none)
   br label %again
 fail:
+  ret i1 0
+done:
+  store i64 %result, ptr %code
+  ret i1 1
+}
+
+; The same as a Python object: the result as an int.
+define internal ptr @python_run(ptr %table, i64 %first, i64 %last, ptr %slots) nounwind {
+entry:
+  %code = alloca i64
+  %ok = call i1 @python_launch(ptr %table, i64 %first, i64 %last, ptr %slots, ptr %code)
+  br i1 %ok, label %done, label %fail
+fail:
   ret ptr null
 done:
+  %result = load i64, ptr %code
   %number = call ptr @tracejit_x_PyLong_FromLongLong(i64 %result)
   ret ptr %number
 }

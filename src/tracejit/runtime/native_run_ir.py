@@ -175,80 +175,6 @@ judge:
   ret i64 %code64
 }
 
-; Does one of the n > 0 steps from `rows` on, done `times` times, reach beyond its grain?
-;   for (; n; n--, row++) if (extent > 0 && times > grain / extent) return 1;    return 0;
-define internal i1 @reaches(ptr %rows, i64 %n, ptr %slots, i64 %times) nounwind noinline {
-entry:
-  br label %step
-step:
-  %row = phi ptr [ %rows, %entry ], [ %row.next, %next ]
-  %left = phi i64 [ %n, %entry ], [ %left.next, %next ]
-  %extent.p = getelementptr i64, ptr %row, i64 3
-  %extent = call i64 @resolve(ptr %extent.p, ptr %slots)
-  %nonempty = icmp sgt i64 %extent, 0
-  br i1 %nonempty, label %measure, label %next
-measure:
-  %grain.p = getelementptr i64, ptr %row, i64 5
-  %grain = load i64, ptr %grain.p
-  %within = sdiv i64 %grain, %extent
-  %beyond = icmp sgt i64 %times, %within
-  br i1 %beyond, label %yes, label %next
-yes:
-  ret i1 1
-next:
-  %row.next = getelementptr i64, ptr %row, i64 8
-  %left.next = sub i64 %left, 1
-  %more = icmp sgt i64 %left.next, 0
-  br i1 %more, label %step, label %no
-no:
-  ret i1 0
-}
-
-; Before the first iteration of a loop of n > 0 steps: 1 when the pool must be started first.
-;   if (threads > 1 && !pool && reaches(steps, 1)) return 1;
-;   if (gil && !*gil && (flags & 1 || times > 1024 / n || reaches(steps, times))) release(gil);
-;   return 0;
-define internal i1 @enter_loop(ptr %context, ptr %row, i64 %n, ptr %slots, ptr %gil, i64 %times)
-    nounwind noinline {
-entry:
-  %rows = getelementptr i64, ptr %row, i64 8
-  %threads.p = getelementptr i64, ptr %context, i64 1
-  %threads = load atomic i64, ptr %threads.p monotonic, align 8
-  %several = icmp sgt i64 %threads, 1
-  %pool = load atomic ptr, ptr %context acquire, align 8
-  %no.pool = icmp eq ptr %pool, null
-  %might = and i1 %several, %no.pool
-  br i1 %might, label %ask, label %gil.mine
-ask:
-  %wanted = call i1 @reaches(ptr %rows, i64 %n, ptr %slots, i64 1)
-  br i1 %wanted, label %start, label %gil.mine
-start:
-  ret i1 1
-gil.mine:
-  %none = icmp eq ptr %gil, null
-  br i1 %none, label %done, label %gil.held
-gil.held:
-  %state = load ptr, ptr %gil
-  %held = icmp eq ptr %state, null
-  br i1 %held, label %judge, label %done
-judge:
-  %flags.p = getelementptr i64, ptr %row, i64 6
-  %flags = load i64, ptr %flags.p
-  %flag.release = trunc i64 %flags to i1
-  %few = sdiv i64 1024, %n
-  %many = icmp sgt i64 %times, %few
-  %long = or i1 %flag.release, %many
-  br i1 %long, label %let.go, label %measure
-measure:
-  %far = call i1 @reaches(ptr %rows, i64 %n, ptr %slots, i64 %times)
-  br i1 %far, label %let.go, label %done
-let.go:
-  call void @release(ptr %gil)
-  br label %done
-done:
-  ret i1 0
-}
-
 ; Rows first..last-1 of a table, in order.
 ;   for (row = first, back = -1; row < last; row++) {   -- back: the last row of the loop we are in
 ;     if (!fn) {                                           -- a loop's header
@@ -260,7 +186,13 @@ done:
 ;       code = step(row, i, back >= 0);
 ;       if (code < 0) return -(row + 1);                  -- likewise; never inside a loop
 ;       if (code) return (row + 1) << 32 | code;
-;       if (row == back) { if (++i < times) row = begin - 1; else { back = -1; i = 0; } }
+;       if (row == back) {
+;         end = ends(header, i);  i++;
+;         if (end != 1 && i < times) {
+;           if (end == 2 && interrupted(gil, &clock)) return INT64_MIN;   -- an exception is set
+;           row = begin - 1;
+;         } else back = -1;                               -- what comes after finds i as it is
+;       }
 ;   } } return 0;
 ; `gil` is where the released thread state is kept; null when the caller has no GIL to release.
 define internal i64 @run(ptr %table, i64 %first, i64 %last, ptr %slots, ptr %gil) nounwind {
@@ -271,6 +203,8 @@ entry:
   %context = load ptr, ptr %context.p
   %rows = getelementptr i64, ptr %table, i64 4
   %args = alloca i64, i64 %max, align 16
+  %clock = alloca i64
+  store i64 0, ptr %clock
   %any = icmp slt i64 %first, %last
   br i1 %any, label %item, label %done
 item:
@@ -311,20 +245,38 @@ ran:
   br i1 %turns, label %turn, label %next
 turn:
   %i.up = add i64 %i, 1
+  %head = sub i64 %begin, 1
+  %head8 = shl i64 %head, 3
+  %head.row = getelementptr i64, ptr %rows, i64 %head8
+  %end = call i32 @ends(ptr %table, ptr %head.row, ptr %slots, i64 %i)
+  %ended = icmp eq i32 %end, 1
+  br i1 %ended, label %left, label %count.up
+count.up:
   %again = icmp slt i64 %i.up, %times
-  br i1 %again, label %next, label %left
+  br i1 %again, label %onward, label %left
+onward:
+  %is.open = icmp eq i32 %end, 2
+  br i1 %is.open, label %watch, label %back.up
+watch:
+  %raised = call i1 @interrupted(ptr %gil, ptr %clock)
+  br i1 %raised, label %broken, label %back.up
+broken:
+  ret i64 -9223372036854775808
+back.up:
+  br label %next
 left:
   br label %next
 next:
   %s.next = phi i64 [ %loop.after, %loop ], [ %after, %loop.enter ], [ %after, %ran ],
-                    [ %begin, %turn ], [ %after, %left ]
-  %i.next = phi i64 [ 0, %loop ], [ 0, %loop.enter ], [ %i, %ran ], [ %i.up, %turn ], [ 0, %left ]
+                    [ %begin, %back.up ], [ %after, %left ]
+  %i.next = phi i64 [ 0, %loop ], [ 0, %loop.enter ], [ %i, %ran ], [ %i.up, %back.up ],
+                    [ %i.up, %left ]
   %begin.next = phi i64 [ 0, %loop ], [ %after, %loop.enter ], [ %begin, %ran ],
-                        [ %begin, %turn ], [ 0, %left ]
+                        [ %begin, %back.up ], [ 0, %left ]
   %back.next = phi i64 [ -1, %loop ], [ %loop.back, %loop.enter ], [ %back, %ran ],
-                       [ %back, %turn ], [ -1, %left ]
+                       [ %back, %back.up ], [ -1, %left ]
   %times.next = phi i64 [ 0, %loop ], [ %count, %loop.enter ], [ %times, %ran ],
-                        [ %times, %turn ], [ 0, %left ]
+                        [ %times, %back.up ], [ 0, %left ]
   %more = icmp slt i64 %s.next, %last
   br i1 %more, label %item, label %done
 stop:

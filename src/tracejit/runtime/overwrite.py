@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..ir.graph import Value
 from ..ops.contraction import matmul
 from ..passes.groups import ROW, Call, Group, Schedule, looks_up, picks_from_row, root
 from .plan_assembly import assemble
+from .tile_runs import TileRun
 from .views import Layouts
 
 
 def overwrites(
-    schedule: Schedule, layouts: Layouts, wanted: Mapping[int, int]
+    schedule: Schedule,
+    layouts: Layouts,
+    wanted: Mapping[int, int],
+    runs: Sequence[TileRun] = (),
 ) -> dict[Value, Value]:
     """Outputs that can be written over an input: a kernel computes them point by point, and is the last reader.
 
     Nothing that can refuse its input may run at the same time or later: a call that fails has written nothing.
+    In ``runs`` steps take turns, so nothing is written over there.
     """
     graph = schedule.graph
     order: dict[Group | Call, int] = {step: i for i, step in enumerate(schedule.steps)}
@@ -26,11 +31,12 @@ def overwrites(
         reads = step.externals if isinstance(step, Group) else step.value.value_operands
         for value in reads:
             readers.setdefault(root(value), []).append(step)
+    together = {schedule.steps[i] for run in runs for i in range(run.first, run.last)}
     found: dict[Value, Value] = {}
     for position, source in wanted.items():
         value, target = graph.outputs[position], graph.inputs[source]
         maker = next((g for g in schedule.groups if value in g.dims), None)
-        if maker is None or value in found or target in set(found.values()):
+        if maker is None or maker in together or value in found or target in set(found.values()):
             continue
         last = order[maker]
         late = last < safe or any(order[r] > last for r in readers.get(target, ()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.cpu_scatter import scatters, write_scatter
@@ -17,9 +17,11 @@ from ..ops.shapes import numel
 from ..ops.table import Contraction
 from ..passes.fusion import fuse
 from ..passes.groups import Call, Group, Schedule, root
+from ..passes.recompute import recompute
 from ..sizes import largest
 from ..types import Shape, TensorType
 from . import kernels
+from .ahead import Ahead
 from .arena import Arena, aligned
 from .blas import Gemm, find_blas, gemm_step
 from .launcher import COARSE, Loop, Step
@@ -27,7 +29,10 @@ from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
 from .plan_records import Constant, HostCall, HostOperand, Products, Slot
+from .plan_tiles import plan_run
 from .threads import get_num_threads
+from .tile_runs import TileRun, find_tile_runs
+from .tiles import FIRST_WINDOW
 from .views import PRODUCTS, Layouts, legalize, matrix_layout
 
 if TYPE_CHECKING:
@@ -76,6 +81,8 @@ class Planner:
     """Builds one plan."""
 
     device = -1
+    tiles = True  # may steps run together on one tile after the other?
+    held: list[Any] | None = None  # owners of memory to be given back after a run of steps
 
     def __init__(
         self,
@@ -85,10 +92,16 @@ class Planner:
         pack: Collection[int],
         packed_inputs: Mapping[int, int],
     ) -> None:
-        self.legal, layouts = legalize(graph, input_strides, self.products.dtypes)
-        placed = self.placed(self.legal, layouts)
+        self.legal, layouts = legalize(
+            graph, input_strides, self.products.levels, self.products.dtypes
+        )
+        placed = self.placed(layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
-        self.schedule = fuse(self.graph, is_fusible, placed.before)
+        self.schedule = fuse(self.graph, is_fusible, {**placed.after, **placed.before})
+        self.runs: tuple[TileRun, ...] = ()
+        if self.tiles:
+            self.schedule, self.runs = find_tile_runs(self.schedule, self.layouts, placed)
+        self.windows: dict[Value, Slot] = {}
         self.slots: dict[Value, Slot] = {
             v: Slot("pack", 0, packed_inputs[i]) if i in packed_inputs else Slot("input", i)
             for i, v in enumerate(self.graph.inputs)
@@ -97,7 +110,7 @@ class Planner:
         shown = {v for i, v in enumerate(self.graph.outputs) if i not in pack}
         self.packed = {self.graph.outputs[i] for i in pack} - shown
         self.pack_bytes = 0
-        self.overwrites = overwrites(self.schedule, self.layouts, overwrite)
+        self.overwrites = overwrites(self.schedule, self.layouts, overwrite, self.runs)
         self.output_roots = {v: i for i, v in enumerate(dict.fromkeys(self.graph.outputs))}
         self.items: list[Step | Loop | HostCall] = []
         self.kernels: list[kernels.Kernel] = []
@@ -106,15 +119,18 @@ class Planner:
         self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
         self.refuses = False
+        self.codes: dict[Group, KernelCode] = {}
+        self.ahead = Ahead({})
         self.parts = parts_of(self.graph)
         self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
 
     products = Products(PRODUCTS, find_blas)
 
-    def placed(self, graph: Graph, layouts: Layouts) -> Placed:
-        """A legal graph with memory for what is moved."""
-        return place_moves(graph, layouts, self.products)
+    def placed(self, layouts: Layouts) -> Placed:
+        """The legal graph with memory for what is moved."""
+        self.legal, after = recompute(self.legal)
+        return place_moves(self.legal, layouts, self.products, after)
 
     def body(
         self,
@@ -135,7 +151,8 @@ class Planner:
         """First launcher slot of each kind: inputs, outputs, arena, pack, then host results and constants."""
         inputs, outputs = len(self.graph.inputs), len(self.output_roots)
         first = inputs + outputs
-        return {"input": 0, "output": inputs, "arena": first, "pack": first + 1, "late": first + 2}
+        rest = {"arena": first, "pack": first + 1, "late": first + 2, "window": FIRST_WINDOW}
+        return {"input": 0, "output": inputs, **rest}
 
     def argument(self, slot: Slot, offset: int) -> tuple[int, int]:
         """A launcher argument for an address."""
@@ -170,6 +187,8 @@ class Planner:
 
     def memory(self, value: Value) -> Slot:
         """New memory."""
+        if value in self.windows:
+            return self.windows[value]
         if value in self.packed:
             slot = Slot("pack", 0, self.pack_bytes)
             self.pack_bytes += aligned(value.type.nbytes)
@@ -183,13 +202,19 @@ class Planner:
     # --- steps ---------------------------------------------------------------------------------------------------
 
     def run(self) -> Plan:
-        for number, step in enumerate(self.schedule.steps):
-            if isinstance(step, Group):
-                self.plan_group(step)
-            else:
-                self.plan_call(step)
-            for value in [v for v in self.arena.owners if self.last_use.get(v, -1) <= number]:
-                self.arena.give(value)
+        runs = {run.first: run for run in self.runs}
+        done = 0
+        with self.compiling():
+            while done < len(self.schedule.steps):
+                step = self.schedule.steps[done]
+                if done in runs:
+                    plan_run(self, runs[done])
+                    done = runs[done].last
+                else:
+                    self.plan_step(step)
+                    done += 1
+                for value in [v for v in self.arena.owners if self.last_use.get(v, -1) < done]:
+                    self.arena.give(value)
         for value in self.output_roots:
             if value not in self.slots or self.slots[value].kind == "constant":
                 self.plan_host(value)  # a source: every call returns memory of its own
@@ -212,9 +237,25 @@ class Planner:
             self.refuses,
         )
 
+    def compiling(self) -> Ahead:
+        """Print the kernels of all groups, and have those that are new compiled while their steps are planned."""
+        for step in self.schedule.steps:
+            if isinstance(step, Group):
+                outputs, name = self.schedule.outputs[step], kernel_name(step)
+                self.codes[step] = write_kernel(step, outputs, self.layouts, name, self.overwrites)
+        self.ahead = kernels.compiling(self.codes.values())
+        return self.ahead
+
+    def plan_step(self, step: Group | Call) -> None:
+        """Append what a step of the schedule needs."""
+        if isinstance(step, Group):
+            self.plan_group(step)
+        else:
+            self.plan_call(step)
+
     def plan_group(self, group: Group) -> None:
         outputs = self.schedule.outputs[group]
-        code = write_kernel(group, outputs, self.layouts, kernel_name(group), self.overwrites)
+        code = self.codes.pop(group)
         for value in group.externals:
             if index_source(value) is None:
                 self.require(root(value))
@@ -224,7 +265,7 @@ class Planner:
 
     def add_kernel(self, owner: Group | Value, code: KernelCode, flags: int = 0) -> None:
         """The steps of a kernel."""
-        kernel = kernels.build(code)
+        kernel = kernels.build(code, self.ahead)
         self.kernels.append(kernel)
         temporary: dict[str, int] = {}
         for function, address in zip(code.functions, kernel.addresses, strict=True):
@@ -232,7 +273,10 @@ class Planner:
             extent, grain = (-1, function.extent), largest(1, function.grain)
             self.items.append(Step(address, arguments, extent, grain, flags))
         for key in temporary:
-            self.arena.give((owner, key))
+            if self.held is None:
+                self.arena.give((owner, key))
+            else:
+                self.held.append((owner, key))
 
     def parameter(
         self, group: Group | Value, parameter: Pointer | Number | Scratch, temporary: dict[str, int]
@@ -322,41 +366,25 @@ class Planner:
         count = numel(batch)
         slot = self.place(value)
         row, _, stride = self.result_layout(value)
-        step = gemm_step(
-            Gemm(
-                dtype.short,
-                a,
-                b,
-                self.argument(slot, 0),
-                m,
-                n,
-                x.type.shape[-1],
-                lda,
-                ldb,
-                row,
-                trans_a,
-                trans_b,
-                count,
-                stride_a,
-                stride_b,
-                stride,
-            )
-        )
+        lying = (lda, ldb, row, trans_a, trans_b, count, stride_a, stride_b, stride)
+        sizes = (m, n, x.type.shape[-1])
+        step = gemm_step(Gemm(dtype.short, a, b, self.argument(slot, 0), *sizes, *lying))
         if step is None:
             self.arena.give(value)
             del self.slots[value]
         return step
 
-    def result_layout(self, value: Value) -> tuple[int, bool, int]:
+    def result_layout(self, value: Value) -> tuple[int, bool, Any]:
         """Leading dimension and batch stride of a product, which may lie in the memory of another value."""
         *batch, m, n = value.type.shape
-        found = matrix_layout(value.type.shape, self.layouts(value).strides, tuple(batch))
+        strides, levels = self.layouts(value).strides, self.products.levels
+        found = matrix_layout(value.type.shape, strides, tuple(batch), levels)
         return found or (largest(n, 1), False, m * n)
 
-    def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, int] | None:
+    def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
         layout = self.layouts(value)
-        found = matrix_layout(value.type.shape, layout.strides, batch)
+        found = matrix_layout(value.type.shape, layout.strides, batch, self.products.levels)
         if found is None:
             return None
         address = self.argument(self.slots[layout.root], layout.offset * value.type.dtype.itemsize)

@@ -33,7 +33,7 @@ import numpy as np
 
 from ..codegen.cpu_scatter import scatters
 from ..codegen.nest import Layout
-from ..codegen.scalar import printable
+from ..codegen.scalar import has_complex, printable
 from ..dtypes import DType
 from ..ir.builder import mapped
 from ..ir.graph import Graph, Value
@@ -43,6 +43,7 @@ from ..ops.elementwise import clone
 from ..ops.source import full
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_free, is_view, looks_up, picks_from_row, root
+from ..passes.recompute import Order
 from ..types import Shape, TensorType
 from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
 from .plan_records import Products
@@ -84,30 +85,35 @@ assemble = Assembly(
 
 @dataclass(frozen=True)
 class Placed:
-    """A graph ready to be fused: how every value lies, and for late pieces what must have run before."""
+    """A graph ready to be fused: how every value lies, and what must have run before late pieces and other values."""
 
     graph: Graph
     layouts: Layouts
     before: Mapping[Value, tuple[Value, ...]]
+    after: Mapping[Value, tuple[Value, ...]] = field(default_factory=dict)
 
 
 def is_fusible(value: Value) -> bool:
     """Can a kernel for this machine compute a value?"""
-    return printable(value) or looks_up(value)
+    return printable(value) or (looks_up(value) and not has_complex(value))
 
 
-def place_moves(legal: Graph, layouts: Layouts, products: Products) -> Placed:
+def place_moves(
+    legal: Graph, layouts: Layouts, products: Products, after: Order | None = None
+) -> Placed:
     """Make every copying movement op of a graph with legal views an assembly.
 
-    Scatters stay, but what they change lies where their result does already. ``products`` are
-    those that a library writes where it is told to.
+    ``after`` says what must be complete before some values. ``products`` are those that a library writes where it is
+    told to.
+
+    Scatters stay, but what they change lies where their result does already.
     """
-    if not any(is_move(v) or scatters(v) for v in legal.values):
-        return Placed(legal, layouts, {})
+    if not any(is_move(v) or scatters(v) or _lays_out_anew(v, products) for v in legal.values):
+        return Placed(legal, layouts, {}, after or {})
     homes = _Homes(legal, products)
     homes.decide()
     strides = {v: layouts(v).strides for v in legal.inputs}
-    return _Rewriting(legal, homes, strides).run()
+    return _Rewriting(legal, homes, strides).run(after or {})
 
 
 @dataclass
@@ -132,6 +138,7 @@ class _Homes:
         self.assemblies: dict[Value, _Assembly] = {}
         self.shared: set[Value] = set()  # assemblies whose memory is written over later
         self.own = set(graph.outputs)
+        self.carried: set[Value] = set()  # memory that loops write over
         self.position: dict[Value, int] = {}
         self.views: dict[Value, list[Value]] = {}
         self.readers: dict[Value, list[Value]] = {}
@@ -141,13 +148,18 @@ class _Homes:
                 self.views.setdefault(root(value), []).append(value)
                 continue
             if is_loop(value):
-                self.own.update(split_operands(value)[0])
+                self.carried.update(split_operands(value)[0])
+                self.own |= self.carried
             for x in dict.fromkeys(map(root, value.value_operands)):
                 self.readers.setdefault(x, []).append(value)
 
     def decide(self) -> None:
         """Find the pieces of every assembly."""
-        for value in reversed([v for v in self.graph.values if is_move(v) or scatters(v)]):
+        for value in reversed(list(self.graph.values)):
+            if _lays_out_anew(value, self.products):
+                self.copy(value)
+            if not is_move(value) and not scatters(value):
+                continue
             lie = self.layouts.get(value) or contiguous(value)
             found = self.assemblies[value] = self.over_base(value, lie)
             if scatters(value) or any(piece.late for piece in found.pieces):
@@ -158,6 +170,12 @@ class _Homes:
                 operand = value.value_operands[piece.operand]
                 if self.place(value, operand, piece.place.layout(lie, value.type)):
                     found.direct.add(number)
+
+    def copy(self, value: Value) -> None:
+        """What is only laid out anew is written that way at once."""
+        lie = self.layouts.get(value) or contiguous(value)
+        if value not in self.carried and self.place(value, value.value_operands[0], lie):
+            self.assemblies[value] = _Assembly([Piece(Place(), 0)], {0})
 
     def over_base(self, value: Value, lie: Layout) -> _Assembly:
         """A scatter is written over its base if that is a temporary nobody reads later."""
@@ -214,22 +232,21 @@ class _Homes:
                 return False
             found[view] = new
         return all(
-            matrix_layout(x.type.shape, found[x].strides, reader.type.shape[:-2]) is not None
+            self.matrix(x, found[x], reader.type.shape[:-2]) is not None
             for reader in readers
-            if self.is_product(reader)
+            if _is_product(reader, self.products)
             for x in reader.value_operands
             if x in found
         )
 
-    def is_product(self, value: Value) -> bool:
-        """Is this a product that a library computes?"""
-        is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
-        return is_product and value.type.dtype.short in self.products.dtypes
+    def matrix(self, value: Value, lie: Layout, batch: Shape) -> tuple[int, bool, Any] | None:
+        """How a library reads or writes a value that lies like ``lie``, None where it cannot."""
+        return matrix_layout(value.type.shape, lie.strides, batch, self.products.levels)
 
     def is_computed(self, value: Value, lie: Layout) -> bool:
         """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
-        if self.is_product(value):
-            found = matrix_layout(value.type.shape, lie.strides, value.type.shape[:-2])
+        if _is_product(value, self.products):
+            found = self.matrix(value, lie, value.type.shape[:-2])
             return found is not None and not found[1] and self.products.find() is not None
         if is_move(value) or scatters(value):
             return True
@@ -261,6 +278,20 @@ def _seen(
     return strided_view(op, attributes, lie, shape, result)
 
 
+def _is_product(value: Value, products: Products) -> bool:
+    """Is this a product that a library computes?"""
+    is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
+    return is_product and value.type.dtype.short in products.dtypes
+
+
+def _lays_out_anew(value: Value, products: Products) -> bool:
+    """Is this a copy of a view of a product, or of what is put together from pieces?"""
+    if value.op is not clone or not is_view(value.value_operands[0]):
+        return False
+    source = root(value.value_operands[0])
+    return _is_product(source, products) or is_move(source)
+
+
 class _Rewriting:
     """Writes the graph with assemblies in place of copying movement ops."""
 
@@ -273,7 +304,7 @@ class _Rewriting:
         self.copies: dict[Value, Layout] = {}
         self.before: dict[Value, tuple[Value, ...]] = {}
 
-    def run(self) -> Placed:
+    def run(self, after: Order) -> Placed:
         """The graph, and the layouts of what lies in other memory than its own."""
         for value in self.graph.values:
             if value in self.homes.assemblies:
@@ -286,7 +317,8 @@ class _Rewriting:
         placed = {self.mapping[v]: lie for v, lie in self.homes.layouts.items()}
         for value, lie in (*placed.items(), *self.copies.items()):
             layouts.found[value] = Layout(self.mapping[lie.root], lie.offset, lie.strides)
-        return Placed(graph, layouts, self.before)
+        later = {self.mapping[v]: tuple(self.mapping[x] for x in xs) for v, xs in after.items()}
+        return Placed(graph, layouts, self.before, later)
 
     def add(self, value: Value) -> Value:
         self.body.append(value)

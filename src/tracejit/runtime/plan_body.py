@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from ..ir.graph import Graph, Value
 from ..ops.elementwise import clone
 from ..passes.fusion import fuse
-from ..passes.groups import Group
 from ..types import Shape
 from .launcher import Step
 from .plan import Planner
-from .plan_assembly import is_fusible
+from .plan_assembly import is_fusible, place_moves
 from .plan_loops import NotNativeError
 from .plan_records import Slot
 from .views import legalize
@@ -29,17 +28,19 @@ class BodyPlanner(Planner):
         targets: Sequence[Slot],
     ) -> None:
         self.parent = parent
-        legal, layouts = legalize(graph, strides, self.products.dtypes)
-        placed = self.placed(distinct_outputs(legal), layouts)
+        legal, layouts = legalize(graph, strides, self.products.levels, self.products.dtypes)
+        placed = place_moves(distinct_outputs(legal), layouts, self.products)
         self.graph, self.layouts = placed.graph, placed.layouts
         self.schedule = fuse(self.graph, is_fusible, placed.before)
         self.slots = dict(zip(self.graph.inputs, slots, strict=True))
         self.targets = dict(zip(self.graph.outputs, targets, strict=True))
         self.overwrites = {}
         self.items = []
+        self.codes = {}
         self.kernels, self.constants = parent.kernels, parent.constants
         self.late, self.arena = parent.late, parent.arena
         self.parts = {}
+        self.windows = {}
         self.last_use = self.lifetimes()
 
     @property
@@ -54,13 +55,11 @@ class BodyPlanner(Planner):
 
     def run_body(self) -> list[Step]:
         """The steps of one round; temporaries are free again after each."""
-        for number, step in enumerate(self.schedule.steps):
-            if isinstance(step, Group):
-                self.plan_group(step)
-            else:
-                self.plan_call(step)
-            for value in [v for v in self.arena.owners if self.last_use.get(v) == number]:
-                self.arena.give(value)
+        with self.compiling():
+            for number, step in enumerate(self.schedule.steps):
+                self.plan_step(step)
+                for value in [v for v in self.arena.owners if self.last_use.get(v) == number]:
+                    self.arena.give(value)
         for value in self.schedule.graph.values:
             self.arena.give(value)
         for value in self.targets:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..extents import Extent, Extents
 from ..ir.graph import Graph, Value
-from ..ir.loops import body_of, part, split_operands
+from ..ir.loops import body_of, is_open, part, split_operands
+from ..ops.elementwise import clone
 from ..polynomial import Terms
 from ..symbols import Decision
 from .arena import aligned
-from .launcher import Loop, Step
+from .launcher import SERIAL, Loop, Step, Until
 
 if TYPE_CHECKING:
     from .plan import Planner
@@ -102,7 +103,7 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
         place = planner.slots[start]
         slots.append(place.moved(rounds.parity * step))
         targets.append(place.moved(step - rounds.parity * step))
-        if number in parts:
+        if number in parts and not is_open(value):
             planner.slots[parts[number]] = place.moved(rounds_count % 2 * step)
     for operand in fixed:
         layout = planner.layouts(operand)
@@ -121,10 +122,40 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
     with rounds.scope.deciding() as decisions:
         body = planner.body(graph, strides, slots, targets)
         steps = body.run_body()
+        until, after = None, []
+        if is_open(value):
+            until = _until(planner, rounds, targets[len(first) - 1], value.attributes["until"])
+            after = _copied(planner, parts, slots)
     rounds.check(decisions)
     for decision in decisions:
         rounds.scope.decide(decision.extent, decision.relation, decision.outcome)
-    return Loop((-1, rounds_count), tuple(_in_rounds(step, rounds) for step in steps))
+    count = (-1, rounds_count)
+    in_rounds = tuple(_in_rounds(step, rounds, step.grain) for step in steps)
+    at_the_end = tuple(_in_rounds(step, rounds, SERIAL) for step in after)
+    return Loop(count, in_rounds, 0, until, at_the_end)
+
+
+def _until(planner: Planner, rounds: Rounds, target: Slot, value: bool) -> Until:
+    """The end of an open loop: what the last of the carried values is after a round."""
+    slot, word = planner.argument(target, 0)
+    first, each, odd = rounds.split(word)
+    return Until((slot, first), (each, odd), value)
+
+
+def _copied(planner: Planner, parts: Mapping[int, Value], slots: Sequence[Slot]) -> list[Step]:
+    """What brings the last values of an open loop, whose place depends on the rounds, to where they are read."""
+    from .plan_body import BodyPlanner
+
+    if not parts:
+        return []
+    inputs = tuple(Value(x.type, name=f"last{i}") for i, x in parts.items())
+    copies = tuple(Value(x.type, clone, (x,), {}) for x in inputs)
+    graph = Graph("last", inputs, copies, copies)
+    strides = [x.type.contiguous_strides() for x in inputs]
+    found = [slots[i] for i in parts]
+    return BodyPlanner(
+        planner, graph, strides, found, [*map(planner.place, parts.values())]
+    ).run_body()
 
 
 def read_outputs(graph: Graph, carried: int, parts: Mapping[int, Value]) -> Graph:
@@ -133,11 +164,11 @@ def read_outputs(graph: Graph, carried: int, parts: Mapping[int, Value]) -> Grap
     return Graph(graph.name, graph.inputs, graph.body, outputs)
 
 
-def _in_rounds(step: Step, rounds: Rounds) -> Step:
+def _in_rounds(step: Step, rounds: Rounds, grain: Any) -> Step:
     """A step with what its arguments gain from round to round."""
     arguments, increments = [], []
     for slot, word in step.args:
         first, each, odd = rounds.split(word)
         arguments.append((slot, first))
         increments.append((each, odd))
-    return Step(step.fn_address, arguments, step.extent, step.grain, step.flags, increments)
+    return Step(step.fn_address, arguments, step.extent, grain, step.flags, increments)

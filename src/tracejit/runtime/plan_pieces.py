@@ -74,7 +74,7 @@ def sliced(starts: Shape, counts: Shape) -> Place:
 
 def is_move(value: Value) -> bool:
     """Does an op move elements into memory of its own?"""
-    return value.op in _PIECES
+    return value.op in _PIECES and not value.type.dtype.is_complex
 
 
 def pieces_of(value: Value) -> list[Piece]:

@@ -27,10 +27,14 @@ class Slot:
 
 @dataclass(frozen=True)
 class Products:
-    """The matrix products that a library computes: their dtypes, and how to find it (None where it is missing)."""
+    """The matrix products that a library computes: their dtypes, how to find it (None where it is missing).
+
+    ``levels`` is how many strides a batch of matrices may take.
+    """
 
     dtypes: frozenset[str]
     find: Callable[[], Any]
+    levels: int = 2
 
 
 @dataclass(frozen=True)

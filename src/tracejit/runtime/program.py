@@ -35,8 +35,13 @@ def _fail(code: int) -> None:
 
 def pointer_of(tensor: Any) -> int:
     """Address of a tensor's first element, remembered by the tensor."""
-    pointer = tensor._pointer = address_of(tensor.array)
-    return pointer
+    while True:
+        array = tensor.array
+        pointer: int = address_of(array)
+        tensor._pointer = pointer
+        if tensor._array is array:  # no other thread gave it other memory meanwhile
+            return pointer
+        tensor._pointer = 0
 
 
 #: Called with every program that is made.
@@ -174,7 +179,9 @@ class ProgramPlan:
 
 def _steps(item: Step | Loop | HostCall) -> tuple[Step, ...]:
     """The native steps of an item."""
-    return item.steps if isinstance(item, Loop) else (item,) if isinstance(item, Step) else ()
+    if isinstance(item, Loop):
+        return (*item.steps, *item.after)
+    return (item,) if isinstance(item, Step) else ()
 
 
 def _made(constant: Constant, memory: Any) -> Any:

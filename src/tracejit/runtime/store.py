@@ -127,6 +127,12 @@ class KernelStore:
             self._hits += 1
         return data
 
+    def __contains__(self, key: str) -> bool:
+        """Is there an entry? What is damaged counts until it is read."""
+        if _checked(key) in self._memory:
+            return True
+        return self.directory is not None and self._path(key).exists()
+
     def put(self, key: str, data: bytes) -> None:
         """Store `data` under `key`. Never fails for reasons of the disk."""
         self._remember(_checked(key), data)

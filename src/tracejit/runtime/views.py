@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from ..codegen.nest import Layout
 from ..ir.builder import Builder, mapped
 from ..ir.graph import Graph, Guard, Value
 from ..ir.loops import is_last_carried, is_loop, split_operands
-from ..ops import elementwise
+from ..ops import elementwise, movement
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_free, is_view
 from ..types import Shape
@@ -65,11 +64,15 @@ PRODUCTS = frozenset({"f32", "f64"})
 
 
 def legalize(
-    graph: Graph, input_strides: Sequence[Shape], products: Collection[str] = PRODUCTS
+    graph: Graph,
+    input_strides: Sequence[Shape],
+    levels: int = 2,
+    products: Collection[str] = PRODUCTS,
 ) -> tuple[Graph, Layouts]:
     """Insert copies where a reshape cannot be a view; drop guards, which a plan does not run.
 
-    ``products`` are the dtypes whose matrix products a library computes, from operands that it can read.
+    ``levels`` is how many strides a batch of matrices may take, ``products`` the dtypes whose products a library
+    computes, from operands that it can read.
     """
     builder = Builder(graph.name)
     mapping: dict[Value, Value] = {}
@@ -85,7 +88,7 @@ def legalize(
             mapping[statement] = _own_carried(builder, statement, mapping)
             continue
         new = mapped(statement, mapping)
-        new = builder.insert(_readable(builder, layouts, new, products))
+        new = builder.insert(_readable(builder, layouts, new, levels, products))
         if is_view(new) and layouts.find(new) is None:
             source = builder.emit(elementwise.clone, (new.operands[0],), {}, new.line)
             assert new.op is not None
@@ -95,14 +98,21 @@ def legalize(
     return live_part(legal), layouts
 
 
-def matrix_layout(shape: Shape, strides: Shape, batch: Shape) -> tuple[int, bool, int] | None:
+def matrix_layout(
+    shape: Shape, strides: Shape, batch: Shape, levels: int = 2
+) -> tuple[int, bool, Any] | None:
     """Leading dimension, transposition and batch stride of an operand of a product; None when BLAS cannot read it.
+
+    A batch stride is a number, or (count, outer, inner) as in :class:`~tracejit.runtime.blas.Gemm` where it takes two
+    (``levels``: how many it may take).
 
     >>> matrix_layout((3, 4), (4, 1), ()), matrix_layout((3, 4), (1, 3), ()), matrix_layout((3, 4), (8, 2), ())
     ((4, False, 0), (3, True, 0), None)
+    >>> matrix_layout((2, 5, 3, 4), (60, 4, 20, 1), (2, 5))
+    (20, False, (5, 60, 4))
     """
     rows, columns = shape[-2], shape[-1]
-    stride = _batch_stride(shape[:-2], strides[:-2], batch)
+    stride = _batch_stride(shape[:-2], strides[:-2], batch, levels)
     if stride is None:
         return None
     row, column = strides[-2], strides[-1]
@@ -113,21 +123,32 @@ def matrix_layout(shape: Shape, strides: Shape, batch: Shape) -> tuple[int, bool
     return None
 
 
-def _batch_stride(own: Shape, strides: Shape, batch: Shape) -> int | None:
-    """One stride that walks all batch dimensions in order, None when there is none."""
+def _batch_stride(own: Shape, strides: Shape, batch: Shape, levels: int) -> Any:
+    """Strides that walk all batch dimensions in order, None when it takes more than `levels`."""
     full = [0] * (len(batch) - len(own)) + [
         0 if e == 1 else s for e, s in zip(own, strides, strict=True)
     ]
-    relevant = [(e, s) for e, s in zip(batch, full, strict=True) if e != 1]
-    if not relevant:
-        return 0
-    for (_, outer), (extent, inner) in pairwise(relevant):
-        if outer != inner * extent:
-            return None
-    return relevant[-1][1]
+    runs: list[
+        tuple[int, int]
+    ] = []  # extent and stride of neighbouring dimensions that are walked as one
+    for extent, stride in zip(batch, full, strict=True):
+        if extent == 1:
+            continue
+        if runs and runs[-1][1] == stride * extent:
+            runs[-1] = runs[-1][0] * extent, stride
+        else:
+            runs.append((extent, stride))
+    if len(runs) > levels:
+        return None
+    if len(runs) < 2:
+        return runs[0][1] if runs else 0
+    (_, outer), (count, inner) = runs
+    return count, outer, inner
 
 
-def _readable(builder: Builder, layouts: Layouts, value: Value, products: Collection[str]) -> Value:
+def _readable(
+    builder: Builder, layouts: Layouts, value: Value, levels: int, products: Collection[str]
+) -> Value:
     """A matrix product on copies of the operands that BLAS cannot read."""
     if not isinstance(value.op, Contraction) or value.op.name != "matmul":
         return value
@@ -136,7 +157,7 @@ def _readable(builder: Builder, layouts: Layouts, value: Value, products: Collec
     batch = value.type.shape[:-2]
     operands = [
         x
-        if matrix_layout(x.type.shape, layouts(x).strides, batch) is not None
+        if matrix_layout(x.type.shape, layouts(x).strides, batch, levels) is not None
         else builder.emit(elementwise.clone, (x,), {}, value.line)
         for x in value.value_operands
     ]
@@ -159,9 +180,18 @@ def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) 
 
 def _own_memory(builder: Builder, value: Value) -> Value:
     """An output must be computed, not shown: copy inputs, views, and constants."""
-    if value.op is None or is_view(value) or is_free(value) or is_last_carried(value):
-        return builder.emit(elementwise.clone, (value,), {}, value.line)
-    return value
+    if value.op is not None and not (is_view(value) or is_free(value) or is_last_carried(value)):
+        return value
+    if value.type.ndim and _shows_all(value):
+        return builder.emit(movement.cat, (value,), {"dim": 0}, value.line)
+    return builder.emit(elementwise.clone, (value,), {}, value.line)
+
+
+def _shows_all(value: Value) -> bool:
+    """Is this a reshaped product, or what elements were moved to, so that it may be made in the output's memory?"""
+    while value.op in (movement.reshape, movement.squeeze, movement.unsqueeze):
+        value = value.value_operands[0]
+    return isinstance(value.op, (Contraction, Movement)) and not is_view(value)
 
 
 def live_part(graph: Graph) -> Graph:

@@ -46,12 +46,12 @@ class Case:
 
     @property
     def differentiable(self) -> tuple[int, ...]:
-        """Positions of floating point array operands that have a gradient rule."""
+        """Positions of floating point and complex array operands that have a gradient rule."""
         return tuple(
             position
             for position, x in enumerate(self.operands)
             if isinstance(x, np.ndarray)
-            and x.dtype.kind == "f"
+            and x.dtype.kind in "fc"
             and self.op.gradient_rule(position) is not None
         )
 

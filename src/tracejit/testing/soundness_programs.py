@@ -54,6 +54,7 @@ class Author(Choices):
         self.results: list[str] = []
         self.given: list[str] = []  # how the arguments are made
         self.rows = 0
+        self.writes = False  # does the function write to its arguments?
         self.wants = 0.5  # how often arguments require gradients
         self.nested = self.chance(0.12)  # arguments in a list and a dict
 
@@ -83,7 +84,8 @@ class Author(Choices):
         pool = list(arguments)
         lines = body.lines(pool, self.size)
         lines.append(f"return {self._returned(pool, body)}")
-        self.wants = 0.1 if body.writes_arguments else 0.65
+        self.writes = body.writes_arguments
+        self.wants = 0.04 if self.writes else 0.65
         declared = [f"global {', '.join(sorted(body.globals))}"] if body.globals else []
         taken = "box, *, mode='a'" if self.nested else ", ".join([*arguments, "mode='a'"])
         unpacked = ["x = box['x']", "y = box['rest'][0]"][: self.arity] if self.nested else []
@@ -148,8 +150,10 @@ class Author(Choices):
 
     def _fresh(self) -> str:
         names = {f.name for f in self.features}
-        if self.chance(0.08) and names & {"bank", "view", "cache", "weight"}:
-            shown = {"bank": "bank", "view": "view", "cache": "cache[1:]", "weight": "weight"}
+        shown = {"bank": "bank", "view": "view", "cache": "cache[1:]"}
+        if not self.writes:  # a leaf that requires grad is not written to
+            shown["weight"] = "weight"
+        if self.chance(0.08) and names & shown.keys():
             return shown[self.pick(sorted(names & shown.keys()))]
         if self.chance(0.06) and self.results:
             return f"tj.as_tensor({self.pick(self.results)})"

@@ -11,7 +11,7 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,8 +86,12 @@ class Stage:
         seeds = [
             self.package.from_numpy(weights(tuple(t.shape))).to(t.dtype) for t in found.values()
         ]
-        if found:
-            self.package.autograd.backward(list(found.values()), seeds, retain_graph=retain)
+        try:
+            if found:
+                self.package.autograd.backward(list(found.values()), seeds, retain_graph=retain)
+        except RuntimeError:
+            forget_gradients(found.values())
+            raise
 
     def slopes(self, result: Any, *inputs: Any, order: int = 2) -> Any:
         """Derivatives of the sum of ``result``, up to this order; laid out alike, since eager ones may be expanded."""
@@ -102,6 +106,23 @@ class Stage:
             found += [g if g is None else g.detach().contiguous() for g in made]
             parts = [g.double().square().sum() for g in made if g is not None and g.requires_grad]
         return found
+
+
+def forget_gradients(results: Collection[Any]) -> None:
+    """How far a pass came before its error depends on when garbage was collected: its gradients are not compared."""
+    stack = [t.grad_fn for t in results]
+    for leaf in (t for t in results if t.is_leaf):
+        leaf.grad = None
+    seen = set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            leaf.grad = None
+        stack.extend(edge[0] for edge in node.edges if edge is not None)
 
 
 def weights(shape: tuple[int, ...]) -> np.ndarray:

@@ -109,8 +109,11 @@ _FRESH_WRITES = (
     "{t}.copy_({x})",
 )
 _GRADIENTS = (
-    "{t} = tj.autograd.grad(({x} * {x}).sum(), {x}, retain_graph=True)[0]",
-    "{t} = tj.autograd.grad(tj.sin({x}).sum(), {x}, create_graph=True)[0]",
+    "{t} = {x} * 0.5\nif {x}.requires_grad:\n"
+    "    {t} = tj.autograd.grad(({x} * {x}).sum(), {x}, retain_graph=True)[0]",
+    "{t} = {x} + 0.5\nif {x}.requires_grad and tj.is_grad_enabled():\n"
+    "    {t} = tj.autograd.grad(tj.sin({x}).sum(), {x}, create_graph=True)[0]",
+    "if {x}.requires_grad:\n    {t} = tj.autograd.grad(({x} * {x}).sum(), {x})[0]\nelse:\n    {t} = {x}",
     "{t} = {x} * 2\nif {t}.requires_grad:\n    ({x} * {x}).mean().backward()",
     "{t} = {x}\nif {x}.requires_grad:\n    ({x} * 0.5).sum().backward(retain_graph=True)",
     "{t} = {x}.detach().requires_grad_()\n{t} = tj.autograd.grad(tj.sin({t}).sum(), {t})[0] * {x}",

@@ -205,7 +205,7 @@ FOREIGN = Feature(
     "foreign",
     "coefs = np.array([0.5, 0.25])",
     numbers=("float(coefs[0])", "float(coefs.sum())", "random.random()", "float(np.random.rand())"),
-    values=("{x} * float(coefs[0])", "tj.from_numpy(coefs).sum() * {x}"),
+    values=("{x} * float(coefs[0])",) * 3 + ("tj.from_numpy(coefs).sum() * {x}",),
     writes=("coefs *= 0.5",),
     changes=(
         "coefs[0] = 0.75",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..autograd.node import FREED
 from ..cuda.arrays import ordered, placed, shaped
+from ..errors import AutogradError
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
 from ..layout import MemoryLayout
@@ -18,6 +20,7 @@ from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
 from ..runtime.program import Program, ProgramPlan
+from ..runtime.quick import LIST
 from ..sizes import Decided, revalue
 from ..symbols import Decision
 from ..tensor import Tensor
@@ -44,6 +47,11 @@ class BackwardProgram:
     copied: tuple[int, ...]
     present: tuple[bool, ...] = ()  # which gradients there are, where some seeds were absent
 
+    @cached_property
+    def quick(self) -> Any:
+        """The built-in that runs the program and lists its tensors, None where Python has to."""
+        return self.results.quick(self.program, how=LIST)
+
     def run(self, values: Sequence[Any], pack: Any) -> Sequence[Tensor | None]:
         """The gradients."""
         if self.copied:
@@ -53,11 +61,14 @@ class BackwardProgram:
         arguments = [values[i] for i in self.reads]
         if self.packed:
             arguments.append(pack)
-        if not self.present:
-            return self.results.wrap(self.program.run(*arguments))
-        if not any(self.present):
+        if self.present and not any(self.present):
             return [None] * len(self.present)
-        return spread(self.results.wrap(self.program.run(*arguments)), self.present)
+        quick = self.quick
+        if quick is not None:
+            found: list[Tensor] = quick(*arguments)
+        else:
+            found = self.results.wrap(self.program.run(*arguments))
+        return spread(found, self.present) if self.present else found
 
 
 def spread(found: Sequence[Tensor], present: Sequence[bool]) -> list[Tensor | None]:
@@ -273,10 +284,30 @@ class BoundBackward:
         alone, reads = plan_backward(graph, strides, self.offsets, patterns, self.plan.device)
         return Program(alone), reads, present
 
-    def reads(self, absent: frozenset[int]) -> frozenset[int]:
-        """The positions of the inputs that the gradients depend on where some are absent."""
+    @cached_property
+    def wrt_types(self) -> list[TensorType]:
+        """The types of the inputs that get gradients."""
+        return [v.type for v in self.gradient_graph.outputs]
+
+    def rest(
+        self, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
+    ) -> Sequence[Tensor | None]:
+        """The gradients that can be told without anything saved, after all of it was freed."""
         first = len(self.gradient_graph.inputs) - len(self.seeds)
-        return without(self.gradient_graph, first, absent)[2]
+        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
+        graph, present, reads = without(self.gradient_graph, first, absent_among(seeds), unwanted)
+        if any(i < first for i in reads):
+            raise AutogradError(FREED)
+        given = [
+            zeros(v.type) if seed is None else seed
+            for v, seed in zip(graph.inputs, (*[None] * first, *seeds), strict=True)
+        ]
+        return spread(interpreter.run_tensors(graph, given), present)
+
+    def reads(self, absent: Collection[int], unwanted: Collection[int]) -> frozenset[int]:
+        """The positions of the inputs that the wanted gradients depend on where some are absent."""
+        first = len(self.gradient_graph.inputs) - len(self.seeds)
+        return without(self.gradient_graph, first, absent, unwanted)[2]
 
 
 def make_backward(
@@ -323,10 +354,16 @@ def _reread(graph: Graph, gradient: Gradient) -> list[Value]:
     return [mine for mine, theirs in inputs if theirs in used]
 
 
+def zeros(kind: TensorType) -> Tensor:
+    """A gradient of zeros."""
+    made: Tensor = full(shape=kind.shape, value=0, dtype=kind.dtype)
+    return made
+
+
 def _seed(gradient: Tensor | None, kind: TensorType, device: int) -> Tensor:
     """An output that nothing used has a gradient of zeros."""
     if gradient is None:
-        gradient = full(shape=kind.shape, value=0, dtype=kind.dtype)
+        gradient = zeros(kind)
     return gradient if device < 0 else on_device(gradient, device)
 
 

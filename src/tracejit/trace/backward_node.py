@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from ..autograd.node import FREED, Edge, Node
+from ..autograd.late import End, LateNode
+from ..autograd.node import FREED, Edge
 from ..errors import AutogradError
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
@@ -20,10 +22,14 @@ from .backward import (
     absent_among,
     on_device,
     run_present,
+    zeros,
 )
+from .collection import collecting_rarely
+from .freeing import History
+from .leaf_pass import LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Site:
     """What all backward nodes of one compiled path share.
 
@@ -38,9 +44,50 @@ class Site:
     checked: tuple[TensorType, ...]
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
+    tape: History  # bits are outputs and edges
+    edges: tuple[
+        Edge | None, ...
+    ] = ()  # of all its nodes, where all that wants gradients is captured
+    short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
+
+    @cached_property
+    def everything(self) -> int:
+        """The bits of all parts."""
+        return (1 << len(self.tape.parts)) - 1
+
+    def led_to(
+        self, grads: Sequence[Any], gradients: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        """The gradients where the tape leads to from the outputs that have some: zeros if compiled code has none."""
+        ends = 0
+        for bits, gradient in zip(self.tape.ends, grads, strict=True):
+            ends |= 0 if gradient is None else bits
+        kinds = self.backward.wrt_types
+        return [
+            None if not ends >> i & 1 else zeros(kinds[i]) if g is None else g
+            for i, g in enumerate(gradients)
+        ]
+
+    def visited(self, grads: Sequence[Any], wanted: Sequence[bool] | None) -> int:
+        """The bits of the parts that a pass comes by which has these gradients, and wants these (None: all)."""
+        outputs = inputs = 0
+        for i, gradient in enumerate(grads):
+            if gradient is not None:
+                outputs |= 1 << i
+        if wanted is None:
+            inputs = -1
+        else:
+            for i, one in enumerate(wanted):
+                if one:
+                    inputs |= 1 << i
+        found = 0
+        for i, (above, below) in enumerate(self.tape.parts):
+            if above & outputs and below & inputs:
+                found |= 1 << i
+        return found
 
 
-class CompiledBackward(Node):
+class CompiledBackward(LateNode):
     """The node behind the outputs of a compiled call.
 
     ``inputs`` are all inputs of the graph (for differentiating again), ``saved`` and ``pack`` what the backward program
@@ -49,11 +96,15 @@ class CompiledBackward(Node):
     """
 
     only_reads = True
+    partial = True
+    gone = 0  # the bits of the parts that were freed
+    ends_in_leaves = True
+    passed: int | None = None  # those that the last pass came by, where not all
 
     def __init__(
         self,
         site: Site,
-        edges: Sequence[Edge | None],
+        edges: Sequence[End],
         inputs: Sequence[Tensor],
         saved: Sequence[Tensor],
         pack: Any,
@@ -70,44 +121,111 @@ class CompiledBackward(Node):
         """The name ``grad_fn`` prints."""
         return f"Compiled_{self.site.function}_Backward"
 
-    def release(self) -> None:
-        """Let go of everything kept for backward."""
-        self.inputs = self.pack = None
-        self.saved = self.versions = ()
+    @property
+    def keeps(self) -> bool:
+        """Is there something that a pass would free?"""
+        return self.inputs is not None and bool(self.site.tape.parts)
 
-    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
-        if self.inputs is None:
+    @property
+    def freed(self) -> bool:
+        """Has a pass freed something?"""
+        return self.inputs is None or bool(self.gone)
+
+    def check_kept(self, parts: int) -> None:
+        """Refuse a pass that comes by parts of which some were freed."""
+        if parts and (self.inputs is None or self.gone & parts):
             raise AutogradError(FREED)
+
+    def release(self) -> None:
+        """Let go of what the last pass came by."""
+        if self.passed is not None:
+            self.let_go(self.passed)
+        elif self.site.tape.parts:
+            self.inputs = self.pack = None
+            self.saved = self.versions = ()
+
+    def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> None:
+        """Let go of what a pass with these gradients came by."""
+        self.let_go(self.site.visited(grads, wanted))
+
+    def let_go(self, parts: int) -> None:
+        """Free parts: the memory once all are free, unless eager execution would have kept nothing."""
+        self.gone |= parts
+        if self.gone and self.gone == self.site.everything:
+            self.inputs = self.pack = None
+            self.saved = self.versions = ()
+
+    def apply_part(
+        self, grads: list[Tensor | None], wanted: Sequence[bool]
+    ) -> Sequence[Tensor | None]:
+        """Like ``apply``, where only some gradients are ``wanted``."""
+        return self.apply(grads, wanted)
+
+    def apply(
+        self, grads: list[Tensor | None], wanted: Sequence[bool] | None = None
+    ) -> Sequence[Tensor | None]:
+        """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
         site = self.site
+        if self.inputs is None or self.gone:
+            self.check_kept(site.visited(grads, wanted))
         seeds = [grads[i] for i in site.seeds]
         device = site.backward.plan.device
         if device >= 0:
             seeds = [None if g is None else on_device(g, device) for g in seeds]
         for i, (version, expected) in enumerate(self.versions):
-            if version.value != expected and self.needs(i, seeds):
+            if version.value != expected and self.needs(i, seeds, wanted):
                 self.refuse(i, version.value, expected)
-        if MODES.grad or MODES.recorder is not None:
+        if self.passed is not None:
+            self.passed = None
+        if self.inputs is None:
+            gradients: Sequence[Tensor | None] = site.backward.rest(seeds, wanted)
+        elif MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
-            return run_present(site.backward.gradient_graph, self.inputs, seeds, device)
-        layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
-        program = site.programs.get(layouts) or self.compile(layouts)
-        gradients: Sequence[Tensor | None] = program.run([*self.saved, *seeds], self.pack)
-        return gradients
+            gradients = run_present(site.backward.gradient_graph, self.inputs, seeds, device)
+        else:
+            layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
+            program = site.programs.get(layouts) or self.compile(layouts)
+            gradients = program.run([*self.saved, *seeds], self.pack)
+            if None not in layouts:
+                return gradients
+        self.passed = site.visited(grads, wanted)
+        return site.led_to(grads, gradients)
 
-    def needs(self, number: int, seeds: Sequence[Tensor | None]) -> bool:
-        """Does the pass read a tensor whose version is checked, for the gradients that were given?"""
+    def into_leaves(self, output: Tensor) -> bool:
+        """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""
+        short = self.site.short or self.known_pass()
+        return short is not None and output._base is None and run_into_leaves(self, short)
+
+    def for_leaves(
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+    ) -> list[Tensor] | None:
+        """The gradients of ``wanted``, if these are leaves and the pass from ``output`` needs no walk."""
+        short = self.site.short or self.known_pass()
+        if short is None or output._base is not None:
+            return None
+        return run_for_leaves(self, short, wanted, keep)
+
+    def known_pass(self) -> LeafPass | None:
+        """The pass from a number, as soon as there is one."""
+        found = self.site.short = leaf_pass(self.site)
+        return found
+
+    def needs(
+        self, number: int, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
+    ) -> bool:
+        """Does the pass read a tensor whose version is checked, for the gradients given and wanted?"""
         absent = absent_among(seeds)
+        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
         position = self.site.positions[number]
-        if not absent or position is None:
+        if not (absent or unwanted) or position is None:
             return True
-        return position in self.site.backward.reads(absent)
+        return position in self.site.backward.reads(absent, unwanted)
 
     def compile(self, layouts: tuple[MemoryLayout | None, ...]) -> Any:
         """The program for these gradients, or what replaces it when that fails."""
         site = self.site
         try:
-            return site.backward.compile(layouts)
+            return collecting_rarely(lambda: site.backward.compile(layouts))
         except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
             reason = getattr(error, "summary", None) or str(error)
             site.report(

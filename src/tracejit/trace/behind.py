@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..layout import contiguous_layout
 from ..modes import MODES
 from ..runtime.behind import Abandoned, worker
-from ..runtime.native import prepare
+from ..runtime.native import prepare, stored
 from .ending import NotReplayable
 from .state_package import asking_functions
 from .tree import Segment
@@ -94,6 +94,22 @@ class Behind:
             f"compiled in the background in {self.seconds:.3f} s: {self.calls} call(s) ran eagerly "
             "meanwhile"
         )
+
+
+def prepare_beside() -> None:
+    """Load the native runtime: at once where its code is in the store, else in the worker while this thread goes on.
+
+    The compiled call that follows a recording then need not wait for it, or not for all of it.
+    """
+    if stored():
+        prepare()
+    else:
+        _compile_runtime()
+
+
+@lru_cache(maxsize=1)
+def _compile_runtime() -> None:
+    worker().submit(prepare)
 
 
 @lru_cache(maxsize=1)

@@ -63,4 +63,5 @@ class Bound:
     def loop(self, value: Value, mapping: Mapping[Value, Value], count: int) -> Value:
         """A loop on the mapped operands, with its body's sizes as numbers too."""
         first, fixed, stacks = ([mapping[x] for x in xs] for xs in split_operands(value))
-        return loop_value(first, fixed, stacks, self.graph(body_of(value)), count, value.line)
+        graph, until = self.graph(body_of(value)), value.attributes.get("until")
+        return loop_value(first, fixed, stacks, graph, count, value.line, until)

@@ -7,10 +7,11 @@ refuses what eager execution would refuse, and aliasing that the recorded run di
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.node import FREED, AccumulateGrad, Edge, Node
+from ..autograd.late import LateNode, end_of
+from ..autograd.node import FREED, AccumulateGrad, Edge
 from ..cuda.arrays import byte_bounds, is_writeable, write_into
 from ..errors import AutogradError
 from ..modes import MODES
@@ -28,11 +29,18 @@ class NotReplayable(Exception):
     """This call has to run in Python; the message says why."""
 
 
+class Overtaken(NotReplayable):
+    """Another thread drew from a random generator after this call had looked at it."""
+
+    def __init__(self) -> None:
+        super().__init__("another thread drew from the same random generator")
+
+
 class Refused(Exception):
     """An operation refused its input: the eager run raises the error where it belongs."""
 
 
-class SpentBackward(Node):
+class SpentBackward(LateNode):
     """The history of an output whose saved values a backward pass inside the call has freed."""
 
     function = ""
@@ -72,7 +80,8 @@ class Ending:
         ]
         self.versions = [(positions[r.value], r.version) for r in found.outputs if r.version]
         self.draws = [
-            (sources[positions[value]].generator, n) for value, n in found.random_calls.items()
+            (positions[value], sources[positions[value]].generator, n)
+            for value, n in found.random_calls.items()
         ]
         self.edges = [self.spent_edges(r, sources, positions) for r in found.outputs]
         self.overlaps = Overlaps(sources, [position for position, *_ in self.writes])
@@ -116,6 +125,20 @@ class Ending:
                 "an in-place change of a tensor that shares memory with another input"
             )
 
+    def draw(self, environment: Environment, run: Callable[[], Any]) -> Any:
+        """Run the last segment with numbers that nobody else draws; they are given back when it fails."""
+        taken: list[tuple[Any, int]] = []
+        try:
+            for position, generator, draws in self.draws:
+                if not generator.take(int(environment[position].array[1]), draws):
+                    raise Overtaken
+                taken.append((generator, draws))
+            return run()
+        except BaseException:
+            for generator, draws in taken:
+                generator.skip(-draws)
+            raise
+
     # --- after the last guard --------------------------------------------------------------------------------------
 
     def count(self, environment: Environment) -> None:
@@ -124,9 +147,7 @@ class Ending:
             environment[position]._version.value = version
 
     def write(self, environment: Environment) -> None:
-        """Count what was drawn, and write to the tensors the run wrote to."""
-        for generator, draws in self.draws:
-            generator.skip(draws)
+        """Write to the tensors the run wrote to."""
         for target, new, count in self.writes:
             destination, source = environment[target], environment[new]
             if source is not destination:
@@ -146,7 +167,7 @@ class Ending:
                 tensor = show(recipe, tensor)
             if recipe.spent is not None:
                 self.spend(
-                    tensor, [environment[e]._edge() if isinstance(e, int) else e for e in edges]
+                    tensor, [end_of(environment[e]) if isinstance(e, int) else e for e in edges]
                 )
             made[recipe.number] = tensor
         return [made[recipe.number] for recipe in self.recipes]
@@ -231,5 +252,5 @@ def _bounds(tensor: Tensor) -> tuple[int, int]:
     layout = tensor._layout
     if layout is not None and layout.is_contiguous:
         start = tensor._pointer or pointer_of(tensor)
-        return start, start + layout.type.nbytes
+        return start, start + layout.nbytes
     return byte_bounds(tensor.array)

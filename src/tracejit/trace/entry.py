@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,30 +11,34 @@ from .. import config, dtypes
 from ..errors import describe_line
 from ..ir.builder import Builder
 from ..ir.graph import Value
-from ..layout import MemoryLayout, layout_of
+from ..layout import layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
-from ..runtime.native import prepare
 from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
 from .backward_node import Site
-from .behind import PASSING, Behind, compile_backwards, why_failed
+from .behind import PASSING, Behind, compile_backwards, prepare_beside, why_failed
+from .collection import Collection, collecting_rarely
+from .ending import Overtaken
 from .graft import graft, graft_error
 from .inputs import Signature
 from .made import Made
 from .number_arguments import with_values
 from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import Varying
-from .outside import known_objects, pinned_arguments, unrepeatable
+from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
 from .places import Place, PlaceKey
 from .recorded_run import run_recorded
 from .recorder import Recorder
-from .replay import make_holds, make_replay, writable
-from .rolled_tree import roll_tree, unroll_tree
+from .replay import make_replay, writable
+from .replay_checks import make_accepts
+from .rolled_tree import is_rolled, roll_tree, unroll_tree
+from .round_loops import roll_rounds
 from .segments import Runner
 from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
+from .state_calls import watching
 from .state_gradients import ArgumentGradient
 from .structure import Structure, structure_of
 from .tree import Divergence, Finding, Leaf, Raise, Segment
@@ -47,10 +52,14 @@ log = logging.getLogger("tracejit")
 
 #: From which plan on for sizes told at run time one is made for exactly those of the call.
 EXACT = 2
+#: How often a call starts again because another thread drew from its random generator.
+TRIALS = 8
 
 
 class Entry(Made):
     """Everything known about one signature under one Python state."""
+
+    signature: Signature
 
     def __init__(
         self, owner: CompiledFunction, key: Any, tensors: list[Tensor], args: Any, kwargs: Any
@@ -62,7 +71,7 @@ class Entry(Made):
         self.number_names = (
             leaf_names(owner.function, args, kwargs, is_number) if self.varying else []
         )
-        self.signature = Signature(Builder(owner.name), graphs=owner.capture)
+        self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
         self.failure: str | None = None
@@ -70,13 +79,11 @@ class Entry(Made):
         self.unstable: str | None = None  # the Python state that recording saw change
         self.places: dict[PlaceKey, Place] = {}
         self.apart = False  # must it be recorded again without numbers that vary?
-        self.errors_passed = (
-            0  # how often an eager run went on where a recorded one ended in an error
-        )
+        self.errors_passed = 0  # how often an eager run went on where a recorded one ended in one
+        self.opened = False  # are there loops whose end values decide about?
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.tried = False  # to compile, in vain, for a reason that may pass
-        self.captured: list[tuple[Tensor, MemoryLayout, bool]] = []
         self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
         self.replays = 0
         self.types = [str(layout_of(t)) for t in tensors]
@@ -89,6 +96,7 @@ class Entry(Made):
         self._planned: tuple[TreePlan, Structure]
         self._lock = renewed_lock()
         self._serve: Callable[..., Any] | None = None
+        self.routeless = 0  # calls of which native code could not recognise another
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 
@@ -110,40 +118,33 @@ class Entry(Made):
         """Is the Python state the one this entry was recorded under, are captured tensors as they were?"""
         return False  # replaced by a generated function once something was recorded
 
+    @property
+    def ready(self) -> Callable[..., Any] | None:
+        """What serves a call if there is nothing to do or to ask before."""
+        return self._serve if self.compiled and self.failure is None else None
+
     def accepts(self, tensors: list[Tensor]) -> bool:
         """Are the arguments that the function also knows from outside the recorded ones?"""
-        return all(
-            tensors[i] is t if isinstance(t, Tensor) else t.accepts(tensors[i])
-            for i, t in self.pinned
-        )
-
-    def difference(self, tensors: list[Tensor]) -> str:
-        """Why this entry does not serve a call."""
-        changed = self.guard.difference() if self.guard is not None else None
-        if changed is not None:
-            return changed
-        for source in self.signature.sources:
-            if source.tensor is not None:
-                before, now = source.value.type, source.tensor.type
-                if before != now:
-                    return f"captured tensor {source.value.name!r}: now {now}, before {before}"
-        if not self.accepts(tensors):
-            return "an argument was a tensor that the function also reads from outside"
-        return "the layout or requires_grad of a captured tensor changed"
+        return True  # replaced by a generated function where there are such arguments
 
     # --- recording -----------------------------------------------------------------------------------------------
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
+        if self.behind is None:
+            prepare_beside()
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = self._watched(statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
+        recorder.watched = watching()
         modes = _modes()
         count = len(self.signature.sources)
         leaves: list[Any] = []
         kept = False
+        collection = Collection()
         try:
+            collection.rarely()
             result, structure = run_recorded(self, recorder, guard, args, kwargs, leaves)
             kept = True
         except Exception as error:
@@ -155,6 +156,7 @@ class Entry(Made):
             raise
         finally:
             MODES.recorder = MODES.builder = None
+            collection.as_before()
             if not kept:
                 recorder.close()
                 self.signature.rollback(count)
@@ -185,8 +187,6 @@ class Entry(Made):
                 return result
             self.failure = recorder.failure
         self._guard_by(recorder, guard, tensors)
-        if self.failure is None and self.behind is None:
-            prepare()  # so that the compiled call that follows need not wait for it
         return result
 
     def _watched(self, statics: Sequence[Any]) -> StateGuard:
@@ -208,7 +208,9 @@ class Entry(Made):
         grown = False
         with self._lock:
             try:
-                if recorder.scope is None:  # where sizes are told, another may do well
+                opened = roll_rounds(recorder, ())
+                if recorder.scope is None and opened >= self.opened:  # else another run may do well
+                    self.opened |= opened
                     grown = graft_error(self.root, tuple(recorder.path), end)
             except Divergence as divergence:
                 self.diverged, self.failure = True, str(divergence)
@@ -223,9 +225,16 @@ class Entry(Made):
 
     def _guard_by(self, recorder: Recorder, guard: StateGuard, tensors: list[Tensor]) -> None:
         """From now on, calls are served under the state that a run was recorded under."""
-        self.guard = recorder.settled(guard, known_objects(guard))
+        captured = [
+            (f"captured tensor {s.value.name!r}", s.tensor)
+            for s in self.signature.sources
+            if s.kind == "captured" and s.tensor is not None
+        ]
+        self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
         self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
-        self._note_captured()
+        if self.pinned:
+            self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]
+        self.holds = self.guard.holds  # type: ignore[method-assign]
 
     def _take(
         self, recorder: Recorder, leaves: list[Any], structure: Any, tensors: list[Tensor]
@@ -233,6 +242,7 @@ class Entry(Made):
         """Add the recorded path, unless something could not be recorded."""
         if recorder.failure is None:
             with recorder.careful("the result"):
+                self.opened |= roll_rounds(recorder, leaves)
                 found = recorder.finish(leaves)
         if recorder.failure is not None:
             return
@@ -243,6 +253,15 @@ class Entry(Made):
             recorder.unsupported(str(divergence))
         self._note_strides(tensors)
         self.compiled = False
+        if self.behind is None:  # now, so that no later call meets the long record
+            with contextlib.suppress(Exception):  # compiling meets it again, and reports it
+                self._roll()
+
+    def _roll(self) -> bool:
+        """Make loops of what repeats; True where there are some."""
+        if self.owner.plans.rolls:
+            roll_tree(self.root, self.signature, self.wants_gradient)
+        return is_rolled(self.root)
 
     def _note_strides(self, tensors: list[Tensor]) -> None:
         """How the inputs lie in memory."""
@@ -254,28 +273,18 @@ class Entry(Made):
             elif source.strides is not None:
                 self.strides[source.value] = source.strides
 
-    def _note_captured(self) -> None:
-        found = [
-            s.tensor
-            for s in self.signature.sources
-            if s.kind == "captured" and s.tensor is not None
-        ]
-        self.captured = [(t, layout_of(t), t.requires_grad) for t in found]
-        self.holds = make_holds(self)  # type: ignore[method-assign]
-
     # --- compiling -----------------------------------------------------------------------------------------------
 
     def compile(self) -> None:
         """Make programs for every segment (again after a path was added), by a plan of equal structure or a new one."""
-        rolled = self.owner.plans.rolls and roll_tree(
-            self.root, self.signature, self.wants_gradient
-        )
+        rolled = self._roll()
         try:
             root = self._bound()
             if rolled and self.root.leaf is not None and self.root.leaf.backward:
                 self.root.leaf.backward.prepare()  # now, while the loops can still be unrolled
         except NotNativeError as error:
             if not rolled:
+                self._record_anew(error)
                 raise
             log.debug("%s: loops stay unrolled: %s", self.owner.name, error)
             self.owner.plans.rolls = False
@@ -291,6 +300,13 @@ class Entry(Made):
         if self.behind is not None:
             compile_backwards(self.root)
         self.compiled = True
+
+    def _record_anew(self, error: Exception) -> None:
+        """Where native code cannot run an open loop: forget the tree, whose rounds are gone."""
+        if self.opened:
+            self.owner.plans.opens = self.opened = False
+            self.root, self.symbolic = Segment(), None
+            raise NotReplayable(f"a loop is recorded anew: {error}")
 
     def _bound(self) -> Runner:
         """Programs for the tree as it is."""
@@ -331,6 +347,19 @@ class Entry(Made):
                 raise UnseenSegment(self.root, None)
             self._compile_or_fail()
         assert self._serve is not None
+        try:
+            return self._serve(tensors, numbers)
+        except Overtaken:
+            return self._again(tensors, numbers)
+
+    def _again(self, tensors: list[Tensor], numbers: Sequence[Any]) -> Any:
+        """Another thread drew random numbers in between: nothing that can be seen happened yet."""
+        assert self._serve is not None
+        for _ in range(TRIALS):
+            try:
+                return self._serve(tensors, numbers)
+            except Overtaken:
+                continue
         return self._serve(tensors, numbers)
 
     def _compile_or_fail(self) -> None:
@@ -340,7 +369,9 @@ class Entry(Made):
         with self._lock:
             if not self.compiled and self.failure is None:
                 try:
-                    self.compile()
+                    collecting_rarely(self.compile)
+                except NotReplayable:
+                    raise
                 except Exception as error:
                     log.debug("compilation failed", exc_info=True)
                     reason = why_failed(error)
@@ -375,6 +406,7 @@ class Entry(Made):
                 leaf.types([v for v, _ in leaf.checked]),
                 self.owner.compile_failed,
                 leaf.positions,
+                leaf.tape,
             )
         found: Site = leaf.site
         return found
@@ -382,7 +414,13 @@ class Entry(Made):
 
 def _modes() -> tuple[Any, ...]:
     """The thread's modes that code can change."""
-    return MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()
+    return (
+        MODES.grad,
+        MODES.inference,
+        MODES.autocast,
+        MODES.saved_hooks,
+        dtypes.get_default_dtype(),
+    )
 
 
 __all__ = ["Entry", "NotReplayable", "Refused", "UnseenSegment"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.node import OpNode
@@ -131,10 +132,11 @@ class RecordedExtents(Extents):
 
 @dataclass(frozen=True, slots=True)
 class RunTimeType:
-    """The type of a tensor while it is recorded."""
+    """The type of a tensor while it is recorded, for the thread that records."""
 
     scope: Extents
     type: TensorType
+    thread: int
 
 
 @dataclass(eq=False)
@@ -200,6 +202,7 @@ class FindsSizes:
     value_of: Callable[[Tensor], Value]
     unsupported: Callable[[str], None]
     handed_out: list[Any]
+    rounds: Any
 
     def __init__(self) -> None:
         self.apart = False  # was a size found where numbers vary?
@@ -267,7 +270,9 @@ class FindsSizes:
         return scope
 
     def close(self) -> None:
-        """From here on extents are numbers."""
+        """From here on extents are numbers, and rounds are not looked at."""
+        if self.rounds is not None:
+            self.rounds.close()
         self.builder.scope = None
         if self.scope is not None:
             self.scope.closed = True
@@ -286,7 +291,7 @@ class FindsSizes:
         shape: tuple[Any, ...] = value.type.shape
         self.scope.shapes.update((x.terms, x) for x in shape if has_extents(x))
         tensor._type = None
-        tensor._run_time_type = RunTimeType(self.scope, value.type)
+        tensor._run_time_type = RunTimeType(self.scope, value.type, get_ident())
         node = tensor._grad_fn
         if isinstance(node, OpNode) and node.op is value.op:
             node.out_type = value.type

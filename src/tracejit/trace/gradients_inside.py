@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..autograd.node import AccumulateGrad, Node, next_number
+from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
+from ..passes.gradient import storage
 from ..tensor import Tensor
+from .freeing import History, history_of
+from .kept_alive import KeptAlive
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
@@ -78,8 +81,9 @@ class GradientsInside:
     roots: dict[int, Value]
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     external: dict[int, tuple[Tensor, Value]]
-    alive: list[Any]
+    alive: KeptAlive
     written: dict[int, Tensor]
+    taped: set[Value]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     value_of: Callable[[Tensor], Value]
@@ -87,12 +91,14 @@ class GradientsInside:
     unsupported: Callable[[str], None]
     careful: Callable[[str], Any]
     show: Callable[[Tensor, Value], None]
+    not_in_rounds: Callable[[], None]
 
     def __init__(self) -> None:
         self.first_node = next_number()
         self.positions: dict[int, int] = {}  # of arguments, by identity
         self.slots: dict[int, _Slot] = {}
         self.leaves: dict[int, Tensor] = {}
+        self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
         self.tracked_writes: set[int] = set()
         self.hidden: str | None = None  # why the graph cannot be differentiated as the tape would
         self.calls: list[Repeated] = []
@@ -114,6 +120,7 @@ class GradientsInside:
         """``result`` keeps the values that ``source`` has now."""
         if self.failure is None:
             with self.careful("a saved copy"):
+                self.not_in_rounds()
                 self.alive.append(result)
                 value = self.roots[id(result)] = self.value_of(source)
                 self.show(result, value)
@@ -131,9 +138,13 @@ class GradientsInside:
     def leaf_made(self, tensor: Tensor) -> None:
         """``requires_grad`` of a tensor changes."""
         if self.inside(tensor):
-            self.opaque("a new leaf that requires grad inside a compiled function")
+            self.new_leaves[id(tensor)] = tensor
         else:
             self.unsupported("requires_grad_() inside a compiled function")
+
+    def may_be_saved(self, tensor: Tensor) -> bool:
+        """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?"""
+        return tensor.requires_grad or storage(self.roots[id(tensor)]) in self.taped
 
     def opaque(self, reason: str) -> None:
         """From here on the tape is more than the recorded graph: outputs must not need a gradient of it."""
@@ -273,6 +284,29 @@ class GradientsInside:
                 elif entry.version != now and (not count or entry.version > now - count):
                     self.unsupported("a value that a backward pass needs is overwritten")
         return tuple(found.items())
+
+    def tape(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> History:
+        """Which inputs the outputs depend on, and where in between the run kept values for backward."""
+        wanted = [r.kind == "computed" and r.requires_grad for r in recipes]
+        if not any(wanted):
+            return History()
+        roots = [
+            self.origin(t)[0].grad_fn if w else None for t, w in zip(outputs, wanted, strict=True)
+        ]
+        positions = {source.value: i for i, source in enumerate(self.signature.sources)}
+        ends: dict[Edge, int] = {}
+        for tensor, value in self.external.values():
+            edge = tensor._edge()
+            if edge is not None:
+                ends[edge] = ends.get(edge, 0) | 1 << positions[value]
+        found = history_of(roots, ends, self.first_node)
+        for tensor, bits, one in zip(outputs, found.ends, wanted, strict=True):
+            # All a compiled result can lead to are inputs; to a leaf that is gone nobody can ask for the way.
+            if one and self.new_leaves and (not bits or tensor.grad_fn is None):
+                self.unsupported(
+                    "it returns a new leaf that requires grad, or what hangs on that alone"
+                )
+        return found
 
     def check_histories(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> None:
         """Refuse outputs with a history that differentiating the graph does not give."""

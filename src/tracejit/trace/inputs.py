@@ -56,6 +56,7 @@ class Signature:
     numbers: NumberTable = field(default_factory=NumberTable)
     cells: dict[Any, Value] = field(default_factory=dict)
     sizes: Registry = field(default_factory=Registry)
+    loops: dict[Any, Value] = field(default_factory=dict)  # open loops, one value for equal ones
 
     @property
     def special(self) -> bool:

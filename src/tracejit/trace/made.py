@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..ir.graph import Graph
 from ..runtime.program import Program
+from ..tensor import Tensor
+from .inputs import Signature
+from .state import StateGuard
 from .tree import Segment
 
 
@@ -14,6 +17,9 @@ class Made:
     """The part of an entry that shows what it holds."""
 
     root: Segment
+    guard: StateGuard | None
+    signature: Signature
+    accepts: Callable[[list[Tensor]], bool]
 
     def programs(self) -> Iterator[Program]:
         """Every program of the tree, forward then backward."""
@@ -37,3 +43,12 @@ class Made:
             yield leaf.graph
             if leaf.backward:
                 yield leaf.backward.graph
+
+    def difference(self, tensors: list[Tensor]) -> str:
+        """Why this entry does not serve a call."""
+        changed = self.guard.difference() if self.guard is not None else None
+        if changed is not None:
+            return changed
+        if not self.accepts(tensors):
+            return "an argument was a tensor that the function also reads from outside"
+        return "another thread changed what it depends on"

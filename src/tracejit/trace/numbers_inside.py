@@ -160,7 +160,14 @@ class NumbersInside:
         return {name: _constant(x) for name, x in attributes.items()}
 
 
+#: Types of attributes that hold no varying numbers.
+_PLAIN = frozenset({int, bool, float, str, type(None)})
+
+
 def _constant(x: Any) -> Any:
+    kind = type(x)
+    if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, x))):
+        return x
     if is_varying(x):
         return x._forced()
     return tuple(map(_constant, x)) if type(x) is tuple else x

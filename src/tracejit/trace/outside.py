@@ -15,6 +15,7 @@ from ..dtypes import DType
 from ..tensor import Tensor
 from .signature import SizeLeaf, Static, containers
 from .state import StateGuard
+from .state_tensors import TensorFacts
 
 _LASTING = (type, ModuleType, BuiltinFunctionType, enum.Enum, DType)
 
@@ -39,6 +40,14 @@ def pinned_arguments(
         return ()
     reachable = {id(x) for x in known_objects(guard) if isinstance(x, Tensor)}
     return tuple((i, t) for i, t in enumerate(tensors) if id(t) in reachable)
+
+
+def with_facts(guard: StateGuard, captured: Sequence[tuple[str, Tensor]]) -> StateGuard:
+    """``guard`` with the facts of tensors that a run reached in other ways than by names in its code."""
+    groups = (c.objects for c in guard.checks if isinstance(c, TensorFacts))
+    known = {id(tensor) for group in groups for tensor in group}
+    rest = [(name, tensor) for name, tensor in captured if id(tensor) not in known]
+    return StateGuard((*guard.checks, TensorFacts.of(rest)), guard.limits) if rest else guard
 
 
 def unrepeatable(

@@ -10,6 +10,7 @@ from .number_arguments import standing_in
 from .number_functions import following
 from .places import patched
 from .recorder import Recorder
+from .rounds import Rounds
 from .signature import flatten, shows_sizes, unflatten
 from .state import StateGuard
 
@@ -24,6 +25,8 @@ def run_recorded(
 
     The caller takes the recorder away again.
     """
+    if entry.owner.plans.opens and entry.behind is None and not guard.limits:
+        recorder.rounds = Rounds(_run.__code__, guard.reached, guard.holds)
     result, structure = _run(entry, recorder, guard, args, kwargs, leaves)
     if recorder.apart:
         entry.apart = True

@@ -11,29 +11,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..cuda.arrays import MODULES, may_overlap
+from ..cuda.arrays import MODULES
 from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
-from ..ops.inverse import write
-from ..ops.movement import reshape
 from ..ops.table import Movement, Op
-from ..passes.groups import is_view
+from ..passes.gradient import storage
 from ..tensor import Tensor
 from ..types import Scalar
 from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
+from .kept_alive import KeptAlive
 from .numbers import outcome_key
 from .numbers_inside import NumbersInside
-from .outside import overlaps_itself
 from .recording import OutputRecipe, Recording, Step
+from .rounds import Rounds
+from .writes_inside import WritesInside
 
 MAX_STATEMENTS = 200_000
 
 
-class Recorder(GradientsInside, NumbersInside, FindsSizes):
+class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
@@ -47,13 +47,17 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         self.roots: dict[int, Value] = {}
         self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
         self.external: dict[int, tuple[Tensor, Value]] = {}
-        self.alive: list[Any] = []
+        self.alive = KeptAlive(self.forget)
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
+        self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences: dict[Any, int] = {}
-        self.written: dict[int, Tensor] = {}
-        self.write_counts: dict[int, int] = {}
+        WritesInside.__init__(self)
+        self.rounds: Rounds | None = None
+        self.line: tuple[str, int] | None = None  # of what is recorded once more
+        self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
+        self.taped: set[Value] = set()  # what nodes of the tape may have saved
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
                 self.positions[id(tensor)] = position
@@ -68,18 +72,31 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         self.alive.append(tensor)
         return value
 
+    def forget(self, number: int) -> None:
+        """The tensor of this identity is gone."""
+        self.roots.pop(number, None)
+        self.parents.pop(number, None)
+        self.views.pop(number, None)
+
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
+        view = tensor
         tensor, steps = self.origin(tensor)
         value = self.roots.get(id(tensor))
+        known = self.views.get(id(view)) if steps else None
+        if known is not None and known[0] is value:
+            return known[1]
         if value is None:
             value = self.adopt(tensor, self.signature.capture(tensor))
             if self.overlaps_written(tensor):
                 self.unsupported(
                     "a captured tensor shares memory with one that was changed in place"
                 )
+        whole = value
         for op, attributes in steps:
             value = self.emit(op, (value,), attributes)
+        if steps and self.scope is None:
+            self.views[id(view)] = whole, value
         return value
 
     def origin(self, tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
@@ -98,12 +115,15 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         tracked: bool = False,
     ) -> Value:
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
-        occurrence = 0
+        occurrence, line = 0, self.line or user_line()
         if tracked:
             key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
-        value: Value = self.builder.emit(op, operands, attributes, user_line(), occurrence)
+            self.taped.update(storage(x) for x in operands if isinstance(x, Value))
+        value: Value = self.builder.emit(op, operands, attributes, line, occurrence)
+        if tracked:
+            self.taped.add(storage(value))
         self.path.setdefault(value)
         return value
 
@@ -136,7 +156,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
             if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
                 steps += ((elementwise.detach_copy, {}),)
             self.parents[id(out)] = (operands[0], steps)
-            self.show(out, self.value_of(out))
+            value = self.value_of(out)
+            self.show(out, value)
+            if self.rounds is not None:
+                self.rounds.ran(op, operands, attributes, out, value)
             return
         values = [
             self.value_of(x) if isinstance(x, Tensor) else self.operand(op, operands, i, attributes)
@@ -147,7 +170,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         if (
             tracked
             and not out._requires_grad
-            and value.type.dtype.is_floating_point
+            and value.type.dtype.is_differentiable
             and op.differentiable
         ):
             value = self.emit(elementwise.detach_copy, (value,), {})
@@ -155,48 +178,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
             self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
         self.roots[id(out)] = value
         self.show(out, value)
-
-    def assign(self, tensor: Tensor, new: Tensor) -> None:
-        """``tensor`` was overwritten in place with ``new``."""
-        if self.failure is None:
-            with self.careful("an in-place change"):
-                self._assign(tensor, new)
-
-    def _assign(self, tensor: Tensor, new: Tensor) -> None:
-        value = self.value_of(new)
-        if not MODES.grad and tensor.requires_grad:
-            self.opaque("an in-place change, under no_grad, of a tensor that requires grad")
-        version = tensor._version
-        tensor, steps = self.origin(tensor)
-        self.value_of(tensor)
-        if any(op is reshape for op, _ in steps):
-            self.layout_read()  # whether it is a view may hang on sizes
-        through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
-        detached, steps = len(through) < len(steps), through
-        if detached:
-            self.opaque("an in-place change through detach()")
-        elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
-            self.opaque("a tensor that requires grad is overwritten with constants")
-        if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
-            value = self.emit(elementwise.clone, (value,), {}, tracked=True)
-        self.alive.append(new)
-        if id(tensor) in self.external:
-            self.write_outside(tensor, new, MODES.grad and not detached)
-            moved = version is tensor._version  # not so through .data
-            self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
-        self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
-
-    def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
-        """The new value of a storage after one of its views was overwritten."""
-        if not steps:
-            return value
-        (op, attributes), rest = steps[0], steps[1:]
-        if rest:
-            value = self.write_through(self.emit(op, (base,), attributes), rest, value)
-        with self.builder.writing():
-            result: Value = write(op, attributes, base, value)
-        self.note(result)
-        return result
+        if self.rounds is not None:
+            self.rounds.ran(op, operands, attributes, out, value)
 
     def note(self, value: Value) -> None:
         """Add a value to the path, after what it is made of."""
@@ -205,46 +188,22 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
                 self.note(operand)
             self.path[value] = None
 
-    def write_outside(self, tensor: Tensor, new: Tensor, tracked: bool) -> None:
-        """A tensor from outside changes: the compiled call must write it back."""
-        if new._requires_grad or (tracked and tensor.requires_grad):
-            self.unsupported(
-                "an in-place change of a tensor from outside that takes part in autograd"
-            )
-        if tracked:
-            self.tracked_writes.add(id(tensor))
-        if id(tensor) in self.written:
-            return
-        if overlaps_itself(tensor):
-            self.unsupported(
-                "an in-place change of a view of a tensor from outside whose elements share memory"
-            )
-        for other, _ in self.external.values():
-            if other is not tensor and may_overlap(other.array, tensor.array):
-                self.unsupported(
-                    "an in-place change of a tensor that shares memory with another input"
-                )
-        self.written[id(tensor)] = tensor
-
-    def overlaps_written(self, tensor: Tensor) -> bool:
-        """Does a newly captured tensor share memory with one already changed?"""
-        return any(
-            other is not tensor and may_overlap(other.array, tensor.array)
-            for other in self.written.values()
-        )
-
     def detach(self, source: Tensor, result: Tensor) -> None:
         """``result`` shows ``source`` without its history."""
         if self.failure is None:
+            self.not_in_rounds()
             self.alive.append(result)
             self.parents[id(result)] = (source, ((elementwise.detach_copy, {}),))
 
     def number_read(self, tensor: Tensor, value: Scalar) -> Any:
         """What Python gets that asked for the number in a one-element tensor."""
+        if isinstance(value, complex):
+            self.unsupported("a complex number read from a tensor")
         if self.failure is None and not isinstance(value, bool) and self.item_lines:
             with self.careful("a number read from a tensor"):
                 source = self.value_of(tensor)
                 if self.varies(source, value):
+                    self.not_in_rounds()
                     return self.item(source, value)
         self.guard(tensor, value)
         return value
@@ -262,7 +221,9 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         key = (condition, outcome_key(value))
         if key not in self.guards:
             self.guards[key] = None
-            self.end_piece(Guard(condition, value, user_line()))
+            self.end_piece(Guard(condition, value, self.line or user_line()))
+        if self.rounds is not None:
+            self.rounds.visit(self, tensor, value, condition)
 
     def escape(self, tensor: Tensor, how: str) -> None:
         """The values left for Python code that cannot be followed (``how``: by which call)."""
@@ -305,6 +266,11 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
             self.close()
 
+    def not_in_rounds(self) -> None:
+        """Something happens that an open loop cannot hold."""
+        if self.rounds is not None and self.rounds.visits:
+            self.rounds.spoil()
+
     @contextmanager
     def careful(self, what: str) -> Iterator[None]:
         """Recording must never break the eager run it listens to."""
@@ -335,6 +301,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes):
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
+        found.tape = self.tape(outputs, recipes)
         if self.scope is not None:
             found.sizes = SizesFound(
                 self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.graph import Value
 from ..ops.table import Op
 from ..types import Scalar
 from .found_sizes import SizesFound
+from .freeing import History
 from .gradients_inside import Effects
 from .numbers import Number
 from .places import Place
@@ -47,4 +48,5 @@ class Recording:
     ] = ()  # inputs the tape keeps as written, and how often
     numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
     stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # what it left in Python state
+    tape: History = field(default_factory=History)  # bits are positions of outputs and of inputs
     sizes: SizesFound | None = None  # what sizes it was told on the way

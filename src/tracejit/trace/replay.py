@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.node import AccumulateGrad
+from ..autograd.late import end_of
+from ..autograd.node import AccumulateGrad, next_number
 from ..errors import DeviceError
-from ..generated import define
 from ..ir.graph import Value
-from ..layout import MemoryLayout, layout_of
+from ..modes import MODES
 from ..tensor import Tensor
-from ..tensor_core import REBOUND
 from .backward_node import CompiledBackward
 from .ending import show
 from .numbers import ANY, NumberGuard, outcome_key
+from .replay_checks import generate
 from .replay_numbers import NumberLines, conditions_on_item
 from .segments import Runner, wrap_result
 from .signature import unflatten
@@ -30,56 +30,6 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 12  # guards in a row; deeper and wider trees are walked
 MAX_SEGMENTS = 40
-
-
-def generate(
-    name: str, lines: Sequence[str], names: dict[str, Any], entry_point: str
-) -> tuple[Any, str]:
-    """Compile generated lines; returns the function and its text."""
-    text = "\n".join(lines) + "\n"
-    return define(text, f"{entry_point} {name}", entry_point, names), text
-
-
-def make_holds(entry: Entry) -> Callable[[], bool]:
-    """A function that checks the Python state and the captured tensors of an entry."""
-    assert entry.guard is not None
-    if not entry.captured:
-        return entry.guard.holds
-    names = {
-        "guard": entry.guard.holds,
-        "rebound": REBOUND,
-        "captured": Captured(tuple(entry.captured)),
-    }
-    lines = [
-        "def holds():",
-        "    return guard() and (rebound[0] == captured.seen or captured.hold())",
-    ]
-    function, _ = generate(entry.owner.name, lines, names, "holds")
-    return function  # type: ignore[no-any-return]
-
-
-class Captured:
-    """Captured tensors as they were; looked at again only when some captured tensor of the process changed."""
-
-    __slots__ = ("seen", "tensors")
-
-    def __init__(self, tensors: tuple[tuple[Tensor, MemoryLayout, bool], ...]) -> None:
-        self.tensors = [(t, layout, flag, t.is_leaf) for t, layout, flag in tensors]
-        for tensor, *_ in self.tensors:
-            tensor._watch()
-        self.seen = -1
-
-    def hold(self) -> bool:
-        """Are layouts, ``requires_grad`` and leaves the same?"""
-        # Read before comparing: a change that another thread makes meanwhile is seen by the next check.
-        seen = REBOUND[0]
-        for tensor, layout, requires_grad, leaf in self.tensors:
-            if layout_of(tensor) is not layout:
-                return False
-            if tensor.requires_grad is not requires_grad or tensor.is_leaf is not leaf:
-                return False
-        self.seen = seen
-        return True
 
 
 def writable(root: Runner) -> bool:
@@ -120,6 +70,10 @@ class _ReplayWriter(NumberLines):
             "make": Tensor._of_block,
             "entry": entry,
             "CompiledBackward": CompiledBackward,
+            "new": object.__new__,
+            "next_number": next_number,
+            "modes": MODES,
+            "end_of": end_of,
             "unflatten": unflatten,
             "show": show,
             "wrap_result": wrap_result,
@@ -133,6 +87,7 @@ class _ReplayWriter(NumberLines):
         self.by_value: dict[Value, str] = {}
         self.kept: dict[Value, str] = {}  # copies of inputs that the call writes to
         self.number = 0  # of the segment being written; names made for it end with it
+        self.quick = False  # does its program run without Python?
         super().__init__(entry.signature.sources)
 
     def add(self, line: str) -> None:
@@ -180,6 +135,8 @@ class _ReplayWriter(NumberLines):
         here = self.bind("runner", runner)
         outcomes = sorted(runner.children, key=lambda outcome: outcome == ANY)
         block = guarded_block(runner)
+        if self.quick and byte_read(runner) < 0:
+            block = None
         if isinstance(guard, NumberGuard):
             conditions = self.outcomes(guard, outcomes)
         elif block is None:
@@ -188,7 +145,8 @@ class _ReplayWriter(NumberLines):
                 self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
         else:
             conditions = [f"outcome == {int(value)}" for _, value in outcomes]
-            self.add(f"outcome = b{block}.array.item(0)")
+            if not self.quick:
+                self.add(f"outcome = b{block}.array.item(0)")
         for i, (outcome, condition) in enumerate(zip(outcomes, conditions, strict=True)):
             child = runner.children[outcome]
             self.add(f"{'elif' if i else 'if'} {condition}:")
@@ -207,33 +165,56 @@ class _ReplayWriter(NumberLines):
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
         self.number_lines(runner)
-        kinds = runner.results.kinds
+        self.quick = False
         if runner.idle:
             return
         found = {position: value for value, position in runner.positions.items()}
         names = {position: self.by_value[found[position]] for position in runner.reads}
-        first = len(runner.positions) - len(kinds)
-        blocks = [f"b{i}" for i in range(len(kinds))] + (["pack"] if runner.pack else [])
+        first = len(runner.positions) - len(runner.results.kinds)
         arguments = ", ".join(names[position] for position in runner.reads)
-        target = f"{', '.join(blocks)}{',' if len(blocks) == 1 else ''} = " if blocks else ""
+        byte = byte_read(runner)
+        quick = runner.results.quick(runner.program, byte)
+        self.quick = quick is not None
+        results = self.quick_results(runner, first) if quick else self.blocks(runner)
+        single = quick and len(results) == 1
+        target = f"{', '.join(results)}{',' if len(results) == 1 and not single else ''} = "
         self.add("try:")
-        self.add(f"    {target}{self.bind('run', runner.program.run)}({arguments})")
+        run = self.bind("run", quick or runner.program.run)
+        self.add(f"    {target if results else ''}{run}({arguments})")
         if runner.program.plan.device >= 0:
             self.add("except DeviceError:")
             self.add("    raise")
         self.add("except failures as failure:")
         self.add("    raise Refused(str(failure)) from None")
-        for i, (kind, layout, how) in enumerate(kinds):
-            if i == guarded_block(runner) and not read_later(runner, found[first + i]):
-                continue
-            k, o = self.bind(f"k{i}", kind), f"o{first + i}"
-            if how == "itself":
-                self.add(f"{o} = b{i}")
-            elif how == "block":
-                self.add(f"{o} = make(b{i}, {k}, {self.bind(f'l{i}', layout)})")
-            else:
-                self.add(f"{o} = wrap_result(b{i}, {k}, {how!r})")
-            self.by_value[found[first + i]] = o
+        for i in range(len(runner.results.kinds)):
+            if i != byte:
+                self.by_value[found[first + i]] = f"o{first + i}"
+                if not quick:
+                    self.wrap(runner, i, f"o{first + i}")
+
+    def blocks(self, runner: Runner) -> list[str]:
+        """Names for what a program returns."""
+        found = [f"b{i}" for i in range(len(runner.results.kinds))]
+        return [*found, "pack"] if runner.pack else found
+
+    def quick_results(self, runner: Runner, first: int) -> list[str]:
+        """Names for tensors made natively; the outcome of a guard is a bool."""
+        byte = byte_read(runner)
+        found = [
+            "outcome" if i == byte else f"o{first + i}" for i in range(len(runner.results.kinds))
+        ]
+        return [*found, "pack"] if runner.pack else found
+
+    def wrap(self, runner: Runner, i: int, name: str) -> None:
+        """Make a tensor of a result."""
+        kind, layout, how = runner.results.kinds[i]
+        if how == "itself":
+            self.add(f"{name} = b{i}")
+        elif how == "block":
+            bound = self.bind(f"k{i}", kind), self.bind(f"l{i}", layout)
+            self.add(f"{name} = make(b{i}, {bound[0]}, {bound[1]})")
+        else:
+            self.add(f"{name} = wrap_result(b{i}, {self.bind(f'k{i}', kind)}, {how!r})")
 
     def versions(self, leaf: Leaf) -> None:
         """Count the writes that outputs have behind them, ahead of what remembers their versions."""
@@ -246,6 +227,10 @@ class _ReplayWriter(NumberLines):
         site = self.bind("site", self.entry.site(leaf))
         inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
+        found = _tuple(edges)
+        if all(edge in self.names for edge in edges):
+            leaf.site.edges = tuple([self.names[edge] for edge in edges])
+            found = self.bind("edges", leaf.site.edges)
         saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
         checked = [self.by_value[v] for v, _ in leaf.watched]
         ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
@@ -253,10 +238,15 @@ class _ReplayWriter(NumberLines):
         for i, name in enumerate(checked):
             self.add(f"v{i} = {name}._version")
         pack = "pack" if runner.pack else "None"
-        self.add(
-            f"node = CompiledBackward({site}, {_tuple(edges)}, {_tuple(inputs)}, {_tuple(saved)}, {pack}, "
-            f"{_tuple(versions)})"
-        )
+        # As CompiledBackward.__init__ does, without calls.
+        self.add("node = new(CompiledBackward)")
+        fields = {"site": site, "ends": found, "inputs": _tuple(inputs), "saved": _tuple(saved)}
+        fields |= {"pack": pack, "versions": _tuple(versions), "sequence": "next_number()"}
+        if len(leaf.shown) != 1:
+            fields["n_outputs"] = str(len(leaf.shown))
+        for name, value in fields.items():
+            self.add(f"node.{name} = {value}")
+        self.add("if modes.anomaly is not None: modes.anomaly.remember(node)")
         for number in leaf.wanted:
             name = self.by_value[leaf.shown[number]]
             self.add(f"{name}._requires_grad = True")
@@ -271,7 +261,7 @@ class _ReplayWriter(NumberLines):
         )
         tensor = source.tensor
         if tensor is None or tensor._base is not None or tensor._grad_fn is not None:
-            return f"{inputs[position]}._edge()"
+            return f"end_of({inputs[position]})"
         return self.bind(f"e{position}", (AccumulateGrad.of(tensor), 0))
 
     def saved(self, value: Value) -> str:
@@ -318,6 +308,16 @@ def guarded_block(runner: Runner) -> int | None:
     kind, layout, how = kinds[number]
     here = how == "block" and layout.device < 0
     return number if kind.dtype.name == "bool" and here else None
+
+
+def byte_read(runner: Runner) -> int:
+    """The number of a result of which only the byte that decides a branch is read, -1 where there is none."""
+    block = guarded_block(runner)
+    if block is None:
+        return -1
+    first = len(runner.positions) - len(runner.results.kinds)
+    value = next(v for v, position in runner.positions.items() if position == first + block)
+    return -1 if read_later(runner, value) else block
 
 
 def read_later(runner: Runner, value: Value) -> bool:

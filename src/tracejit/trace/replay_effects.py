@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..autograd.late import end_of
 from ..cuda.arrays import write_into
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
 from .backward_node import as_before
-from .ending import Ending, NotReplayable
+from .ending import Ending, NotReplayable, Overtaken
 from .inputs import Source
 from .replay import _ReplayWriter
 from .segments import Runner
@@ -33,8 +34,10 @@ class EffectsWriter(_ReplayWriter):
         self.names |= {
             "copyto": np.copyto if entry.signature.device < 0 else write_into,
             "as_before": as_before,
+            "end_of": end_of,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,
+            "Overtaken": Overtaken,
         }
         self.origins: tuple[Source, ...] = tuple(entry.signature.sources)
 
@@ -52,6 +55,7 @@ class EffectsWriter(_ReplayWriter):
                 pass  # made when its number is known
             elif source.generator is not None:
                 self.names[f"generator{i}"] = source.generator
+                self.add(f"drawn{i} = generator{i}.count")
                 self.add(f"t{i} = generator{i}.rebase()")
             else:
                 self.add(f"t{i} = {self.owner(f'owner{i}', source.owner)}._grad")
@@ -71,7 +75,7 @@ class EffectsWriter(_ReplayWriter):
         ending = Ending(self.entry.owner.name, leaf, self.origins, runner.positions)
         self.check(ending)
         self.keep(leaf)
-        self.run(runner)
+        self.draw(ending, runner)
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
         self.versions(leaf)
@@ -107,12 +111,29 @@ class EffectsWriter(_ReplayWriter):
             self.kept[value] = f"before{i}"
             self.add(f"before{i} = as_before({self.by_value[value]})")
 
+    def draw(self, ending: Ending, runner: Runner) -> None:
+        """Run the program with numbers that nobody else draws; they are given back when it fails."""
+        if not ending.draws:
+            self.run(runner)
+            return
+        for i, _, draws in ending.draws:  # no other thread comes in between these two lines
+            self.add(f"if generator{i}.count != drawn{i}: raise Overtaken")
+            self.add(f"generator{i}.count = drawn{i} + {draws}")
+            self.add("try:")
+            self.indent += 1
+        if runner.idle and not runner.segment.numbers:
+            self.add("pass")
+        self.run(runner)
+        for i, _, draws in reversed(ending.draws):
+            self.indent -= 1
+            self.add("except BaseException:")
+            self.add(f"    generator{i}.skip(-{draws})")
+            self.add("    raise")
+
     # --- after it -----------------------------------------------------------------------------------------------------
 
     def writes(self, leaf: Leaf, ending: Ending, runner: Runner) -> None:
-        """Count draws; copy what was not computed in place; move versions."""
-        for i, (generator, draws) in enumerate(ending.draws):
-            self.add(f"{self.bind(f'stream{i}', generator)}.skip({draws})")
+        """Copy what was not computed in place; move versions."""
         kinds = runner.results.kinds
         first = len(runner.positions) - len(kinds)
         positions = {
@@ -140,7 +161,7 @@ class EffectsWriter(_ReplayWriter):
                 name = f"y{i}"
             if recipe.spent is not None:
                 parts = [
-                    f"t{e}._edge()" if isinstance(e, int) else self.bind(f"s{i}_{j}", e)
+                    f"end_of(t{e})" if isinstance(e, int) else self.bind(f"s{i}_{j}", e)
                     for j, e in enumerate(ending.edges[i])
                 ]
                 self.add(f"{self.bind('spend', ending.spend)}({name}, [{', '.join(parts)}])")

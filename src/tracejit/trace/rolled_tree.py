@@ -49,6 +49,14 @@ def roll_tree(root: Segment, signature: Signature, wants: Callable[[Value], bool
     return True
 
 
+def is_rolled(root: Segment) -> bool:
+    """Are there loops that :func:`unroll_tree` can take back?"""
+    leaf = root.leaf
+    return (
+        leaf is not None and leaf.straight is not None and root.statements is not leaf.straight[0]
+    )
+
+
 def _ready_for_gradients(
     leaf: Leaf, signature: Signature, found: Rolled, wants: Callable[[Value], bool]
 ) -> tuple[list[Value], dict[Value, Value]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.builder import attribute_keys
 from ..ir.graph import Value
 from ..ops import movement
 from ..ops.source import full
@@ -184,7 +185,7 @@ def _key(value: Value, operands: Any) -> Any:
     if value.op is movement.slice or value.op is movement.slice_scatter:
         rest = (attributes["counts"], attributes["steps"])
     elif attributes:
-        rest = repr(attributes)  # tells 1 from 1.0 and 0.0 from -0.0
+        rest = attribute_keys(value)  # tells 1 from 1.0 and 0.0 from -0.0
     kind = value.type
     return value.op, value.line, kind.shape, id(kind.dtype), operands, rest
 

@@ -18,6 +18,7 @@ from ..layout import MemoryLayout, contiguous_layout
 from ..passes.pipeline import run_passes
 from ..runtime.plan import Plan, make_plan
 from ..runtime.program import Program, ProgramPlan
+from ..runtime.quick import ONE, TUPLE, quick_run
 from ..symbols import Decision
 from ..tensor import Tensor
 from ..types import Shape, TensorType
@@ -94,6 +95,15 @@ class Results:
             make(result, kind, layout) if how == "block" else wrap_result(result, kind, how)
             for result, (kind, layout, how) in zip(results, self.kinds, strict=False)
         ]
+
+    def quick(self, program: Program, byte: int = -1, how: int | None = None) -> Any:
+        """The built-in that runs ``program`` and makes these tensors, None where Python has to.
+
+        A single result is returned as it is, several in a tuple, unless ``how`` asks for something else.
+        """
+        if how is None:
+            how = ONE if len(self.kinds) + program.plan.has_pack == 1 else TUPLE
+        return quick_run(program, self.kinds, how, self.wrap, byte)
 
 
 #: What a program returns for an output that lies in a slot of this kind; else it is an array.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..cuda.arrays import device_index, on_device, ordered
@@ -189,10 +190,11 @@ class SizedWalk(Walk):
                 self.read(runner, environment, numbers, known)
             if segment.leaf is not None:
                 ended = self.ended(segment.leaf, told, sizes)
-                self.ending(ended, runner).check(environment)
+                ending, run = self.ending(ended, runner), partial(step.run, environment, sizes)
+                ending.check(environment)
                 places = runner.positions
                 before = {v: as_before(environment[places[v]]) for v in ended.overwritten}
-                return runner, ended, (step.run(environment, sizes), before)
+                return runner, ended, (ending.draw(environment, run), before)
             step.run(environment, sizes)
             if step.found is not None:
                 step.found.run(environment, told)

@@ -34,17 +34,29 @@ class StateGuard:
     ``limits`` names what is not guarded because a bound was reached.
     """
 
-    __slots__ = ("__weakref__", "checks", "codes", "holds", "limits", "names", "places", "tools")
+    __slots__ = (
+        "__weakref__",
+        "checks",
+        "codes",
+        "holds",
+        "limits",
+        "names",
+        "places",
+        "reached",
+        "tools",
+    )
 
     holds: Callable[[], bool]
     names: Names
     places: Sequence[Place]
     tools: Collection[int]
+    reached: Mapping[int, Any]  # by identity: what was looked at; while the run is recorded
     codes: Sequence[CodeType]
 
     def __init__(self, checks: Sequence[Check], limits: Sequence[str] = ()) -> None:
         self.checks = tuple(checks)
         self.places, self.tools, self.codes = (), (), ()
+        self.reached = {}
         self.limits = tuple(limits)
         self.holds = _generate(self.checks)
 
@@ -114,6 +126,7 @@ def watch(
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
     guard.places, guard.tools = walk.places, walk.tools
+    guard.reached = walk.reached
     listener = current()
     if listener is not None:
         listener.begin(walk)

@@ -80,6 +80,22 @@ class Listener:
                     return f"it uses the attribute {key!r} of a tensor that is an argument"
         return None
 
+    def apart(self, recorder: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``call`` returns, which is this package's own and calls nothing of the user's: it is not watched.
+
+        An op is hundreds of calls of Python and NumPy, and a hook on each of them takes longer than many an op.
+        """
+        recorder.watched = None
+        if sys.getprofile() is not self.hook:
+            return call(*arguments)
+        sys.setprofile(None)
+        try:
+            return call(*arguments)
+        finally:
+            if self.active:
+                sys.setprofile(self.hook)
+                recorder.watched = self
+
     def stop(self) -> None:
         """Take the hook away if it is there."""
         if self.active:
@@ -226,6 +242,12 @@ _THREAD = _Thread()
 def current() -> Listener | None:
     """The listener of the recording that is going on in this thread."""
     return _THREAD.listener
+
+
+def watching() -> Listener | None:
+    """The same where every call of the recording is watched."""
+    listener = _THREAD.listener
+    return listener if listener is not None and listener.active else None
 
 
 @contextmanager

@@ -113,11 +113,15 @@ class ArgumentGradient:
     layout: MemoryLayout | None
     leaf: bool = True
 
-    def accepts(self, tensor: Tensor) -> bool:
-        """Is it as expected?"""
-        if has_hooks(tensor) or tensor.is_leaf is not self.leaf:
-            return False
-        if not self.read:
-            return True
-        found = tensor._grad
-        return found is None if self.layout is None else lies_like(found, self.layout)
+    def broken(self, names: dict[str, Any]) -> list[str]:
+        """Python conditions under which ``t`` is not as expected; adds what they refer to to ``names``."""
+        names |= {"registered": REGISTERED, "has_hooks": has_hooks, "lies_like": lies_like}
+        end = "(t._grad_fn is None if t._base is None else t.is_leaf)"
+        found = ["registered[0] and has_hooks(t)", f"{end} is not {self.leaf}"]
+        if self.read and self.layout is None:
+            found.append("t._grad is not None")
+        elif self.read:
+            name = f"layout{len(names)}"
+            names[name] = self.layout
+            found.append(f"not lies_like(t._grad, {name})")
+        return found

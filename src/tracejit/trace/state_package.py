@@ -33,7 +33,7 @@ def asking_functions() -> dict[int, str]:
     for owner, names in (
         (TensorCore, ("grad_fn", "is_leaf", "__getattr__")),
         (AutogradMethods, ("register_post_accumulate_grad_hook", "retains_grad")),
-        (InfoMethods, ("data_ptr", "untyped_storage")),
+        (InfoMethods, ("data_ptr", "storage_offset", "untyped_storage")),
         (random.Generator, ("manual_seed", "seed", "initial_seed", "get_state", "set_state")),
         (handle.RemovableHandle, ("remove",)),
         (random, ("manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")),

@@ -37,6 +37,7 @@ from .state_optimizers import is_tool, step_hooks
 from .state_package import Package, replaced
 from .state_purity import are_suspect, is_suspect
 from .state_special import Registered, is_opaque, special
+from .state_tensors import TensorFacts
 from .state_values import MISSING
 
 #: Objects and containers nested deeper than this below a function, argument or module are not looked at.
@@ -96,6 +97,7 @@ class Walk:
         self.limits: dict[str, None] = {}
         self.suspect = False
         self.modules: list[tuple[Any, str]] = []
+        self.tensors: dict[int, tuple[str, Tensor]] = {}
         self._classes = ClassWalk(self)
         self._objects: list[tuple[Any, dict[str, Any], str, int]] = []
         self._functions = FunctionWalk(self)
@@ -103,6 +105,11 @@ class Walk:
         self._known: set[tuple[int, Any]] = set()
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str, int]] = deque()
+
+    @property
+    def reached(self) -> dict[int, Any]:
+        """Everything that has been looked at, by identity."""
+        return self._seen
 
     # --- the interface ------------------------------------------------------------------------------------------------
 
@@ -173,6 +180,8 @@ class Walk:
         if self._classes.abstract:
             self.add(Registered())
         self.checks.insert(0, Package())
+        if self.tensors:
+            self.checks.insert(0, TensorFacts.of(self.tensors.values()))
         if self.modules:
             self.checks.insert(0, Structure(self.modules, self.names, self.varying))
         for module, _ in self.modules if self.varying else ():
@@ -243,7 +252,8 @@ class Walk:
                 self.reach(inner, f"{key} of {name}", depth + 1)
 
     def _tensor(self, tensor: Tensor, name: str) -> None:
-        """Attributes that users put on tensors."""
+        """What is no value of a tensor: its layout and flags, attributes that users put on it."""
+        self.tensors.setdefault(id(tensor), (name, tensor))
         own = vars(tensor)
         if id(own) not in self._seen and not all(hasattr(type(tensor), key) for key in own):
             self._seen[id(own)] = own

@@ -33,6 +33,7 @@ _AROUND = frozenset(
         "__builtins__",
         "__closure__",
         "__globals__",
+        "_base",
         "_version",
         "ag_frame",
         "cell_contents",
@@ -101,8 +102,8 @@ def reads_of(code: CodeType) -> Reads:
         instruction.opname == "PUSH_EXC_INFO" for instruction in instructions
     )
     texts = any(instruction.opname in _TEXT for instruction in instructions)
-    around = (_AROUND & named["attributes"]) | _loaded_modules(instructions)
     named["attributes"].update(_identifiers(code.co_consts))
+    around = (_AROUND & named["attributes"]) | _loaded_modules(instructions)
     for inner in (reads_of(c) for c in code.co_consts if isinstance(c, CodeType)):
         named["globals"] |= inner.globals
         named["attributes"] |= inner.attributes

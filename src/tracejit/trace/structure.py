@@ -104,7 +104,8 @@ def _statement_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any
 def _loop_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any:
     """A loop with its body, whose values are numbered on."""
     graph = body_of(value)
-    parts: list[Any] = ["loop", value.attributes["carried"], value.attributes["items"]]
+    kinds = ("carried", "items", "until")
+    parts: list[Any] = ["loop", *map(value.attributes.get, kinds)]
     parts += [numbers[x] for x in value.value_operands]
     for x in graph.inputs:
         numbers[x] = len(numbers)
@@ -307,7 +308,9 @@ class Symbols:
         new = Graph(graph.name, inputs, tuple(body), outputs)
         carried = value.attributes["carried"]
         fixed = operands[carried:first]
-        made = loop_value(operands[:carried], fixed, operands[first:], new, count, value.line)
+        until = value.attributes.get("until")
+        starts, stacks = operands[:carried], operands[first:]
+        made = loop_value(starts, fixed, stacks, new, count, value.line, until)
         self.mapping[value] = made
         return made
 

@@ -18,6 +18,7 @@ from ..ir.graph import Graph, Guard, Value
 from ..ops.table import Op
 from ..sizes import Decided
 from ..types import Scalar, TensorType
+from .freeing import History, moved_bits
 from .inputs import Signature
 from .numbers import ItemRead, Number, NumberGuard, outcome_key
 from .recording import Recording
@@ -74,6 +75,27 @@ class Leaf:
         """The values whose versions must not move before the backward pass, with the writes still to come."""
         copied = set(self.overwritten)
         return (*self.checked, *((v, 0) for v in self.backward.reread if v not in copied))
+
+    @property
+    def tape(self) -> History:
+        """The history of the run, for numbers of computed outputs and of inputs with gradients.
+
+        Inputs that get no gradient from compiled code are one more.
+        """
+        number = {v: i for i, v in enumerate(self.shown)}
+        computed = enumerate(self.recording.outputs)
+        shown = {i: number[r.value] for i, r in computed if r.kind == "computed"}
+        wrt = {position: i for i, position in enumerate(self.backward.wrt)}
+        rest = 1 << len(wrt)
+        moved = [
+            (moved_bits(above, shown), moved_bits(below, wrt, rest) or rest)
+            for above, below in self.recording.tape.parts
+        ]
+        ends = [0] * len(self.shown)
+        for i, bits in enumerate(self.recording.tape.ends):
+            if i in shown:
+                ends[shown[i]] |= moved_bits(bits, wrt)
+        return History(tuple(dict.fromkeys(moved)), tuple(ends))
 
     @cached_property
     def positions(self) -> tuple[int | None, ...]:

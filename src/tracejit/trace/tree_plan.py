@@ -107,6 +107,7 @@ class PlanStore:
     def __init__(self) -> None:
         self.known: dict[Any, list[TreePlan]] = {}
         self.made = 0
+        self.opens = True  # the same of a loop whose end values decide about
         self.rolls = True  # False once a loop of the function turned out to be none for native code
 
     def find(self, found: Structure) -> TreePlan | None:
@@ -149,7 +150,7 @@ class SymbolicTree:
         self.root = Segment()
         self.lock = renewed_rlock()
         self.whole = True  # False while it grows, and ever after when that was interrupted
-        self._leaves: dict[Leaf, Leaf] = {}
+        self.gave_up = False  # were there branches whose sizes are of no interest any more?
 
     def plan(
         self,
@@ -190,6 +191,9 @@ class SymbolicTree:
             decided += [d for leaf in leaves if leaf.backward for d in leaf.backward.decisions]
             told = tuple(self.symbols.told.extents[n].symbols[0] for n in found.told)
             decided = [d for d in decided if told_free(self.scope, d, told)]
+            if self.gave_up:
+                known = {*parameters, *told}
+                decided = [d for d in decided if given_symbols(self.scope, d.extent) <= known]
             self.whole = True
         mapping = self.symbols.mapping
         return TreePlan(
@@ -214,6 +218,7 @@ class SymbolicTree:
                 self._end(old, new)
             if new.children.keys() - old.children.keys():  # given up for one that takes any value
                 new.guard, new.children = _mapped_guard(old.guard, self.symbols.mapping), {}
+                self.gave_up = True
             for outcome, child in old.children.items():
                 stack.append((child, new.children.setdefault(outcome, Segment(depth=child.depth))))
 

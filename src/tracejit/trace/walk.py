@@ -7,8 +7,10 @@ a new branch is recorded and compiled. Nothing that can be seen from outside hap
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..autograd.late import end_of
 from ..errors import DeviceError
 from ..ir.graph import Value
 from ..runtime.program import KernelFailure
@@ -116,9 +118,11 @@ class Walk:
                 kept = {v: as_before(environment[runner.positions[v]]) for v in leaf.overwritten}
             if runner.segment.numbers:
                 self.read(runner, environment, numbers, known)
-            pack = None if runner.idle else runner.run(environment)
             if leaf is not None:
+                ending = self.ending(leaf, runner)
+                pack = ending.draw(environment, partial(run_segment, runner, environment))
                 return runner, pack, kept
+            run_segment(runner, environment)
             outcome = self.outcome(runner, environment, known)
             below = runner.children.get(outcome) or runner.children.get(ANY)
             if below is None:
@@ -188,7 +192,7 @@ class Walk:
             for t, ahead in ((environment[positions[v]], ahead) for v, ahead in leaf.watched)
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
-        edges = [inputs[i]._edge() for i in backward.wrt]
+        edges = [end_of(inputs[i]) for i in backward.wrt]
         node = CompiledBackward(self.entry.site(leaf), edges, inputs, saved, pack, versions)
         for number in leaf.wanted:
             tensor = environment[positions[leaf.shown[number]]]
@@ -196,6 +200,11 @@ class Walk:
             tensor._grad_fn = node
             if number:
                 tensor._output_nr = number
+
+
+def run_segment(runner: Runner, environment: list[Any]) -> Any:
+    """Run the program of a segment, if it has one; what it packed."""
+    return None if runner.idle else runner.run(environment)
 
 
 class UnseenSegment(Unseen):

@@ -28,3 +28,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+clip_grad_norm = clip_grad_norm_  # the name of old

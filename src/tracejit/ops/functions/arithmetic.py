@@ -14,7 +14,7 @@ from .common import Number, Tensor, as_type, is_tensor, promoted
 publish = function()
 for _op in (
     *(e.mul, e.neg, e.reciprocal, e.remainder, e.fmod, e.floor_divide),
-    *(e.maximum, e.minimum, e.fmax, e.fmin, e.abs, e.sign, e.copysign, e.floor, e.ceil, e.trunc),
+    *(e.maximum, e.minimum, e.fmax, e.fmin, e.sign, e.copysign, e.floor, e.ceil, e.trunc),
     *(t.exp, t.exp2, t.expm1, t.log, t.log2, t.log10, t.log1p, t.logaddexp, t.sqrt, t.rsqrt),
     *(t.sigmoid, t.erf, t.erfc, t.erfinv, t.lgamma, t.digamma, t.hypot, t.atan2),
     *(t.sin, t.cos, t.tan, t.asin, t.acos, t.atan, t.sinh, t.cosh, t.tanh),
@@ -27,7 +27,7 @@ def _scaled(name: str, other: Tensor | Number, alpha: Number, dtype: Any) -> Ten
     """``alpha * other``, with PyTorch's checks of ``alpha``."""
     if isinstance(alpha, bool) and dtype is not bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if isinstance(alpha, float) and not dtype.is_floating_point:
+    if isinstance(alpha, float) and not dtype.is_differentiable:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
@@ -254,10 +254,8 @@ for _name, _target in {
     "divide": div,
     "true_divide": e.div,
     "negative": e.neg,
-    "absolute": e.abs,
     "clip": clamp,
     "fix": e.trunc,
-    "sgn": e.sign,
     "arcsin": t.asin,
     "arccos": t.acos,
     "arctan": t.atan,

@@ -15,6 +15,7 @@ from ...errors import ArgumentError
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
+from ..complex_numbers import conjugate
 from ..elementwise import cast, mul
 from ..mixin import OperatorMixin
 from ..promotion import UnsupportedDtypeError
@@ -99,6 +100,8 @@ def as_type(x: Tensor, dtype: DType) -> Tensor:
 
 def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor filled with ``value``."""
+    if isinstance(value, complex):
+        return mul(full(shape=shape, value=1, dtype=dtype), value)
     if is_varying(value) and _takes(value, dtype):  # an operand, so that any value will do
         return mul(full(shape=shape, value=1, dtype=dtype), value)
     return full(shape=shape, value=value, dtype=dtype)
@@ -106,7 +109,7 @@ def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
 
 def _takes(value: Any, dtype: DType) -> bool:
     """Is a number as an operand converted to ``dtype`` as one in an attribute is?"""
-    if dtype.is_floating_point:
+    if dtype.is_differentiable:
         return True
     return dtype is dtypes.int64 and isinstance(value, int) and -(2**63) <= value < 2**63
 
@@ -119,9 +122,16 @@ def as_tensor_like(value: Tensor | Number, x: Tensor) -> Tensor:
 def promoted(*xs: Tensor | Number) -> DType:
     """The dtype an elementwise op on ``xs`` would compute in."""
     return dtypes.result_type_of(
-        (dtypes.of_scalar(x), 0) if isinstance(x, (int, float)) else (x.dtype, 2 if x.ndim else 1)
+        (dtypes.of_scalar(x), 0)
+        if isinstance(x, (int, float, complex))
+        else (x.dtype, 2 if x.ndim else 1)
         for x in xs
     )
+
+
+def conjugated(x: Tensor) -> Tensor:
+    """The conjugate of complex numbers; real ones themselves."""
+    return conjugate(x) if x.type.dtype.is_complex else x
 
 
 def upcast(x: Tensor) -> Tensor:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import DtypeError, ShapeError
+from ...modes import MODES
 from .. import convolution as cv
 from .. import elementwise as e
 from .. import movement as m
 from ..table import function
 from ..windows import Windows
-from .common import Tensor, check_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, shape_of
 from .spatial import Shape, Sizes, batched, per_dim, unbatched
 
 
@@ -52,6 +53,8 @@ def _with_bias(x: Tensor, bias: Tensor | None, weight: Tensor, transposed: bool)
             f"bias to be 1-dimensional with {channels} elements, but got bias of size "
             f"{list(shape_of(bias))} instead"
         )
+    if MODES.autocast is not None:
+        bias = as_type(bias, x.dtype)
     if bias.dtype is not x.dtype:
         raise DtypeError(
             f"Input type ({x.dtype.name}) and bias type ({bias.dtype.name}) should be the same"

@@ -313,7 +313,7 @@ def linspace(
         raise RuntimeError("number of steps must be non-negative")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     first, last = _plain(start), _plain(end)
-    if not kind.is_floating_point:
+    if not kind.is_differentiable:
         first, last = int(first), int(last)
     result = s.linspace_of(start=first, end=last, count=shapes.whole(steps), dtype=kind)
     return made(result, requires_grad, device)
@@ -338,7 +338,7 @@ def logspace(
     """
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     first, last = _plain(start), _plain(end)
-    if not kind.is_floating_point:
+    if not kind.is_differentiable:
         first, last = int(first), int(last)
     powers = linspace(first, last, steps, dtype=dtypes.float64)
     return made(as_type(e.pow(float(base), powers), kind), requires_grad, device)

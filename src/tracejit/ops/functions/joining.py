@@ -209,7 +209,7 @@ def _rolled(x: Tensor, shift: int, dim: int) -> Tensor:
 
 
 @function(namespace=False)
-def repeat(self: Tensor, *sizes: Any) -> Tensor:
+def repeat(self: Tensor, *sizes: Any, repeats: Any = ()) -> Tensor:
     """Copies of ``self``: ``sizes[d]`` times along dimension d, new dimensions in front.
 
     Raises ``RuntimeError`` when fewer sizes than dimensions are given.
@@ -219,7 +219,7 @@ def repeat(self: Tensor, *sizes: Any) -> Tensor:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    times = shapes.size_arguments(sizes)
+    times = shapes.size_arguments(sizes or (repeats,))
     if len(times) < self.ndim:
         raise ShapeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
@@ -229,7 +229,10 @@ def repeat(self: Tensor, *sizes: Any) -> Tensor:
     x = m.reshape(self, shape=tuple(n for extent in shape for n in (1, extent)))
     x = m.expand(x, shape=tuple(n for pair in zip(times, shape, strict=True) for n in pair))
     result = m.reshape(x, shape=tuple(a * b for a, b in zip(times, shape, strict=True)))
-    return e.clone(result) if all(n == 1 for n in times) else result
+    shown = not any(t > 1 and n > 1 for t, n in zip(times, shape, strict=True))
+    if shown or getattr(result, "_base", None) is not None:  # else reshape copied
+        return e.clone(result)
+    return result
 
 
 @function()

@@ -51,10 +51,10 @@ class SingularValues(NamedTuple):
     Vh: Tensor
 
 
-def _checked(name: str, x: Tensor) -> Tensor:
-    """Matrices of float32 or float64."""
+def _checked(name: str, x: Tensor, complex_too: bool = False) -> Tensor:
+    """Matrices of float32 or float64, or of complex numbers."""
     check_tensor(name, x)
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_floating_point and not (complex_too and x.dtype.is_complex):
         raise UnsupportedDtypeError(
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype.title}"
         )
@@ -83,7 +83,7 @@ def inverse(input: Tensor) -> Tensor:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return la.inverse(_checked("inv", input))
+    return la.inverse(_checked("inv", input, True))
 
 
 @function()
@@ -94,7 +94,7 @@ def det(input: Tensor) -> Tensor:
     >>> tj.det(tj.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    return la.determinant(_checked("det", input))
+    return la.determinant(_checked("det", input, True))
 
 
 @function()
@@ -193,7 +193,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 @function(method=False, namespace=False)
 def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
-    """The singular value decomposition; with ``full_matrices`` only of square matrices.
+    """The singular value decomposition; with ``full_matrices`` U and Vh are square.
 
     >>> import tracejit as tj
     >>> tj.linalg.svd(tj.tensor([[3.0, 0.0], [0.0, 4.0]])).S
@@ -201,19 +201,15 @@ def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
     """
     _checked("svd", A)
     rows, columns = shape_of(A)[-2:]
-    if full_matrices and rows != columns:
-        raise NotImplementedError(
-            "linalg.svd: full_matrices=True is supported for square matrices only; "
-            "pass full_matrices=False"
-        )
     if rows < columns:
-        u, values, vh = svd(transposed(A), False)
+        u, values, vh = svd(transposed(A), full_matrices)
         return SingularValues(transposed(vh), values, transposed(u))
     packed = la.svd_packed(A)
     middle = m.squeeze(la.rows_of(packed, rows, 1), dims=(A.ndim - 2,))
-    return SingularValues(
-        la.rows_of(packed, 0, rows), middle, la.rows_of(packed, rows + 1, columns)
-    )
+    left = la.rows_of(packed, 0, rows)
+    if full_matrices and rows > columns:  # what completes a basis has no gradient
+        left = m.cat(left, la.complement(e.detach_copy(left)), dim=A.ndim - 1)
+    return SingularValues(left, middle, la.rows_of(packed, rows + 1, columns))
 
 
 @function(method=False, namespace=False)
@@ -237,8 +233,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> tj.linalg.solve(tj.tensor([[2.0, 0.0], [0.0, 4.0]]), tj.tensor([2.0, 4.0]))
     tensor([1., 1.])
     """
-    _checked("solve", A)
-    _checked("solve", B)
+    _checked("solve", A, True)
+    _checked("solve", B, True)
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and shape_of(B) == shape_of(A)[:-1]):
         column = m.unsqueeze(B, dims=(B.ndim,))
         return m.squeeze(solve(A, column, left=left), dims=(B.ndim,))

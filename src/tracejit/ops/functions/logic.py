@@ -8,7 +8,7 @@ from ...dtypes import bool_
 from .. import comparison as c
 from .. import elementwise as e
 from .. import reduction as r
-from ..table import alias, function
+from ..table import FUNCTIONS, alias, function
 from .common import Number, Tensor, as_tensor_like, as_type, check_tensor, is_tensor
 
 publish = function()
@@ -191,10 +191,12 @@ def isneginf(input: Tensor) -> Tensor:
 
 @function()
 def isreal(input: Tensor) -> Tensor:
-    """True everywhere: no dtype is complex.
+    """True where ``input`` has no imaginary part.
 
     >>> import tracejit as tj
     >>> tj.isreal(tj.ones(2))
     tensor([True, True])
     """
+    if input.dtype.is_complex:
+        return c.eq(FUNCTIONS["imag"](input), 0)
     return c.logical_or(c.eq(input, input), c.isnan(input))

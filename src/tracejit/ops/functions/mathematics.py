@@ -68,7 +68,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> tj.addcdiv(tj.ones(2), tj.tensor([1.0, 2.0]), tj.tensor([4.0, 4.0]))
     tensor([1.2500, 1.5000])
     """
-    if not promoted(tensor1, tensor2).is_floating_point:
+    if not promoted(tensor1, tensor2).is_differentiable:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
             "will perform a true division of tensor1 and tensor2."

@@ -157,7 +157,7 @@ def blend(input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor
     Integers and bool are scaled by whole numbers.
     """
     kind = promoted(input, product)
-    if not kind.is_floating_point:
+    if not kind.is_differentiable:
         beta, alpha = int(beta), int(alpha)
     return as_type(_sum_of_scaled(input, product, beta, alpha), kind)
 

@@ -13,7 +13,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import shapes
 from ..table import function
-from .common import Number, Tensor, as_type, dim_of, shape_of
+from .common import Number, Tensor, as_type, conjugated, dim_of, shape_of
 from .joining import stack
 from .linear_algebra import svdvals
 from .matrices import blend, bmm, dot, matmul
@@ -152,7 +152,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> tj.linalg.vecdot(tj.ones(2, 3), tj.ones(3))
     tensor([3., 3.])
     """
-    product = e.mul(x, y)
+    product = e.mul(conjugated(x), y)
     return as_type(r.sum(product, dims=(dim_of(dim, product),), keepdim=False), product.dtype)
 
 
@@ -233,4 +233,4 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     >>> tj.vdot(tj.ones(2), tj.ones(2))
     tensor(2.)
     """
-    return dot(input, other)
+    return dot(conjugated(input), other)

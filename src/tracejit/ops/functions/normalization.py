@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError
+from ...modes import MODES
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
+from .. import source as s
 from .. import transcendental as t
 from ..table import function
 from .common import Tensor, as_type, require_float, shape_of, upcast
@@ -30,6 +32,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     transposed = m.permute(weight, dims=tuple(range(len(weight.type.shape)))[::-1])
     product = matmul(input, transposed)
+    if bias is not None and MODES.autocast is not None:
+        bias = as_type(bias, product.dtype)
     return product if bias is None else e.add(product, bias)
 
 
@@ -61,15 +65,14 @@ def embedding(
 
     With ``max_norm``, rows that are used and whose ``norm_type`` norm is greater are shortened in place first.
 
-    Raises ``IndexError`` for positions out of range, ``RuntimeError`` for options that are not supported.
+    With ``scale_grad_by_freq`` the gradient of a row is divided by how often it occurs. ``sparse`` changes nothing:
+    gradients are dense. Raises ``IndexError`` for positions out of range.
 
     >>> import tracejit as tj
     >>> tj.embedding(tj.tensor([1, 0]), tj.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if scale_grad_by_freq or sparse:
-        raise RuntimeError("embedding: scale_grad_by_freq and sparse are not supported")
     if input.dtype.category != "int":
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
@@ -78,6 +81,8 @@ def embedding(
     if max_norm is not None:
         shorten_rows(weight, input, max_norm, norm_type)
     rows = ix.take(weight, input, dim=0)
+    if scale_grad_by_freq:
+        rows = by_frequency(rows, input, shape_of(weight)[0])
     if padding_idx is None:
         return rows
     size = shape_of(weight)[0]
@@ -85,6 +90,17 @@ def embedding(
         raise AssertionError("Padding_idx must be within num_embeddings")
     padding = m.unsqueeze(c.eq(input, padding_idx % size), dims=(input.ndim,))
     return e.where(padding, e.detach_copy(rows), rows)
+
+
+def by_frequency(rows: Tensor, index: Tensor, size: int) -> Tensor:
+    """``rows`` whose gradients are divided by how often their index occurs."""
+    flat = m.reshape(index, shape=(index.type.numel,))
+    ones = s.full(shape=shape_of(flat), value=1, dtype=rows.dtype)
+    zeros = s.full(shape=(size,), value=0, dtype=rows.dtype)
+    counts = ix.put(zeros, flat, ones, dim=0, accumulate=True)
+    times = m.unsqueeze(ix.take(counts, index, dim=0), dims=(index.ndim,))
+    share = e.div(rows, times)
+    return e.add(e.detach_copy(rows), e.sub(share, e.detach_copy(share)))
 
 
 def shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:

@@ -11,6 +11,7 @@ from ...errors import DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import reduction as r
+from ..complex_numbers import magnitude
 from ..table import function
 from .common import (
     Number,
@@ -38,6 +39,8 @@ def vector_norm(
     tensor(5.)
     """
     x = x if dtype is None else as_type(x, dtypes.as_dtype(dtype))
+    if x.dtype.is_complex:
+        x = magnitude(x)
     if not x.dtype.is_floating_point:
         raise DtypeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
@@ -82,6 +85,10 @@ def norm(
     >>> tj.norm(tj.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
     tensor([ 5., 10.])
     """
+    if p == "nuc":
+        from .matrix_norms import matrix_norm
+
+        return matrix_norm(input, p, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 

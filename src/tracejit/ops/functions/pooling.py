@@ -6,6 +6,8 @@ from typing import Any
 
 from ... import dtypes
 from ...errors import ShapeError
+from ...extents import is_symbolic
+from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
 from .. import pooling as p
@@ -15,8 +17,11 @@ from ..shapes import numel
 from ..table import function
 from ..windows import Windows
 from .arithmetic import div
-from .common import Number, Tensor, as_type, shape_of, upcast
+from .common import Number, Tensor, as_type, constant, shape_of, upcast
 from .spatial import Shape, Sizes, batched, per_dim, unbatched
+
+#: Up to so many quotients are told apart by comparing.
+_MOST_COMPARED = 16
 
 
 def windows_of(
@@ -85,11 +90,10 @@ def positions_of(numbers: Tensor, windows: Windows, size: Shape) -> Tensor:
     rank, shape = len(size), shape_of(numbers)
     left = as_type(numbers, dtypes.int64)
     flat: Any = 0
-    for axis in reversed(range(rank)):
+    for axis in range(rank):
         one = windows.along(axis)
-        k, (before, _), dim = one.kernel[0], one.padding[0], numbers.ndim - rank + axis
-        tap = left if axis == 0 else e.remainder(left, k)
-        left = e.floor_divide(left, k)
+        (before, _), dim = one.padding[0], numbers.ndim - rank + axis
+        tap, left = _divided(left, one.kernel[0], numel(windows.kernel[axis + 1 :]))
         starts = s.arange(start=-before, step=one.stride[0], count=shape[dim], dtype=dtypes.int64)
         starts = m.reshape(
             starts, shape=tuple(shape[d] if d == dim else 1 for d in range(len(shape)))
@@ -98,6 +102,19 @@ def positions_of(numbers: Tensor, windows: Windows, size: Shape) -> Tensor:
             e.mul(e.add(starts, e.mul(tap, one.dilation[0])), numel(size[axis + 1 :])), flat
         )
     return flat
+
+
+def _divided(left: Tensor, count: int, by: int) -> tuple[Tensor, Tensor]:
+    """Quotients below ``count`` and remainders; few of them are found by comparing, which kernels can do."""
+    if is_symbolic(count) or count > _MOST_COMPARED:
+        tap = e.floor_divide(left, by)
+    elif not is_symbolic(by) and by == 1:
+        return left, left
+    else:
+        tap = constant(0, left.dtype)
+        for k in range(1, count):
+            tap = e.add(as_type(c.ge(left, k * by), left.dtype), tap)
+    return tap, e.sub(left, e.mul(tap, by))
 
 
 def _max_pool(

@@ -15,6 +15,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
+from ..complex_numbers import magnitude
 from ..table import function
 from .common import (
     Tensor,
@@ -68,7 +69,7 @@ def mean(
     check_tensor("mean", input)
     if dtype is not None:
         input = as_type(input, dtypes.as_dtype(dtype))
-    if not input.type.dtype.is_floating_point:
+    if not input.type.dtype.is_differentiable:
         source = "Input" if dtype is None else "Optional"
         raise DtypeError(
             f"mean(): could not infer output dtype. {source} dtype must be either a floating point "
@@ -111,7 +112,7 @@ def nansum(
     >>> tj.nansum(tj.tensor([1.0, float("nan")]))
     tensor(1.)
     """
-    x = e.where(c.isnan(input), 0, input) if input.dtype.is_floating_point else input
+    x = e.where(c.isnan(input), 0, input) if input.dtype.is_differentiable else input
     return sum(x, dim, keepdim, dtype=dtype)
 
 
@@ -186,13 +187,15 @@ def _moment_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Dim, fl
 
 
 def _variance(x: Tensor, dim: Dim, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_differentiable:
         raise DtypeError("std and var only support floating point and complex dtypes")
     dims = dims_of(dim, x)
     wide = upcast(x)
     n = count(x, dims)
     center = e.div(r.sum(wide, dims=dims, keepdim=True), n)
-    squares = r.sum(e.square(e.sub(wide, center)), dims=dims, keepdim=keepdim)
+    away = e.sub(wide, center)
+    away = magnitude(away) if away.dtype.is_complex else away
+    squares = r.sum(e.square(away), dims=dims, keepdim=keepdim)
     average = center if keepdim or not dims else m.squeeze(center, dims=dims)
     return e.div(squares, builtins.max(n - correction, 0)), average
 
@@ -215,7 +218,7 @@ def var(
     (tensor(1.), tensor(0.6667))
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
-    return as_type(_variance(input, dim, correction, keepdim)[0], input.dtype)
+    return as_type(_variance(input, dim, correction, keepdim)[0], input.dtype.to_real)
 
 
 @function()
@@ -234,7 +237,7 @@ def std(
     tensor(1.)
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
-    return as_type(root(_variance(input, dim, correction, keepdim)[0]), input.dtype)
+    return as_type(root(_variance(input, dim, correction, keepdim)[0]), input.dtype.to_real)
 
 
 def root(x: Tensor) -> Tensor:
@@ -260,7 +263,7 @@ def var_mean(
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
     variance, average = _variance(input, dim, correction, keepdim)
-    return as_type(variance, input.dtype), as_type(average, input.dtype)
+    return as_type(variance, input.dtype.to_real), as_type(average, input.dtype)
 
 
 @function()

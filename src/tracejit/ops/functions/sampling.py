@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from .. import random as source
 from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
+from ..complex_numbers import complex_of_parts
 from ..keys import drawing_on, next_key
 from ..table import function
 from .common import Tensor, as_type, check_tensor, is_tensor, place_of, settle, shape_of
@@ -35,12 +37,23 @@ def _drawn(op: Any, generator: Any, near: Any, **attributes: Any) -> Tensor:
 
 
 def draw_uniform(shape: tuple[int, ...], dtype: DType, generator: Any, near: Any = None) -> Tensor:
-    """One draw of uniform numbers in [0, 1); ``near`` is a device, or a tensor to be beside."""
+    """One draw of uniform numbers in [0, 1), of both parts of complex ones.
+
+    ``near`` is a device, or a tensor to be beside.
+    """
+    if dtype.is_complex:
+        return complex_of_parts(draw_uniform((*shape, 2), dtype.to_real, generator, near))
     return _drawn(source.random_uniform, generator, near, shape=shape, dtype=dtype)
 
 
 def draw_normal(shape: tuple[int, ...], dtype: DType, generator: Any, near: Any = None) -> Tensor:
-    """One draw of standard normal numbers; ``near`` is a device, or a tensor to be beside."""
+    """One draw of standard normal numbers; complex ones have a variance of one too.
+
+    ``near`` is a device, or a tensor to be beside.
+    """
+    if dtype.is_complex:
+        parts = draw_normal((*shape, 2), dtype.to_real, generator, near)
+        return complex_of_parts(e.mul(parts, math.sqrt(0.5)))
     return _drawn(source.random_normal, generator, near, shape=shape, dtype=dtype)
 
 

@@ -10,7 +10,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
 from ..table import alias, function
-from .common import Tensor, check_tensor, dim_of, shape_of
+from .common import Tensor, check_tensor, conjugated, dim_of, shape_of
 
 
 def _sizes(sizes: tuple[Any, ...], keywords: dict[str, Any], name: str) -> tuple[int, ...]:
@@ -185,7 +185,7 @@ def t(input: Tensor) -> Tensor:
 
 @function()
 def adjoint(input: Tensor) -> Tensor:
-    """``input`` with its last two dimensions exchanged.
+    """``input`` with its last two dimensions exchanged, conjugates of complex numbers.
 
     >>> import tracejit as tj
     >>> tj.adjoint(tj.ones(4, 2, 3)).shape
@@ -196,7 +196,7 @@ def adjoint(input: Tensor) -> Tensor:
             "tensor.mT is only supported on matrices or batches of matrices. "
             f"Got {input.ndim}-D tensor."
         )
-    return transpose(input, -2, -1)
+    return conjugated(transpose(input, -2, -1))
 
 
 @function()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ... import dtypes
 from .. import comparison as c
 from .. import elementwise as e
@@ -152,30 +150,6 @@ def bucketize(
     tensor([0, 2])
     """
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
-
-
-@function()
-def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:
-    """The distinct elements in order; optionally where each element went, and how many there are.
-
-    >>> import tracejit as tj
-    >>> tj.unique(tj.tensor([3, 1, 3]))
-    tensor([1, 3])
-    """
-    if dim is not None:
-        raise RuntimeError("unique: only the distinct elements of the whole tensor are supported")
-    parts = [o.unique_part(input, part="values")]
-    if return_inverse:
-        parts.append(o.unique_part(input, part="inverse"))
-    if return_counts:
-        parts.append(o.unique_part(input, part="counts"))
-    return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 @function()

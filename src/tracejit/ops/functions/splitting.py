@@ -12,7 +12,7 @@ from .common import Tensor, dim_of, is_tensor, shape_of
 from .slicing import slice_along
 
 
-@function()
+@function(method=False)
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces along ``dim``: of one size, or of the listed sizes.
 
@@ -35,6 +35,18 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         sizes = _even_sizes(shapes.whole(split_size_or_sections), extent)
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return tuple(slice_along(tensor, d, a, n) for a, n in zip(starts, sizes, strict=True))
+
+
+@function(method="split", namespace=False)
+def split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces along ``dim``: of one size, or of the listed sizes.
+
+    >>> import tracejit as tj
+    >>> tj.arange(3).split(split_size=2)
+    (tensor([0, 1]), tensor([2]))
+    """
+    pieces: tuple[Tensor, ...] = split(self, split_size, dim)
+    return pieces
 
 
 def _even_sizes(size: int, extent: int) -> list[int]:
@@ -71,7 +83,14 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @function()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    indices: Any = None,
+    sections: Any = None,
+) -> tuple[Tensor, ...]:
     """Views cut at the listed positions, or into a number of nearly equal sections.
 
     >>> import tracejit as tj
@@ -80,6 +99,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     """
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
+    for given in (indices, sections):
+        indices_or_sections = given if indices_or_sections is None else indices_or_sections
     if is_tensor(indices_or_sections):
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
@@ -87,8 +108,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if n <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {n}")
         sizes = [extent // n + (i < extent % n) for i in range(n)]
-        sections: tuple[Tensor, ...] = split(input, sizes, d)
-        return sections
+        parts: tuple[Tensor, ...] = split(input, sizes, d)
+        return parts
     cuts = [builtin_slice(c, extent) for c in indices_or_sections]
     bounds = zip([0, *cuts], [*cuts, extent], strict=True)
     return tuple(slice_along(input, d, a, max(b - a, 0)) for a, b in bounds)

@@ -327,7 +327,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     tensor([[ 1.,  2.],
             [-1., -1.]])
     """
-    if not is_tensor(value) and not isinstance(value, (bool, int, float)):
+    if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
         value = _number(value)
     if is_tensor(index) and index.dtype is dtypes.bool_ and _is_number(value) and index.ndim:
         _fill_masked(self, index, value)

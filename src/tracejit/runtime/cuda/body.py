@@ -27,7 +27,7 @@ class DeviceBodyPlanner(BodyPlanner, DevicePlanner):
         slots: Sequence[Slot],
         targets: Sequence[Slot],
     ) -> None:
-        self.device, self.around = parent.device, parent
+        self.device, self.around, self.ahead = parent.device, parent, parent.ahead
         self.statuses = self.refusing = 0
         BodyPlanner.__init__(self, parent, graph, strides, slots, targets)
 

@@ -19,10 +19,13 @@ from ...codegen.nest import index_source
 from ...ir.graph import Graph, Value
 from ...passes.groups import Call, Group, root
 from ...types import Shape
+from ..ahead import Ahead
 from ..launcher import Step
 from ..plan import Plan, Planner
+from ..plan_assembly import Placed, place_moves
 from ..plan_body import BodyPlanner
 from ..plan_records import Products, Slot, may_lie_on_the_host
+from ..views import Layouts
 from . import kernels
 from .gemm import TYPES, DeviceGemm, cublas, gemm_step
 from .launches import launch_steps
@@ -34,6 +37,8 @@ SLOTS = 4
 
 class DevicePlanner(Planner):
     """Builds one plan for a device."""
+
+    tiles = False
 
     def __init__(
         self,
@@ -53,7 +58,11 @@ class DevicePlanner(Planner):
         }
         super().__init__(graph, input_strides, kept, pack, packed_inputs)
 
-    products = Products(frozenset(TYPES), lambda: cublas())
+    products = Products(frozenset(TYPES), lambda: cublas(), levels=1)
+
+    def placed(self, layouts: Layouts) -> Placed:
+        """The legal graph with memory for what is moved."""
+        return place_moves(self.legal, layouts, self.products)
 
     def body(
         self,
@@ -93,6 +102,10 @@ class DevicePlanner(Planner):
         """Remember the last item that may refuse its input."""
         if self.statuses > before:
             self.refuses, self.refusing = True, len(self.items)
+
+    def compiling(self) -> Ahead:
+        """Kernels of a device are compiled one after the other."""
+        return self.ahead
 
     def plan_group(self, group: Group) -> None:
         """The launches of a group; of the forms of each step one takes itself."""

@@ -1,0 +1,66 @@
+"""Operands that take turns in memory: slices that begin one after the other and go on in equal, small steps.
+
+What all windows of a pooling see at neighbouring elements of their kernel lies so, and what is written back there. Such
+operands share one pointer, and their step is part of the text: then the vectoriser sees that they fill the memory
+together, and moves whole vectors where it would move one element at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..extents import is_symbolic
+from ..ir.graph import Value
+from .nest import Access, Layout
+
+#: Vectors of larger steps would be mostly what is not asked for.
+MOST_STEPS = 4
+
+
+class Turns:
+    """The pointers that operands of one function share."""
+
+    def __init__(self, overwritten: Iterable[Value]) -> None:
+        self.overwritten = set(overwritten)
+        self.first: dict[tuple[object, ...], list[tuple[str, Layout]]] = {}
+        self.shared: dict[Access, tuple[str, Layout]] = {}
+
+    def clear(self) -> None:
+        """Another function begins."""
+        self.first.clear()
+        self.shared.clear()
+
+    def takes(self, access: Access) -> bool:
+        """Does an operand go on in small steps that do not depend on any size?
+
+        Not those of half precision: LLVM 22 stops with a failed assertion at some such loops.
+        """
+        step = access.strides[-1] if access.strides else 1
+        if is_symbolic(step) or not 1 < step <= MOST_STEPS or access.layout is None:
+            return False
+        dtype = access.layout.root.type.dtype
+        return not (dtype.is_floating_point and dtype.itemsize == 2)
+
+    def pointer(self, name: str, access: Access, written: bool) -> tuple[str, Layout]:
+        """The name of the pointer of an operand that would be called ``name``, and where it points."""
+        layout = access.layout
+        assert layout is not None
+        if not self.takes(access) or layout.root in self.overwritten:
+            return name, layout
+        key = (layout.root, written, access.strides)
+        known = self.first.setdefault(key, [])
+        for found in known:
+            ahead = layout.offset - found[1].offset
+            if not is_symbolic(ahead) and abs(ahead) < access.strides[-1]:
+                self.shared[access] = found
+                return found
+        known.append((name, layout))
+        return name, layout
+
+    def ahead(self, access: Access, name: str) -> list[str]:
+        """The term of an address for an operand that begins behind its pointer."""
+        found = self.shared.get(access)
+        if found is None or found[0] != name or access.layout is None:
+            return []
+        ahead = access.layout.offset - found[1].offset
+        return [str(ahead)] if ahead else []

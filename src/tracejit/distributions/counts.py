@@ -1,0 +1,262 @@
+"""Distributions of counts and of one among several: Poisson, geometric, one-hot, and their relaxed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..dtypes import float64
+from ..ops.functions.activations import softplus
+from ..ops.functions.sampling import rand
+from ..ops.special_functions import poisson_quantile
+from .discrete import Categorical
+from .distribution import Distribution, broadcast, divergence
+
+__all__ = [
+    "Geometric",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "Poisson",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+]
+
+
+class Poisson(Distribution):
+    """Counts with mean ``rate``. Raises ``ValueError`` for negative rates.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Poisson(2.0).log_prob(tj.tensor(0.0))
+    tensor(-2.)
+    """
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast(rate)
+        super().__init__(self.rate.shape, (), validate_args)
+        self._check("rate", self.rate, self.rate >= 0)
+
+    @property
+    def mean(self) -> Any:
+        """``rate``."""
+        return self.rate
+
+    variance = mean
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Counts, by inversion."""
+        with no_grad():
+            noise = rand(self._extended(sample_shape), dtype=float64)
+            return poisson_quantile(noise, self.rate.double()).to(self.rate.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
+
+
+@divergence(Poisson)
+def _between_poissons(p: Poisson, q: Poisson) -> Any:
+    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+
+
+class Geometric(Distribution):
+    """Failures before the first success, which has probability ``probs`` (or sigmoid(``logits``)).
+
+    Raises ``ValueError`` unless exactly one is given, with probabilities in (0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Geometric(0.5).log_prob(tj.tensor(1.0))
+    tensor(-1.3863)
+    """
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        (given,) = broadcast(logits if probs is None else probs)
+        self.probs = given.sigmoid() if probs is None else given
+        super().__init__(given.shape, (), validate_args)
+        self._check("probs", given, (self.probs > 0) & (self.probs <= 1))
+
+    @property
+    def mean(self) -> Any:
+        """1 / p - 1."""
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def variance(self) -> Any:
+        """(1 / p - 1) / p."""
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Counts, by inversion."""
+        with no_grad():
+            u = rand(self._extended(sample_shape), dtype=self.probs.dtype).clamp(min=1e-38)
+            return (u.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Any) -> Any:
+        """value log(1 - p) + log p."""
+        return value * (-self.probs).log1p() + self.probs.log()
+
+    def entropy(self) -> Any:
+        """(-(1 - p) log(1 - p) - p log p) / p."""
+        p = self.probs
+        return -((1 - p).xlogy(1 - p) + p.xlogy(p)) / p
+
+
+class OneHotCategorical(Distribution):
+    """A one among zeros, where :class:`Categorical` gives an index.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.OneHotCategorical(tj.tensor([1.0, 3.0])).log_prob(tj.tensor([0.0, 1.0]))
+    tensor(-0.2877)
+    """
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args)
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def mean(self) -> Any:
+        """The probabilities."""
+        return self.probs
+
+    @property
+    def variance(self) -> Any:
+        """p (1 - p)."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """One-hot vectors."""
+        from ..ops.functions.activations import one_hot
+
+        with no_grad():
+            index = self._categorical.sample(sample_shape)
+            return one_hot(index, self._event_shape[-1]).to(self.probs.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Any:
+        """-Σ p log p."""
+        return self._categorical.entropy()
+
+
+@divergence(OneHotCategorical)
+def _between_one_hots(p: OneHotCategorical, q: OneHotCategorical) -> Any:
+    from .distribution import kl_divergence
+
+    return kl_divergence(p._categorical, q._categorical)
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot draws whose gradients are those of the probabilities (Bengio et al., 2013).
+
+    >>> import tracejit as tj
+    >>> tj.distributions.OneHotCategoricalStraightThrough(tj.tensor([0.0, 3.0])).rsample()
+    tensor([0., 1.])
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """A draw, with the gradients of the probabilities."""
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+class RelaxedBernoulli(Distribution):
+    """Numbers between 0 and 1 that become zeros and ones as ``temperature`` falls (Maddison et al., 2017).
+
+    >>> import tracejit as tj
+    >>> tj.distributions.RelaxedBernoulli(tj.tensor(1.0), tj.tensor(0.5)).log_prob(tj.tensor(0.5))
+    tensor(0.)
+    """
+
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        (given,) = broadcast(logits if probs is None else probs)
+        self.temperature = temperature
+        self.logits = given if probs is None else given.clamp(1.2e-7, 1 - 1.2e-7).logit()
+        self.probs = self.logits.sigmoid()
+        super().__init__(given.shape, (), validate_args)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """sigmoid((logits + logistic noise) / temperature)."""
+        shape = self._extended(sample_shape)
+        u = rand(shape, dtype=self.logits.dtype).clamp(1.2e-7, 1 - 1.2e-7)
+        return ((u.logit() + self.logits) / self.temperature).sigmoid()
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        y = value.clamp(1.2e-7, 1 - 1.2e-7).logit()
+        away = self.logits - y * self.temperature
+        log_t = self.temperature.log() if hasattr(self.temperature, "log") else 0.0
+        inside = log_t + away - 2 * softplus(away)
+        return inside - (-softplus(-y) - softplus(y))
+
+
+class RelaxedOneHotCategorical(Distribution):
+    """Shares that become one-hot vectors as ``temperature`` falls (Jang et al., 2017).
+
+    >>> import tracejit as tj
+    >>> gumbel = tj.distributions.RelaxedOneHotCategorical(tj.tensor(1.0), tj.ones(3))
+    >>> gumbel.rsample().sum().round()
+    tensor(1.)
+    """
+
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        self.temperature = temperature
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args)
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """softmax((logits + Gumbel noise) / temperature)."""
+        shape = self._extended(sample_shape)
+        u = rand(shape, dtype=self.logits.dtype).clamp(1.2e-7, 1 - 1.2e-7)
+        return ((self.logits - (-u.log()).log()) / self.temperature).softmax(-1)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        k, t = self._event_shape[-1], self.temperature
+        size = math.lgamma(k)
+        log_t = t.log() if hasattr(t, "log") else 0.0
+        y = value.log()
+        score = self.logits - y * t
+        score = (score - score.logsumexp(-1, True)).sum(-1)
+        return score + size + (k - 1) * log_t - y.sum(-1)

@@ -1,0 +1,253 @@
+"""Distributions of waiting times and shares: exponential, gamma, chi-squared, beta, Dirichlet.
+
+Gamma variables are drawn by inverting their distribution function, so draws of gamma, beta and Dirichlet distributions
+carry no gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..dtypes import float64
+from ..ops.functions.sampling import rand
+from ..ops.special_functions import igamma_inverse
+from .distribution import Distribution, broadcast, divergence
+
+__all__ = [
+    "Beta",
+    "Chi2",
+    "Dirichlet",
+    "Exponential",
+    "Gamma",
+]
+
+
+class Exponential(Distribution):
+    """Waiting times at a ``rate``: density ``rate * exp(-rate * x)``. Raises ``ValueError`` unless rates are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Exponential(2.0).log_prob(tj.tensor(0.0))
+    tensor(0.6931)
+    """
+
+    has_rsample = True
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast(rate)
+        super().__init__(self.rate.shape, (), validate_args)
+        self._check("rate", self.rate, self.rate > 0)
+
+    @property
+    def mean(self) -> Any:
+        """1 / rate."""
+        return self.rate.reciprocal()
+
+    stddev = mean
+
+    @property
+    def variance(self) -> Any:
+        """1 / rate²."""
+        return self.rate.pow(-2)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """-log(1 - noise) / rate."""
+        return -(-rand(self._extended(sample_shape), dtype=self.rate.dtype)).log1p() / self.rate
+
+    def log_prob(self, value: Any) -> Any:
+        """log(rate) - rate * value."""
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value: Any) -> Any:
+        """1 - exp(-rate * value)."""
+        return 1 - (-self.rate * value).exp()
+
+    def entropy(self) -> Any:
+        """1 - log(rate)."""
+        return 1.0 - self.rate.log()
+
+
+@divergence(Exponential)
+def _between_exponentials(p: Exponential, q: Exponential) -> Any:
+    ratio = q.rate / p.rate
+    return ratio - 1 - ratio.log()
+
+
+class Gamma(Distribution):
+    """Gamma distributions of shape ``concentration`` and ``rate``. Raises ``ValueError`` unless both are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Gamma(2.0, 1.0).mean
+    tensor(2.)
+    """
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast(concentration, rate)
+        super().__init__(self.rate.shape, (), validate_args)
+        self._check("concentration", self.concentration, self.concentration > 0)
+        self._check("rate", self.rate, self.rate > 0)
+
+    @property
+    def mean(self) -> Any:
+        """concentration / rate."""
+        return self.concentration / self.rate
+
+    @property
+    def variance(self) -> Any:
+        """concentration / rate²."""
+        return self.concentration / self.rate.pow(2)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Draws without gradients."""
+        with no_grad():
+            return _gamma(self.concentration, self._extended(sample_shape)) / self.rate
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        a, b = self.concentration, self.rate
+        return a * b.log() + (a - 1) * value.log() - b * value - a.lgamma()
+
+    def entropy(self) -> Any:
+        """a - log(b) + log Γ(a) + (1 - a) ψ(a)."""
+        a = self.concentration
+        return a - self.rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
+
+
+def _gamma(concentration: Any, shape: tuple[int, ...]) -> Any:
+    """Standard gamma variables, above zero."""
+    noise = rand(shape, dtype=float64)
+    found = igamma_inverse(concentration.expand(shape).double(), noise).to(concentration.dtype)
+    return found.clamp(min=1e-30)
+
+
+@divergence(Gamma)
+def _between_gammas(p: Gamma, q: Gamma) -> Any:
+    a, b = p.concentration, q.concentration
+    first = b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma()
+    return first + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+
+
+class Chi2(Gamma):
+    """Sums of ``df`` squared standard normal variables.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Chi2(3.0).mean
+    tensor(3.)
+    """
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        (degrees,) = broadcast(df)
+        super().__init__(0.5 * degrees, 0.5, validate_args)
+
+    @property
+    def df(self) -> Any:
+        """Degrees of freedom."""
+        return self.concentration * 2
+
+
+class Dirichlet(Distribution):
+    """Shares that add up to one, of ``concentration`` along the last dimension. Raises ``ValueError`` unless positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Dirichlet(tj.tensor([1.0, 3.0])).mean
+    tensor([0.2500, 0.7500])
+    """
+
+    def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+        if concentration.ndim < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
+        self._check("concentration", concentration, concentration > 0)
+
+    @property
+    def mean(self) -> Any:
+        """Shares of the concentrations."""
+        return self.concentration / self.concentration.sum(-1, True)
+
+    @property
+    def variance(self) -> Any:
+        """mean (1 - mean) / (total + 1)."""
+        total = self.concentration.sum(-1, True)
+        return self.mean * (1 - self.mean) / (total + 1)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Draws without gradients."""
+        with no_grad():
+            parts = _gamma(self.concentration, self._extended(sample_shape))
+            return parts / parts.sum(-1, True)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        a = self.concentration
+        weights = ((a - 1.0) * value.log()).sum(-1)
+        return weights + a.sum(-1).lgamma() - a.lgamma().sum(-1)
+
+    def entropy(self) -> Any:
+        """The mean of -log p."""
+        a, k = self.concentration, self.concentration.shape[-1]
+        total = a.sum(-1)
+        first = a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma()
+        return first - ((a - 1.0) * a.digamma()).sum(-1)
+
+
+@divergence(Dirichlet)
+def _between_dirichlets(p: Dirichlet, q: Dirichlet) -> Any:
+    a, b = p.concentration, q.concentration
+    total = a.sum(-1)
+    first = total.lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
+    return first + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
+
+
+class Beta(Distribution):
+    """Shares between 0 and 1. Raises ``ValueError`` unless both concentrations are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Beta(1.0, 3.0).mean
+    tensor(0.2500)
+    """
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
+        super().__init__(self.concentration1.shape, (), validate_args)
+        self._check("concentration1", self.concentration1, self.concentration1 > 0)
+        self._check("concentration0", self.concentration0, self.concentration0 > 0)
+
+    def _pair(self) -> Dirichlet:
+        both = self.concentration1.unsqueeze(-1), self.concentration0.unsqueeze(-1)
+        from ..ops.functions.joining import cat
+
+        return Dirichlet(cat(both, -1), validate_args=False)
+
+    @property
+    def mean(self) -> Any:
+        """a / (a + b)."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def variance(self) -> Any:
+        """a b / ((a + b)² (a + b + 1))."""
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Draws without gradients."""
+        return self._pair().sample(sample_shape)[..., 0]
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        a, b = self.concentration1, self.concentration0
+        weights = (a - 1.0) * value.log() + (b - 1.0) * (1.0 - value).log()
+        return weights + (a + b).lgamma() - a.lgamma() - b.lgamma()
+
+    def entropy(self) -> Any:
+        """The mean of -log p."""
+        return self._pair().entropy()
+
+
+@divergence(Beta)
+def _between_betas(p: Beta, q: Beta) -> Any:
+    return _between_dirichlets(p._pair(), q._pair())

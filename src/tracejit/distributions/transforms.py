@@ -1,0 +1,239 @@
+"""Invertible functions and how they stretch: what :class:`TransformedDistribution` is made with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..ops.functions.activations import softplus
+
+__all__ = [
+    "AffineTransform",
+    "ComposeTransform",
+    "ExpTransform",
+    "PowerTransform",
+    "SigmoidTransform",
+    "SoftplusTransform",
+    "TanhTransform",
+    "Transform",
+]
+
+
+class Transform:
+    """An invertible function: ``t(x)``, ``t.inv(y)`` and the logarithm of its slope.
+
+    >>> import tracejit as tj
+    >>> exp = tj.distributions.ExpTransform()
+    >>> exp(tj.tensor(0.0)), exp.inv(tj.tensor(1.0))
+    (tensor(1.), tensor(0.))
+    """
+
+    event_dim = 0
+
+    def __init__(self, cache_size: int = 0) -> None:
+        del cache_size  # nothing is computed twice that a cache could keep
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        raise NotImplementedError
+
+    def _inverse(self, y: Any) -> Any:
+        raise NotImplementedError
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log |dy / dx|."""
+        raise NotImplementedError
+
+    @property
+    def inv(self) -> Transform:
+        """The inverse function."""
+        return _Inverse(self)
+
+
+class _Inverse(Transform):
+    def __init__(self, of: Transform) -> None:
+        super().__init__()
+        self.of = of
+        self.event_dim = of.event_dim
+
+    def __call__(self, x: Any) -> Any:
+        return self.of._inverse(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return self.of(y)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        return -self.of.log_abs_det_jacobian(y, x)
+
+    @property
+    def inv(self) -> Transform:
+        return self.of
+
+
+class AffineTransform(Transform):
+    """``loc + scale * x``.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.AffineTransform(1.0, 2.0)(tj.tensor(3.0))
+    tensor(7.)
+    """
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.loc, self.scale, self.event_dim = loc, scale, event_dim
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Any) -> Any:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log |scale|, summed over the last ``event_dim`` dimensions."""
+        numbers = isinstance(self.scale, (int, float))
+        size = math.log(abs(self.scale)) if numbers else self.scale.abs().log()
+        found = x * 0 + size
+        return found.sum(tuple(range(-self.event_dim, 0))) if self.event_dim else found
+
+
+class ExpTransform(Transform):
+    """exp(x).
+
+    >>> import tracejit as tj
+    >>> tj.distributions.ExpTransform()(tj.tensor(0.0))
+    tensor(1.)
+    """
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        return x.exp()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """x."""
+        return x
+
+
+class PowerTransform(Transform):
+    """x to the power ``exponent``, for positive x.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.PowerTransform(2.0)(tj.tensor(3.0))
+    tensor(9.)
+    """
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.exponent = exponent
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        return x.pow(self.exponent)
+
+    def _inverse(self, y: Any) -> Any:
+        return y.pow(1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """log |exponent * y / x|."""
+        return (self.exponent * y / x).abs().log()
+
+
+class SigmoidTransform(Transform):
+    """1 / (1 + exp(-x)).
+
+    >>> import tracejit as tj
+    >>> tj.distributions.SigmoidTransform()(tj.tensor(0.0))
+    tensor(0.5000)
+    """
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        return x.sigmoid()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.clamp(1.2e-38, 1 - 6e-8).logit()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """-softplus(-x) - softplus(x)."""
+        return -softplus(-x) - softplus(x)
+
+
+class TanhTransform(Transform):
+    """tanh(x).
+
+    >>> import tracejit as tj
+    >>> tj.distributions.TanhTransform()(tj.tensor(0.0))
+    tensor(0.)
+    """
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        return x.tanh()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """2 (log 2 - x - softplus(-2x)), exact for large x too."""
+        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
+
+
+class SoftplusTransform(Transform):
+    """log(1 + exp(x)).
+
+    >>> import tracejit as tj
+    >>> tj.distributions.SoftplusTransform()(tj.tensor(0.0))
+    tensor(0.6931)
+    """
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        return softplus(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return (-y).expm1().neg().log() + y
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """-softplus(-x)."""
+        return -softplus(-x)
+
+
+class ComposeTransform(Transform):
+    """One function after the other.
+
+    >>> import tracejit as tj
+    >>> D = tj.distributions
+    >>> D.ComposeTransform([D.AffineTransform(0.0, 2.0), D.TanhTransform()])(tj.tensor(0.0))
+    tensor(0.)
+    """
+
+    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.parts = list(parts)
+        self.event_dim = max((p.event_dim for p in self.parts), default=0)
+
+    def __call__(self, x: Any) -> Any:
+        """The function."""
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def _inverse(self, y: Any) -> Any:
+        for part in reversed(self.parts):
+            y = part._inverse(y)
+        return y
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """The sum of those of the parts."""
+        total: Any = 0.0
+        for part in self.parts:
+            after = part(x)
+            size = part.log_abs_det_jacobian(x, after)
+            extra = self.event_dim - part.event_dim
+            total = total + (size.sum(tuple(range(-extra, 0))) if extra else size)
+            x = after
+        return total

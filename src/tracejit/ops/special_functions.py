@@ -1,0 +1,185 @@
+"""Special functions by SciPy: Bessel functions, incomplete gamma functions, normal distribution; and integer divisors.
+
+They have no scalar expression: in compiled code each is a call of its body.
+"""
+
+# mypy: disable-error-code="has-type"
+# (gradient rules name ops that are declared by the very decorator they stand in)
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import promotion as p
+from .elementwise import POSITIVE, sign, where
+from .namespace import special, xp
+from .table import Array, elementwise
+from .transcendental import exp, lgamma, log
+
+WIDE = (-4.0, 4.0)
+
+
+def _by_scipy(name: str, *operands: Array) -> Array:
+    """A function of ``scipy.special``; half precision computes in float32."""
+    function = getattr(special(*operands), name)
+    return function(*(x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in operands))
+
+
+def _first_order(g: Any, x: Any, out: Any, even: Any) -> Any:
+    """``even(x) - out / x``, one half at zero: the slope of the modified Bessel function of order one."""
+    zero = x == 0
+    return g * where(zero, 0.5, even - out / where(zero, 1.0, x))
+
+
+@elementwise(None, promotion=p.to_float, grad=lambda g, x: g * i1(x), domain=WIDE)
+def i0(x: Array) -> Array:
+    """The modified Bessel function of the first kind of order 0."""
+    return _by_scipy("i0", x)
+
+
+@elementwise(
+    None, promotion=p.to_float, grad=lambda g, x, out: g * (i1e(x) - sign(x) * out), domain=WIDE
+)
+def i0e(x: Array) -> Array:
+    """``exp(-|x|) * i0(x)``."""
+    return _by_scipy("i0e", x)
+
+
+@elementwise(
+    None, promotion=p.to_float, grad=lambda g, x, out: _first_order(g, x, out, i0(x)), domain=WIDE
+)
+def i1(x: Array) -> Array:
+    """The modified Bessel function of the first kind of order 1."""
+    return _by_scipy("i1", x)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad=lambda g, x, out: _first_order(g, x, out, i0e(x) - sign(x) * out),
+    domain=WIDE,
+)
+def i1e(x: Array) -> Array:
+    """``exp(-|x|) * i1(x)``."""
+    return _by_scipy("i1e", x)
+
+
+@elementwise(None, promotion=p.to_float, grad=lambda g, x: -g * bessel_j1(x), domain=WIDE)
+def bessel_j0(x: Array) -> Array:
+    """The Bessel function of the first kind of order 0."""
+    return _by_scipy("j0", x)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad=lambda g, x, out: _first_order(g, x, out, bessel_j0(x)),
+    domain=WIDE,
+)
+def bessel_j1(x: Array) -> Array:
+    """The Bessel function of the first kind of order 1."""
+    return _by_scipy("j1", x)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad=lambda g, x, out: g * (x * out * 2.0 - 2.0 / math.sqrt(math.pi)),
+    domain=(-2.0, 4.0),
+)
+def erfcx(x: Array) -> Array:
+    """``exp(x * x) * erfc(x)``, without overflow."""
+    return _by_scipy("erfcx", x)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad=lambda g, out: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
+    domain=(0.05, 0.95),
+)
+def ndtri(x: Array) -> Array:
+    """The number below which a standard normal variable is with probability x."""
+    return _by_scipy("ndtri", x)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad=lambda g, x: g * (math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))),
+    domain=WIDE,
+)
+def log_ndtr(x: Array) -> Array:
+    """The logarithm of the probability that a standard normal variable is below x."""
+    return _by_scipy("log_ndtr", x)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad={"y": lambda g, x, y: g * (-x * zeta(x + 1.0, y))},
+    domain={"x": (1.5, 4.0), "y": (0.5, 4.0)},
+)
+def zeta(x: Array, y: Array) -> Array:
+    """The Hurwitz zeta function: the sum of ``(k + y)**-x`` for k from 0 on."""
+    return _by_scipy("zeta", x, y)
+
+
+def _gamma_density(g: Any, a: Any, x: Any) -> Any:
+    return g * exp((a - 1.0) * log(x) - x - lgamma(a))
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad={"y": lambda g, x, y: _gamma_density(g, x, y)},
+    domain=POSITIVE,
+)
+def igamma(x: Array, y: Array) -> Array:
+    """The regularised lower incomplete gamma function: of order x, up to y."""
+    return _by_scipy("gammainc", x, y)
+
+
+@elementwise(
+    None,
+    promotion=p.to_float,
+    grad={"y": lambda g, x, y: -_gamma_density(g, x, y)},
+    domain=POSITIVE,
+)
+def igammac(x: Array, y: Array) -> Array:
+    """One minus :func:`igamma`, accurate where that is near one."""
+    return _by_scipy("gammaincc", x, y)
+
+
+@elementwise(None, promotion=p.shift, domain=(1.0, 9.0))
+def gcd(x: Array, y: Array) -> Array:
+    """The greatest common divisor of integers."""
+    return xp(x, y).gcd(x, y)
+
+
+@elementwise(None, promotion=p.shift, domain=(1.0, 9.0))
+def lcm(x: Array, y: Array) -> Array:
+    """The least common multiple of integers."""
+    return xp(x, y).lcm(x, y)
+
+
+@elementwise(None, promotion=p.floats_only)
+def nextafter(x: Array, y: Array) -> Array:
+    """The number next to x in the direction of y."""
+    return xp(x, y).nextafter(x, y)
+
+
+@elementwise(None, promotion=p.to_float, domain={"x": POSITIVE, "y": (0.05, 0.95)})
+def igamma_inverse(x: Array, y: Array) -> Array:
+    """The number up to which the regularised lower incomplete gamma function of order x is y."""
+    return _by_scipy("gammaincinv", x, y)
+
+
+@elementwise(None, promotion=p.to_float, domain={"x": (0.05, 0.95), "y": POSITIVE})
+def poisson_quantile(x: Array, y: Array) -> Array:
+    """The smallest count that a Poisson variable of mean y does not exceed with probability x."""
+    n = xp(x, y)
+    return n.maximum(n.ceil(_by_scipy("pdtrik", x, y)), x.dtype.type(0))

@@ -1,0 +1,135 @@
+"""Where Python keeps what native code reads: offsets of slots, addresses of classes, names and singletons.
+
+All of it is found in the running interpreter and checked against what Python says about the same objects. Where
+anything lies elsewhere than expected (another build of CPython) native code leaves objects alone: calls then go
+through Python, with the same results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["layout_words", "slot_offset"]
+
+_MEMBER = 40  # of a slot's descriptor: a pointer to its definition
+_OFFSET = 16  # of that: where the slot lies in an object
+_kept: list[Any] = []  # objects whose addresses native code has
+
+
+def layout_words() -> dict[str, int] | None:
+    """The words of the context about objects, or None where they cannot be trusted.
+
+    >>> words = layout_words()
+    >>> words is None or words["none"] == id(None)
+    True
+    """
+    try:
+        words = _slots() | _objects()
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return words if _plain() and _checked(words) else None
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def slot_offset(cls: type, name: str) -> int:
+    """The offset of a slot of the instances of ``cls``; ValueError where it has none of that name.
+
+    >>> slot_offset(object, "none")
+    Traceback (most recent call last):
+    ...
+    ValueError: object has no slot none
+    """
+    for base in cls.__mro__:
+        found = vars(base).get(name)
+        if type(found).__name__ == "member_descriptor":
+            return _word(_word(id(found) + _MEMBER) + _OFFSET)
+    raise ValueError(f"{cls.__name__} has no slot {name}")
+
+
+def _slots() -> dict[str, int]:
+    from tracejit.runtime.allocator import Block, _Bucket
+    from tracejit.tensor import Tensor
+
+    names = ("array", "base", "block", "grad_fn", "inference", "layout", "pointer")
+    words = {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in names}
+    words |= {
+        f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "version")
+    }
+    words["tensor_type_slot"] = slot_offset(Tensor, "_type")
+    words |= {f"block_{name}": slot_offset(Block, name) for name in ("array", "bucket", "ptr")}
+    words["block_cell"] = slot_offset(Block, "_cell")
+    words |= {f"bucket_{name}": slot_offset(_Bucket, name) for name in ("free", "size", "capacity")}
+    return words
+
+
+def _objects() -> dict[str, int]:
+    from tracejit import config, dtypes
+    from tracejit.layout import layout_of
+    from tracejit.modes import MODES
+    from tracejit.runtime import allocator, program
+    from tracejit.tensor import Tensor
+    from tracejit.tensor_core import Version
+
+    names = ("recorder", "builder", "saved_hooks", "autocast", "grad", "inference", "disabled")
+    objects: dict[str, Any] = {f"name_{name}": sys.intern(name) for name in names}
+    objects |= {"name_dict": sys.intern("__dict__"), "name_default": sys.intern("_default")}
+    objects |= {"none": None, "true": True, "false": False, "empty_tuple": ()}
+    objects |= {"config": vars(config), "dtypes": vars(dtypes), "modes": MODES}
+    objects |= {"tensor_type": Tensor, "block_type": allocator.Block, "version_type": Version}
+    objects |= {
+        "list_type": list,
+        "dict_type": dict,
+        "fresh": allocator._fresh,
+        "release": allocator._release,
+    }
+    objects |= {"pointer_of": program.pointer_of, "fail": program._fail, "layout_of": layout_of}
+    _kept.extend(objects.values())
+    words = {name: id(value) for name, value in objects.items()}
+    return words | {"counters": allocator._counters.buffer_info()[0]}
+
+
+def _plain() -> bool:
+    """Do lists, tuples and reference counts lie where they do in the usual build?"""
+    one, two = object(), object()
+    listed, paired = [one, two], (one, two)
+    count = ctypes.c_uint32.from_address(id(one)).value
+    return (
+        sys.implementation.name == "cpython"
+        and getattr(sys, "_is_gil_enabled", bool)() is not True
+        and ctypes.sizeof(ctypes.c_void_p) == 8
+        and sys.byteorder == "little"
+        and count == sys.getrefcount(one) - 1
+        and _word(id(one) + 8) == id(object)
+        and _word(id(listed) + 16) == _word(id(paired) + 16) == 2
+        and _word(_word(id(listed) + 24) + 8) == id(two)
+        and _word(id(paired) + 24 + 8) == id(two)
+    )
+
+
+def _checked(words: Mapping[str, int]) -> bool:
+    """Are objects found in the slots of a tensor, of a block and of a bucket?"""
+    from tracejit.runtime.allocator import allocate
+    from tracejit.tensor import Tensor
+
+    tensor, block = Tensor._wrap(np.zeros(1)), allocate(1)
+    look: list[tuple[Any, str, Callable[[str], str]]] = [
+        (tensor, "tensor_", lambda name: "_type" if name == "type_slot" else f"_{name}"),
+        (block, "block_", lambda name: "_cell" if name == "cell" else name),
+        (block.bucket, "bucket_", str),
+    ]
+    for holder, prefix, spelled in look:
+        for key, offset in words.items():
+            name = key.removeprefix(prefix)
+            if name in (key, "type"):
+                continue
+            if _word(id(holder) + offset) != id(getattr(holder, spelled(name))):
+                return False
+    return True

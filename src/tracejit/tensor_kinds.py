@@ -1,0 +1,91 @@
+"""``FloatTensor`` and its kin: the constructors of old, and what ``isinstance`` checks against.
+
+>>> import tracejit as tj
+>>> tj.LongTensor([1, 2]), isinstance(tj.zeros(1), tj.FloatTensor)
+(tensor([1, 2]), True)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import dtypes
+from .dtypes import DType
+from .errors import ArgumentError
+from .tensor import Tensor
+from .tensor_make import tensor
+
+
+class TensorKind(type):
+    """The class of these classes: a tensor is an instance of the one that has its dtype."""
+
+    dtype: DType
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_cuda
+
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
+        """A tensor of the given sizes, or of the given values."""
+        return constructed(cls.dtype, data)
+
+
+def constructed(dtype: DType, data: tuple[Any, ...]) -> Tensor:
+    """``Tensor(2, 3)`` has sizes, ``Tensor([2, 3])`` values. Raises ``TypeError`` for anything else."""
+    if len(data) == 1 and isinstance(data[0], Tensor):
+        (given,) = data
+        if given.dtype is not dtype:
+            raise ArgumentError(f"expected {dtype.tensor_name} (got {given.dtype.tensor_name})")
+        alias: Tensor = given._alias()
+        return alias
+    if len(data) == 1 and not hasattr(data[0], "__index__") and not _is_size(data[0]):
+        made: Tensor = tensor(data[0], dtype=dtype)
+        return made
+    sizes = data[0] if data and _is_size(data[0]) else data
+    if not all(hasattr(n, "__index__") for n in sizes):
+        raise ArgumentError(
+            f"new(): invalid combination of arguments - got {[type(n).__name__ for n in data]}"
+        )
+    from .ops.source import full
+
+    shape = tuple(sizes) if data else (0,)
+    empty: Tensor = full(shape=shape, value=0, dtype=dtype)
+    return empty
+
+
+def _is_size(value: Any) -> bool:
+    return type(value).__name__ == "Size" and isinstance(value, tuple)
+
+
+def _kind(dtype: DType) -> TensorKind:
+    name = f"{dtype.title}Tensor"
+    words = f"Tensors of {dtype.name}: ``{name}(2, 3)`` has sizes, ``{name}([2, 3])`` values."
+    return TensorKind(name, (), {"dtype": dtype, "__doc__": words, "__module__": "tracejit"})
+
+
+class _AnyKind(TensorKind):
+    """The class of :class:`Variable`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+    def __call__(cls, *data: Any, device: Any = None, **options: Any) -> Tensor:
+        """``data`` itself without history, requiring grad or not (its second argument)."""
+        if not data:
+            return constructed(dtypes.get_default_dtype(), ())
+        given = data[0]
+        alias: Tensor = given.detach() if given.requires_grad else given
+        wanted = options.get("requires_grad", data[1] if len(data) > 1 else False)
+        return alias.requires_grad_() if wanted else alias
+
+
+class Variable(metaclass=_AnyKind):
+    """What tensors with gradients were called: ``Variable(data)`` is ``data``, and every tensor is a Variable.
+
+    >>> import tracejit as tj
+    >>> tj.autograd.Variable(tj.ones(2), requires_grad=True).requires_grad
+    True
+    """
+
+
+#: All of them by name.
+KINDS = {dtype.tensor_name.split(".")[1]: _kind(dtype) for dtype in dtypes.ALL}

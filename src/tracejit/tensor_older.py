@@ -1,0 +1,214 @@
+"""Methods that older programs use: ``new``, shapes changed in place, questions about kinds of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import AutogradError, ShapeError
+from .memory_formats import strided
+from .modes import MODES
+from .ops.table import METHODS
+from .tensor_core import TensorCore
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class OlderMethods(TensorCore):
+    """What remains of earlier ways to say things."""
+
+    __slots__ = ()
+
+    # --- more of the same dtype -------------------------------------------------------------------
+
+    def new(self, *data: Any, device: Any = None) -> Tensor:
+        """A tensor of this dtype, of sizes or of values.
+
+        >>> import tracejit as tj
+        >>> tj.arange(2).new([3, 4])
+        tensor([3, 4])
+        """
+        from .tensor_kinds import constructed
+
+        return constructed(self.dtype, data)
+
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """``tensor(data)`` in this dtype, on this device.
+
+        >>> import tracejit as tj
+        >>> tj.ones(1).new_tensor([1, 2])
+        tensor([1., 2.])
+        """
+        from .tensor_make import tensor
+
+        if isinstance(data, TensorCore):
+            data = data.detach().cpu().numpy()
+        kind, place = dtype or self.dtype, device or self.device
+        made: Tensor = tensor(data, dtype=kind, device=place, requires_grad=requires_grad)
+        return made
+
+    # --- shapes changed in place ------------------------------------------------------------------
+
+    def squeeze_(self, *dim: Any) -> Any:
+        """Take dimensions of one element away from this tensor."""
+        return self._reshaped("squeeze", dim)
+
+    def unsqueeze_(self, dim: int) -> Any:
+        """Give this tensor one more dimension."""
+        return self._reshaped("unsqueeze", (dim,))
+
+    def transpose_(self, dim0: int, dim1: int) -> Any:
+        """Exchange two dimensions of this tensor."""
+        return self._reshaped("transpose", (dim0, dim1))
+
+    swapaxes_ = swapdims_ = transpose_
+
+    def t_(self) -> Any:
+        """Turn this matrix."""
+        return self._reshaped("t", ())
+
+    def _reshaped(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Become a view of oneself; ``RuntimeError`` for leaves that require grad."""
+        if MODES.grad and self._requires_grad and self.is_leaf:
+            raise AutogradError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported(f"{name}_() inside a compiled function")
+        view = METHODS[name](self, *arguments)
+        self._show(view.array)
+        if view._requires_grad:
+            self._requires_grad, self._grad_fn, self._output_nr = True, view._grad_fn, 0
+        self._base, self._chain, self._history = view._base, view._chain, view._history
+        if self._base is self:
+            self._base, self._chain = None, ()
+        return self
+
+    def _show(self, array: Any) -> None:
+        self._array, self._block, self._pointer = array, None, 0
+        self._type = self._layout = None
+        self._rebound()
+
+    def resize_(self, *sizes: Any, memory_format: Any = None) -> Any:
+        """Give this tensor another shape: its elements in order, then zeros. ``RuntimeError`` if it requires grad."""
+        from .ops.shapes import size_arguments
+
+        if self._requires_grad:
+            raise AutogradError("cannot resize variables that require grad")
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("resize_() inside a compiled function")
+        shape = size_arguments(sizes) if sizes else ()
+        count, flat = int(np.prod(shape)), self.array.reshape(-1)
+        if count > flat.size:
+            flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
+        self._show(flat[:count].reshape(shape))
+        return self
+
+    def resize_as_(self, other: Tensor) -> Any:
+        """``resize_`` to the shape of ``other``."""
+        return self.resize_(tuple(other.shape))
+
+    def set_(self, source: Tensor) -> Any:
+        """Show the memory of ``source`` from now on."""
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("set_() inside a compiled function")
+        if source.dtype is not self.dtype:
+            raise AutogradError(
+                f"Could not set tensor of type {source.dtype!r} to a tensor of type {self.dtype!r}"
+            )
+        self._show(source.array)
+        return self
+
+    # --- elements by Python functions -------------------------------------------------------------
+
+    def apply_(self, callable: Callable[[Any], Any]) -> Any:
+        """Replace every element by what a Python function makes of it. ``RuntimeError`` if it requires grad."""
+        if self._requires_grad:
+            raise AutogradError("Can't call apply_() on Variable that requires grad.")
+        return self._by_python(callable, self)
+
+    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Any:
+        """Replace every element by what a Python function makes of it and that of ``tensor``."""
+        if self._requires_grad:
+            raise AutogradError("Can't call map_() on Variable that requires grad.")
+        return self._by_python(callable, self, tensor)
+
+    def _by_python(self, function: Callable[..., Any], *operands: Any) -> Any:
+        arrays = np.broadcast_arrays(*[x.array for x in operands])
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported(
+                "a Python function of single elements in a compiled function"
+            )
+        values = [
+            function(*(v.item() for v in row))
+            for row in zip(*(a.flat for a in arrays), strict=True)
+        ]
+        result = np.array(values, self.dtype.np).reshape(self.array.shape)
+        return self._assign(self._wrap(result))
+
+    # --- questions --------------------------------------------------------------------------------
+
+    @property
+    def is_cpu(self) -> bool:
+        """Is it on the host?"""
+        return not self.is_cuda
+
+    is_sparse = is_quantized = is_meta = is_mps = is_xla = is_nested = is_sparse_csr = False
+
+    @property
+    def layout(self) -> Any:
+        """``strided``: there is no other layout."""
+        return strided
+
+    def is_nonzero(self) -> bool:
+        """The truth of its one element."""
+        return bool(self)
+
+    def is_same_size(self, other: Tensor) -> bool:
+        """Does ``other`` have the same shape?"""
+        return bool(self.type.shape == other.type.shape)
+
+    def is_set_to(self, tensor: Tensor) -> bool:
+        """Do both show the same memory in the same way?"""
+        a, b = self.array, tensor.array
+        here, there = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
+        return bool(here == there and a.shape == b.shape and a.strides == b.strides)
+
+    def share_memory_(self) -> Any:
+        """This tensor: threads share memory as it is."""
+        return self
+
+    def is_shared(self) -> bool:
+        """False: memory is not shared between processes."""
+        return False
+
+    def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+        """The elements ``storage_offset + index * stride`` of a contiguous tensor (a copy).
+
+        Raises ``RuntimeError`` when the tensor is not contiguous, or elements lie outside it.
+        """
+        from . import dtypes
+        from .ops.indexing import take
+        from .ops.movement import reshape
+        from .ops.source import literal
+
+        if not self.is_contiguous():
+            raise ShapeError(
+                "as_strided: expected a contiguous tensor", "Call .contiguous() first."
+            )
+        grids = np.indices(tuple(size)).reshape(len(size), -1)
+        at = sum(g * s for g, s in zip(grids, stride, strict=True)) + (storage_offset or 0)
+        flat = np.broadcast_to(at, (int(np.prod(size)),))
+        if flat.size and (flat.min() < 0 or flat.max() >= self.type.numel):
+            raise ShapeError(
+                f"setStorage: sizes {list(size)}, strides {list(stride)} and storage offset "
+                f"{storage_offset or 0} are out of bounds for storage of {self.type.numel} elements"
+            )
+        index = literal(values=tuple(flat.tolist()), shape=flat.shape, dtype=dtypes.int64)
+        row = reshape(self, shape=(self.type.numel,))
+        return reshape(take(row, index, dim=0), shape=tuple(size))

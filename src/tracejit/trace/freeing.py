@@ -1,0 +1,86 @@
+"""What backward passes let go of: where the steps of a recorded run kept values, between which results and inputs.
+
+A compiled call is one node of the autograd graph where the run had many. Eagerly, a backward pass that is not told to
+keep the graph frees the steps it visits, those between the results it starts from and the tensors it goes to, and a
+later pass is an error if it comes to one of them. A compiled call frees and refuses the same, by *parts*: a part stands
+for all steps that kept something and lie between the same results and the same inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..autograd.node import AccumulateGrad, Edge, Node
+
+#: Bits of results and of inputs.
+Part = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class History:
+    """The tape of a recorded run as far as passes over it differ: ``ends`` are the bits of inputs per result."""
+
+    parts: tuple[Part, ...] = ()
+    ends: tuple[int, ...] = ()
+
+
+def history_of(roots: Sequence[Node | None], ends: Mapping[Edge, int], first: int) -> History:
+    """The history behind ``roots``, the nodes of results; node ``first`` was the first recorded.
+
+    ``ends`` has the bits of the inputs to which edges lead. Bits of results are positions among ``roots``.
+
+    >>> import tracejit as tj
+    >>> x, y = tj.ones(2, requires_grad=True), tj.ones(2, requires_grad=True)
+    >>> a, b = x * x, x.sin() + y
+    >>> history_of([a.grad_fn, b.grad_fn], {x._edge(): 1, y._edge(): 2}, 0)
+    History(parts=((1, 1), (2, 1)), ends=(1, 3))
+    """
+    above: dict[Node, int] = {}
+    for number, node in enumerate(roots):
+        if node is not None and _inside(node, first):
+            above[node] = above.get(node, 0) | 1 << number
+    nodes: list[Node] = _behind(list(above), first)
+    for node in nodes:
+        for edge in node.edges:
+            if edge is not None and _inside(edge[0], first):
+                above[edge[0]] = above.get(edge[0], 0) | above[node]
+    below: dict[Node, int] = {}
+    for node in reversed(nodes):
+        found = 0
+        for edge in node.edges:
+            if edge is not None:
+                found |= below.get(edge[0], 0) if _inside(edge[0], first) else ends.get(edge, 0)
+        below[node] = found
+    parts = dict.fromkeys((above[node], below[node]) for node in nodes if node.keeps)
+    return History(tuple(parts), tuple(below.get(node, 0) if node else 0 for node in roots))
+
+
+def _inside(node: Node, first: int) -> bool:
+    return node.sequence >= first and not isinstance(node, AccumulateGrad)
+
+
+def _behind(roots: list[Node], first: int) -> list[Node]:
+    """The recorded nodes that can be reached, the last made first."""
+    found = set(roots)
+    stack = roots
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None and edge[0] not in found and _inside(edge[0], first):
+                found.add(edge[0])
+                stack.append(edge[0])
+    return sorted(found, key=lambda node: -node.sequence)
+
+
+def moved_bits(bits: int, places: Mapping[int, int], other: int = 0) -> int:
+    """Bits at the ``places`` of theirs; ``other`` for each without.
+
+    >>> bin(moved_bits(0b101, {0: 3, 2: 1})), moved_bits(0b11, {0: 0}, 16)
+    ('0b1010', 17)
+    """
+    found, position = 0, 0
+    while bits >> position:
+        if bits >> position & 1:
+            found |= 1 << places[position] if position in places else other
+        position += 1
+    return found

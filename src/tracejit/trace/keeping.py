@@ -1,0 +1,86 @@
+"""What a compiled function keeps: entries by signature, the bounds on how many, and when not to record again."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from .. import config
+from ..backoff import Backoff
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+    from .entry import Entry
+    from .number_uses import NumberUses
+
+__all__ = ["CHURN", "Keeping"]
+
+log = logging.getLogger("tracejit")
+
+#: Signatures recorded in a row, none of which was met again, before recording becomes rare.
+CHURN = 64
+
+
+class Keeping:
+    """The part of a compiled function that remembers its entries."""
+
+    name: str
+    stats: Any
+    entries: dict[Any, list[Entry]]
+    uses: NumberUses
+    _routes: tuple[Any, ...]
+    _backoffs: dict[Any, Backoff]
+    _churn: Backoff
+    _compiled_before: int
+
+    def _entry_for(self, key: Any, tensors: list[Tensor]) -> Entry | None:
+        """The entry that serves a call."""
+        known = self.entries.get(key, ())
+        return next((e for e in known if e.holds() and (not e.pinned or e.accepts(tensors))), None)
+
+    def _changes_always(self) -> bool:
+        """Has no signature been met twice for so long that recording this one is in vain?"""
+        compiled = self.stats.compiled_calls
+        if compiled != self._compiled_before:
+            self._compiled_before, self._churn = compiled, Backoff(CHURN)
+        return self._churn.wait()
+
+    def _judge(self, entry: Entry, doubt: str | None) -> None:
+        """Give up a recording of which it is not certain that replaying it does the same."""
+        if doubt is None or entry.failure is not None:
+            return
+        entry.failure, entry.closed = doubt, None
+        log.info("%s is not replayed: %s", self.name, doubt)
+
+    def _keep(self, entry: Entry) -> None:
+        """Remember an entry; forget the oldest where there are too many."""
+        self._routes = ()
+        if not entry.usable:
+            self.uses.unkept[entry.key] = entry
+            self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
+            return
+        if entry.behind is not None:
+            entry.behind.request(entry)
+        variants = self.entries.setdefault(entry.key, [])
+        if entry in variants:
+            return
+        if len(variants) >= config.max_variants:
+            reason = f"more than {config.max_variants} Python states: {variants[-1].difference([])}"
+            self._back_off(entry.key, reason, patience=0)
+            variants = self.entries[entry.key] = variants[1:]
+        variants.append(entry)
+        if len(self.entries) > config.max_signatures:
+            oldest = next(iter(self.entries))
+            self.entries.pop(oldest)
+            self._backoffs.pop(oldest, None)
+
+    def _forget(self, entry: Entry | None) -> None:
+        """Another recording takes the place of an entry."""
+        self._routes = ()
+        if entry is not None and entry.key in self.entries:
+            self.entries[entry.key] = [x for x in self.entries[entry.key] if x is not entry]
+
+    def _back_off(self, key: Any, reason: str, patience: int = 2) -> None:
+        if len(self._backoffs) >= config.max_signatures and key not in self._backoffs:
+            self._backoffs.pop(next(iter(self._backoffs)))
+        self._backoffs.setdefault(key, Backoff(patience)).note(reason)

@@ -1,0 +1,70 @@
+"""Tensors that live as long as a recording, which knows them by their identity.
+
+An identity may be another tensor's once its tensor is gone, so what a recording has met stays. Tensors that nobody else
+can reach any more are let go whenever enough memory has come together: a loop over large tensors needs the memory of an
+eager run, not that of all its rounds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..tensor import Tensor
+
+#: Bytes that come together before it is looked what can go.
+MOST_BYTES = 32 << 20
+
+
+class KeptAlive:
+    """Tensors in order of appearance; ``forget`` is told the identities of those that go.
+
+    >>> import tracejit as tj
+    >>> gone = []
+    >>> kept = KeptAlive(gone.append, most_bytes=100)
+    >>> for _ in range(3):
+    ...     kept.append(tj.ones(10))
+    >>> len(gone), len(kept)
+    (2, 1)
+    """
+
+    def __init__(self, forget: Callable[[int], Any], most_bytes: int = MOST_BYTES) -> None:
+        self.forget = forget
+        self.most_bytes = most_bytes
+        self.tensors: list[Tensor] = []
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def append(self, tensor: Tensor) -> None:
+        """Keep a tensor."""
+        self.tensors.append(tensor)
+        self.nbytes += tensor.array.nbytes
+        if self.nbytes > self.most_bytes:
+            self.sweep()
+            self.nbytes = 0
+
+    def sweep(self) -> None:
+        """Let go what only this list refers to: views first, which refer to what they show."""
+        waiting, self.tensors = self.tensors, []
+        while waiting:
+            tensor = waiting.pop()
+            if sys.getrefcount(tensor) == _UNREACHABLE:
+                self.forget(id(tensor))
+            else:
+                self.tensors.append(tensor)
+        self.tensors.reverse()
+
+
+def _references() -> int:
+    """How many references are counted in a loop as above for an object that nobody else has."""
+    waiting = [object()]
+    while waiting:
+        tensor = waiting.pop()
+        return sys.getrefcount(tensor)
+    raise AssertionError("unreachable")
+
+
+_UNREACHABLE = _references()

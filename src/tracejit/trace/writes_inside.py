@@ -1,0 +1,118 @@
+"""In-place changes while a function is recorded: the graph stays functional, outside tensors are written back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..cuda.arrays import may_overlap
+from ..ir.graph import Value
+from ..modes import MODES
+from ..ops import elementwise
+from ..ops.inverse import write
+from ..ops.movement import reshape
+from ..passes.groups import is_view
+from ..tensor import Tensor
+from .kept_alive import KeptAlive
+from .outside import overlaps_itself
+from .recording import Step
+
+
+class WritesInside:
+    """The part of a recorder that follows in-place changes."""
+
+    failure: str | None
+    roots: dict[int, Value]
+    external: dict[int, tuple[Tensor, Value]]
+    alive: KeptAlive
+    tracked_writes: set[int]
+    builder: Any
+    emit: Callable[..., Value]
+    value_of: Callable[[Tensor], Value]
+    origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
+    unsupported: Callable[[str], None]
+    opaque: Callable[[str], None]
+    careful: Callable[[str], Any]
+    layout_read: Callable[[], None]
+    note: Callable[[Value], None]
+    not_in_rounds: Callable[[], None]
+    may_be_saved: Callable[[Tensor], bool]
+
+    def __init__(self) -> None:
+        self.written: dict[int, Tensor] = {}
+        self.write_counts: dict[int, int] = {}
+
+    def assign(self, tensor: Tensor, new: Tensor) -> None:
+        """``tensor`` was overwritten in place with ``new``."""
+        if self.failure is None:
+            with self.careful("an in-place change"):
+                self._assign(tensor, new)
+
+    def _assign(self, tensor: Tensor, new: Tensor) -> None:
+        self.not_in_rounds()
+        value = self.value_of(new)
+        if not MODES.grad and tensor.requires_grad:
+            self.opaque("an in-place change, under no_grad, of a tensor that requires grad")
+        version = tensor._version
+        tensor, steps = self.origin(tensor)
+        self.value_of(tensor)
+        if any(op is reshape for op, _ in steps):
+            self.layout_read()  # whether it is a view may hang on sizes
+        through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
+        detached, steps = len(through) < len(steps), through
+        if any(getattr(op, "write", None) is None for op, _ in steps):
+            self.unsupported("an in-place change of a part of an expanded tensor")
+            return
+        if detached:
+            if new._requires_grad or self.may_be_saved(tensor):
+                self.opaque("an in-place change through detach()")
+        elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
+            self.opaque("a tensor that requires grad is overwritten with constants")
+        if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
+            value = self.emit(elementwise.clone, (value,), {}, tracked=True)
+        self.alive.append(new)
+        if id(tensor) in self.external:
+            self.write_outside(tensor, new, MODES.grad and not detached)
+            moved = version is tensor._version  # not so through .data
+            self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
+        self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
+
+    def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
+        """The new value of a storage after one of its views was overwritten."""
+        if not steps:
+            return value
+        (op, attributes), rest = steps[0], steps[1:]
+        if rest:
+            value = self.write_through(self.emit(op, (base,), attributes), rest, value)
+        with self.builder.writing():
+            result: Value = write(op, attributes, base, value)
+        self.note(result)
+        return result
+
+    def write_outside(self, tensor: Tensor, new: Tensor, tracked: bool) -> None:
+        """A tensor from outside changes: the compiled call must write it back."""
+        if new._requires_grad or (tracked and tensor.requires_grad):
+            self.unsupported(
+                "an in-place change of a tensor from outside that takes part in autograd"
+            )
+        if tracked:
+            self.tracked_writes.add(id(tensor))
+        if id(tensor) in self.written:
+            return
+        if overlaps_itself(tensor):
+            self.unsupported(
+                "an in-place change of a view of a tensor from outside whose elements share memory"
+            )
+        for other, _ in self.external.values():
+            if other is not tensor and may_overlap(other.array, tensor.array):
+                self.unsupported(
+                    "an in-place change of a tensor that shares memory with another input"
+                )
+        self.written[id(tensor)] = tensor
+
+    def overlaps_written(self, tensor: Tensor) -> bool:
+        """Does a newly captured tensor share memory with one already changed?"""
+        return any(
+            other is not tensor and may_overlap(other.array, tensor.array)
+            for other in self.written.values()
+        )

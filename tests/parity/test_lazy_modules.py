@@ -1,0 +1,76 @@
+"""Lazy layers against PyTorch: what they become, identity of parameters, training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from parity_tools import close
+
+import tracejit as tj
+
+torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorch")
+
+RNG = np.random.default_rng(2)
+CASES = [
+    ("LazyLinear(3, bias=False)", (4, 5)),
+    ("LazyConv1d(4, 3, padding=1)", (2, 3, 6)),
+    ("LazyConv2d(4, (3, 2), stride=2, groups=2)", (2, 4, 6, 6)),
+    ("LazyConv3d(2, 2)", (3, 4, 4, 4)),
+    ("LazyConvTranspose1d(4, 3)", (2, 3, 6)),
+    ("LazyConvTranspose2d(4, 3, 2, 1)", (2, 3, 6, 6)),
+    ("LazyBatchNorm1d()", (4, 3)),
+    ("LazyBatchNorm2d(eps=1e-3, affine=False)", (2, 3, 4, 4)),
+    ("LazyInstanceNorm2d(affine=True, track_running_stats=True)", (2, 3, 4, 4)),
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch, that lazy modules are new
+@pytest.mark.parametrize(("code", "shape"), CASES)
+def test_lazy_layers_become_what_pytorchs_do(code: str, shape: tuple[int, ...]) -> None:
+    sides = [eval(f"nn.{code}", {"nn": t.nn}) for t in (tj, torch)]
+    known = [list(m.parameters()) for m in sides]
+    assert len(known[0]) == len(known[1])
+    optimizers = [
+        t.optim.SGD(k, lr=0.1) if k else None for t, k in zip((tj, torch), known, strict=True)
+    ]
+    x = RNG.normal(size=shape).astype(np.float32)
+    outputs = []
+    for t, m in zip((tj, torch), sides, strict=True):
+        m(t.tensor(x))
+        m.reset_parameters()
+    assert type(sides[0]).__name__ == type(sides[1]).__name__
+    assert list(sides[0].state_dict()) == list(sides[1].state_dict())
+    sides[0].load_state_dict({k: tj.tensor(v.numpy()) for k, v in sides[1].state_dict().items()})
+    for t, m, o in zip((tj, torch), sides, optimizers, strict=True):
+        y = m(t.tensor(x))
+        if o is not None:
+            y.pow(2).sum().backward()
+            o.step()
+        outputs.append(m(t.tensor(x)))
+    close(outputs[0], outputs[1], 1e-4)
+    assert all(a is b for a, b in zip(known[0], sides[0].parameters(), strict=True))
+
+
+def test_lazy_layers_wait_inside_models() -> None:
+    model = tj.nn.Sequential(tj.nn.LazyLinear(4), tj.nn.ReLU(), tj.nn.LazyLinear(2)).eval()
+    assert isinstance(model[0], tj.nn.Linear)
+    assert isinstance(model[0].weight, tj.nn.UninitializedParameter)
+    assert model[0].has_uninitialized_params()
+    assert "Uninitialized" in repr(model[0].weight)
+    compiled = tj.compile(model)
+    for _ in range(3):
+        assert compiled(tj.ones(1, 3)).shape == (1, 2)
+    assert type(model[2]) is tj.nn.Linear
+    assert not model[2].training
+    assert not isinstance(model[0].weight, tj.nn.UninitializedParameter)
+
+
+def test_data_parallel_and_names_of_old() -> None:
+    model = tj.nn.DataParallel(tj.nn.Linear(2, 1))
+    x = tj.ones(3, 2)
+    assert tj.equal(model(x), model.module(x))
+    assert list(model.state_dict()) == ["module.weight", "module.bias"]
+    w = tj.zeros(3, 2)
+    assert tj.nn.init.constant(w, 2.0) is w
+    assert tj.nn.init._calculate_fan_in_and_fan_out(w) == (2, 3)
+    assert tj.nn.utils.clip_grad_norm is tj.nn.utils.clip_grad_norm_

@@ -1,0 +1,100 @@
+"""Buffers changed through ``.data`` or ``detach()`` inside compiled functions, beside a backward pass."""
+
+from __future__ import annotations
+
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+
+class Counting(nn.Module):
+    """A codebook whose use is counted through ``.data``."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.weight = nn.Parameter(tj.linspace(-1, 1, 3))
+        self.register_buffer("count", tj.zeros(3))
+
+    def forward(self, x):
+        shown = self.count.data if self.how == "data" else self.count.detach()
+        shown.mul_(0.5).add_(x.detach().sum(0), alpha=0.1)
+        shown[0] = 7.0
+        return (x * self.weight).sum()
+
+
+def steps(model, call, n=4):
+    found = []
+    for i in range(n):
+        model.weight.grad = None
+        loss = call(tj.arange(6.0).reshape(2, 3) + i)
+        loss.backward()
+        found.append((loss.item(), model.weight.grad.tolist(), model.count.tolist()))
+    return found
+
+
+@pytest.mark.parametrize("how", ["data", "detach"])
+def test_buffers_that_no_backward_reads(how):
+    plain, model = Counting(how), Counting(how)
+    compiled = tj.compile(model, strict=True)
+    assert steps(plain, plain) == steps(model, compiled)
+    assert compiled.stats.compiled_calls == 3
+
+
+@pytest.mark.parametrize("how", ["data", "detach"])
+def test_values_that_the_tape_has_saved_are_those_eager_execution_finds(how):
+    """PyTorch does not notice a change through ``.data``: backward reads the new values."""
+
+    def f(x, scale):
+        y = (x * scale).sum()
+        (scale.data if how == "data" else scale.detach()).mul_(10.0)
+        return y
+
+    outcomes = []
+    for call in (f, tj.compile(f)):
+        x, scale = tj.ones(3, requires_grad=True), tj.full((3,), 2.0)
+        found = []
+        for _ in range(3):
+            y = call(x, scale)
+            try:
+                (g,) = tj.autograd.grad(y, x)
+                found.append((y.item(), g.tolist(), scale.tolist()))
+            except RuntimeError:
+                found.append((y.item(), "changed", scale.tolist()))
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_views_of_what_was_saved_count_too():
+    def f(x, scale):
+        y = (x * scale[1:].reshape(2)).sum()
+        scale.data[2] = 5.0
+        return y
+
+    outcomes = []
+    for call in (f, tj.compile(f)):
+        found = []
+        for _ in range(3):
+            x, scale = tj.ones(2, requires_grad=True), tj.full((3,), 2.0)
+            y = call(x, scale)
+            found.append((tj.autograd.grad(y, x)[0].tolist(), scale.tolist()))
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_repeated_tensors_are_copies():
+    for shape, times in (
+        ((3, 1), (1, 4)),
+        ((1, 3), (2, 1)),
+        ((2,), (3, 1)),
+        ((2, 3), (1, 1)),
+        ((2,), (2,)),
+    ):
+        x = tj.arange(float(tj.ones(shape).numel())).reshape(shape)
+        y = x.repeat(times)
+        assert y.is_contiguous()
+        y.add_(1)
+        assert x.max() == x.numel() - 1
+    expanded = tj.ones(1).expand(3)
+    assert expanded.repeat(2).add_(1).tolist() == [2.0] * 6

@@ -1,0 +1,108 @@
+"""Autocast and scaled losses: which dtypes products take, and which steps are skipped."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+
+def test_products_take_half_precision_inside_and_only_there():
+    layer, x = nn.Linear(3, 2), tj.ones(4, 3)
+    with tj.autocast("cpu"):
+        y = layer(x)
+        assert y.dtype is tj.bfloat16
+        assert nn.Conv1d(3, 2, 1)(tj.ones(1, 3, 5)).dtype is tj.bfloat16
+        assert (x + 1).dtype is tj.float32
+        with tj.autocast("cpu", enabled=False):
+            assert layer(x).dtype is tj.float32
+        with tj.autocast("cpu", dtype=tj.float16):
+            assert layer(x).dtype is tj.float16
+        assert (
+            tj.ones(2, 2, dtype=tj.float64).mm(tj.ones(2, 2, dtype=tj.float64)).dtype is tj.float64
+        )
+    y.sum().backward()
+    assert layer.weight.grad.dtype is tj.float32
+    assert layer(x).dtype is tj.float32
+
+
+def test_autocast_is_of_one_thread_and_a_decorator():
+    found = []
+    half = tj.autocast("cpu")(lambda: tj.ones(2, 2) @ tj.ones(2, 2))
+    with tj.autocast("cpu"):
+        thread = threading.Thread(
+            target=lambda: found.append((tj.ones(1, 1) @ tj.ones(1, 1)).dtype)
+        )
+        thread.start()
+        thread.join()
+    assert found == [tj.float32]
+    assert half().dtype is tj.bfloat16
+
+
+def test_compiled_functions_know_whether_autocast_is_on():
+    layer, x = nn.Linear(3, 2), tj.ones(4, 3)
+    f = tj.compile(lambda x: layer(x), strict=True)
+    for _ in range(3):
+        assert f(x).dtype is tj.float32
+        with tj.autocast("cpu"):
+            assert tj.equal(f(x), layer(x))
+            assert f(x).dtype is tj.bfloat16
+
+    @tj.compile(strict=True)
+    def inside(x):
+        with tj.autocast("cpu"):
+            return layer(x)
+
+    assert [inside(x).dtype for _ in range(3)] == [tj.bfloat16] * 3
+
+
+def test_devices_and_dtypes_without_autocast():
+    with pytest.raises(RuntimeError, match="unsupported autocast device_type"):
+        tj.autocast("toaster")
+    with pytest.warns(UserWarning, match="not supported"), tj.autocast("cpu", dtype=tj.float64):
+        assert (tj.ones(1, 1) @ tj.ones(1, 1)).dtype is tj.float32
+    if not tj.cuda.is_available():
+        with pytest.warns(UserWarning, match="CUDA is not available"), tj.cuda.amp.autocast():
+            assert (tj.ones(1, 1) @ tj.ones(1, 1)).dtype is tj.float32
+        with pytest.warns(UserWarning, match="CUDA is not available"):
+            assert not tj.cuda.amp.GradScaler().is_enabled()
+
+
+def test_a_scaled_step_equals_a_plain_one():
+    steps = []
+    for scale in (False, True):
+        p = nn.Parameter(tj.tensor([1.0, -2.0]))
+        opt = tj.optim.SGD([p], lr=0.5)
+        scaler = tj.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2, enabled=scale)
+        for _ in range(2):
+            opt.zero_grad()
+            scaler.scale((p * p).sum()).backward()
+            scaler.unscale_(opt)
+            scaler.step(opt)
+            scaler.update()
+        steps.append(p.tolist())
+    assert steps[0] == steps[1]
+    assert scaler.get_scale() == 16.0
+
+
+def test_steps_with_infinite_gradients_are_skipped():
+    p = nn.Parameter(tj.tensor([1.0]))
+    opt = tj.optim.SGD([p], lr=0.5)
+    scaler = tj.amp.GradScaler("cpu", init_scale=8.0)
+    p.grad = tj.tensor([float("inf")])
+    assert scaler.step(opt) is None
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(opt)
+    scaler.update()
+    assert (p.item(), scaler.get_scale()) == (1.0, 4.0)
+    with pytest.raises(RuntimeError, match="No inf checks"):
+        scaler.update()
+    other = tj.amp.GradScaler("cpu")
+    other.load_state_dict(scaler.state_dict())
+    assert other.state_dict() == scaler.state_dict()
+    for bad in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
+        with pytest.raises(ValueError, match="must be"):
+            tj.amp.GradScaler("cpu", **bad)

@@ -1,0 +1,83 @@
+"""Special functions come from SciPy without the package around them, and are the same ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.special
+
+from tracejit.ops import namespace
+
+NAMES = ("expit", "erf", "erfc", "gammaln", "digamma", "erfinv", "polygamma")
+
+
+def run(code: str) -> object:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_package_is_not_imported_for_what_its_c_module_has() -> None:
+    code = """
+import json, sys, warnings
+warnings.simplefilter("error")
+import tracejit as tj
+x = tj.linspace(-3, 3, 50, requires_grad=True)
+y = (x.sigmoid() * x.erf()).sum() + tj.nn.functional.gelu(x).sum() + (x * x + 1).lgamma().sum()
+before = "scipy.special" in sys.modules
+y.backward()
+after = "scipy.special" in sys.modules
+import scipy.special
+from scipy.special import _special_ufuncs, _ufuncs
+same = all(getattr(scipy.special, n) is tj.ops.namespace.special(n) for n in ("erf", "expit", "gammaln"))
+whole = float(scipy.special.betainc(0.2, 3.5, 0.4)) > 0 and len(scipy.special.roots_legendre(3)) == 2
+print(json.dumps([before, after, same, whole, hasattr(scipy.special, "_ufuncs")]))
+"""
+    assert run(code) == [False, True, True, True, True]  # the gradient of lgamma is digamma
+
+
+def test_the_package_is_used_when_it_is_there() -> None:
+    code = """
+import json, scipy.special
+from tracejit.ops import namespace
+print(json.dumps(all(namespace.special(n) is getattr(scipy.special, n) for n in %r)))
+"""
+    assert run(code % (NAMES,)) is True
+
+
+@pytest.mark.parametrize("spec", ["none", "raises"])
+def test_a_scipy_without_that_module_still_serves(
+    spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        if spec == "raises":
+            raise ImportError("made differently")
+
+    monkeypatch.delitem(sys.modules, namespace._FUNCTIONS)
+    namespace._functions.cache_clear()
+    namespace._on_the_host.cache_clear()
+    monkeypatch.delitem(sys.modules, "scipy.special")
+    if spec == "none":
+        monkeypatch.setattr(namespace.importlib.machinery.PathFinder, "find_spec", broken)
+    else:
+        monkeypatch.setattr(namespace.importlib.util, "module_from_spec", broken)
+    assert namespace._functions() is None
+    monkeypatch.undo()
+    for name in NAMES:
+        assert namespace.special(name) is getattr(scipy.special, name)
+    namespace._functions.cache_clear()
+
+
+def test_the_values_are_scipys() -> None:
+    x = np.array([-np.inf, -2.5, -0.0, 0.0, 1e-30, 0.7, 30.0, np.inf, np.nan])
+    for dtype in (np.float32, np.float64):
+        for name in ("expit", "erf", "erfc", "gammaln"):
+            have = namespace.special(name)(x.astype(dtype))
+            want = getattr(scipy.special, name)(x.astype(dtype))
+            assert have.dtype == want.dtype
+            assert have.tobytes() == want.tobytes()

@@ -1,0 +1,128 @@
+"""Random loops that tensors and counters end: whatever the recorder makes of them, results are those of Python."""
+
+from __future__ import annotations
+
+import linecache
+import random
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+
+SHAPES = [(), (1,), (3,), (17,), (2, 5), (0,)]
+
+
+class Writer:
+    """Writes one program."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.names = ["a", "b", "c"][: self.random.randint(1, 3)]
+
+    def value(self):
+        return self.random.choice([*self.names, "x", "fixed"])
+
+    def expression(self):
+        choose = self.random.choice
+        number = choose([0.5, 2, 1.25, -0.75, 3])
+        return choose(
+            [
+                f"{self.value()} + {self.value()}",
+                f"{self.value()} * {number}",
+                f"{self.value()} - {self.value()} * {number}",
+                f"tj.where({self.value()} > {number}, {self.value()}, {self.value()})",
+                f"{self.value()}.abs() * 1.5 + 0.25",
+                f"tj.maximum({self.value()}, {self.value()})",
+                f"{self.value()}",
+                f"{self.value()}.sum() + {self.value()} * 0",
+                "x * 2",
+            ]
+        )
+
+    def condition(self):
+        limit = self.random.choice([1.5, 20, 300, 1e5])
+        how = self.random.choice(
+            ["{}.abs().sum() < {}", "not ({}.abs().sum() >= {})", "({} < {}).all()"]
+        )
+        return how.format(self.random.choice(self.names), limit)
+
+    def statements(self):
+        found = []
+        for _ in range(self.random.randint(1, 4)):
+            names = self.random.sample(self.names, self.random.randint(1, min(2, len(self.names))))
+            values = ", ".join(self.expression() for _ in names)
+            found.append(f"{', '.join(names)} = {values}")
+        found += self.random.choice([[]] * 6 + [["a = a + n"], ["odd = not odd"], ["seen = (n,)"]])
+        if self.random.random() < 0.15:
+            found.append(f"if n > {self.random.randint(1, 9)}: a = a * 0.5 + 1")
+        if self.random.random() < 0.1:
+            found.append("if odd: a = a + 1")
+        self.random.shuffle(found)
+        return found
+
+    def loop(self):
+        most = self.random.choice([1, 2, 3, 7, 20])
+        body = self.statements()
+        kind = self.random.choice(["while", "while", "late", "for", "down"])
+        if kind == "for":
+            body.insert(self.random.randint(0, len(body)), f"if not ({self.condition()}): break")
+            lines = [
+                f"for n in range({self.random.choice([str(most), f'1, {most}', f'{most}, 0, -1'])}):"
+            ]
+            return ["n = 0", *lines, *(f"    {line}" for line in body)]
+        if kind == "late":
+            body.insert(0, f"if n >= {most}: break")
+        step, test = (("n -= 1", "n"), ("n += 1", f"n < {most}"))[kind != "down"]
+        test = "True" if kind == "late" else test
+        body.insert(self.random.randint(kind == "late", len(body)), step)
+        first = f"n = {most if kind == 'down' else 0}"
+        return [first, f"while {test} and {self.condition()}:", *(f"    {line}" for line in body)]
+
+    def source(self):
+        lines = ["odd, seen = False, ()", "fixed = x * 0.5 + 0.125"]
+        lines += [
+            f"{name} = {self.random.choice(['x', 'x * 0.5', 'x + 1'])}" for name in self.names
+        ]
+        lines += self.loop()
+        if self.random.random() < 0.4:
+            lines.append("a = a * 2 + x")
+        if self.random.random() < 0.3:
+            lines += self.loop()
+        if self.random.random() < 0.3:
+            lines += ["if a.sum() > 10:", "    a = a - 1"]
+        results = [*self.names, *self.random.choice([[]] * 5 + [["n"]])]
+        lines.append(f"return {', '.join(results)},")
+        return "\n".join(["def f(x):", *(f"    {line}" for line in lines)]) + "\n"
+
+
+def program(seed):
+    source = Writer(seed).source()
+    name = f"<random loop {seed}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    names = {"tj": tj}
+    exec(compile(source, name, "exec"), names)
+    return names["f"], source
+
+
+def run(f, x):
+    return [r.numpy() if isinstance(r, tj.Tensor) else np.array(r) for r in f(x)]
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_random_loops(part):
+    rolled = 0
+    for seed in range(part * 20, part * 20 + 20):
+        f, source = program(seed)
+        compiled = tj.compile(f)
+        rng = np.random.default_rng(seed)
+        shape = SHAPES[seed % len(SHAPES)]
+        dtype = [tj.float32, tj.float64][seed % 2]
+        scales = [0.01, 3.0, 0.3, 1e3, float("nan"), 0.1, float("inf"), 0.0, 1.0]
+        calls = [tj.tensor(rng.uniform(0, 1, shape) * scale).to(dtype) for scale in scales]
+        with np.errstate(all="ignore"):
+            for x in [*calls, *calls]:
+                for found, wanted in zip(run(compiled, x), run(f, x), strict=True):
+                    np.testing.assert_allclose(found, wanted, 2e-5, 1e-6, err_msg=source)
+        rolled += any("until=" in str(graph) for graph in compiled.graphs)
+    assert rolled >= 3
