@@ -219,3 +219,17 @@ def test_a_leaf_that_changes_after_the_call() -> None:
     for _ in range(3):
         y = f(x, w)
     assert [node.variable for node, _ in y.grad_fn.next_functions] == [w]
+
+
+def test_ends_made_after_the_nodes_that_lead_there() -> None:
+    """Leaves get nodes of their own late: orders and searches in the graph must not notice."""
+    expected: Any = None
+    for second in (False, True):
+        f, (x, w) = compiled(), leaves()
+        y = f(x, w) if second else loss(x, w)
+        z = (x * w).sum()
+        (first,) = tj.autograd.grad(y * y + z, [x], create_graph=True, retain_graph=True)
+        first.sum().backward()
+        found = [g.tolist() for g in (first, x.grad, w.grad)]
+        expected = expected if second else found
+        assert found == expected

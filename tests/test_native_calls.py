@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import weakref
@@ -257,3 +258,39 @@ def test_profiles_see_programs_that_run_natively() -> None:
         f(x).backward()
     assert sum(k.runs for k in found.kernels) >= 2
     assert served(f, x) == 1
+
+
+AT_EXIT = """
+import builtins, sys
+import tracejit as tj
+from tracejit.runtime.allocator import allocate
+
+model, x = tj.nn.Linear(4, 4), tj.randn(3, 4)
+f = tj.compile(lambda x: model(x).square().sum())
+for _ in range(4):
+    f(x).backward()
+
+class Late:
+    def __init__(self):
+        self.large, self.viewed = allocate(1 << 20), allocate(100)
+        self.view, self.result = self.viewed.array[:5], f(x)
+        self.call, self.given = f, x
+
+    def __del__(self):
+        try:
+            self.call(self.given)
+        except Exception:
+            pass
+
+cycle = [Late()]
+cycle.append(cycle)
+here, sys.here, builtins.here = Late(), Late(), Late()
+print("done")
+"""
+
+
+def test_what_dies_with_the_interpreter_dies_in_peace() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", AT_EXIT], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (found.returncode, found.stdout.strip()) == (0, "done"), found.stderr

@@ -14,7 +14,7 @@ import tracejit as tj
 from tracejit.ir import parse, run, verify
 from tracejit.passes.growth import outgrows
 from tracejit.passes.recompute import recompute
-from tracejit.runtime import threads
+from tracejit.runtime import kernels, threads
 from tracejit.runtime.blas import find_blas
 from tracejit.runtime.plan import Plan, make_plan
 from tracejit.runtime.program import Program
@@ -263,9 +263,24 @@ def test_recomputing_leaves_early_readers_alone() -> None:
     graph = verify(parse(text))
     found, order = recompute(graph)
     again = verify(found)
-    assert [v.op.name for v in order] == ["matmul"]
+    assert [v.op.name for v in order] == ["matmul", "exp", "div"]
     names = [v.op.name for v in again.values if v.op is not None]
     assert (names.count("matmul"), names.count("exp"), names.count("sum")) == (4, 2, 1)
     rng = np.random.default_rng(5)
     arrays = [rng.standard_normal(v.type.shape).astype("f") for v in graph.inputs]
     assert np.array_equal(run(graph, arrays)[0], run(again, arrays)[0])
+
+
+def test_one_plan_serves_every_length() -> None:
+    rng = np.random.default_rng(6)
+    w = tj.from_numpy(rng.standard_normal((12, 36)).astype("f") * 0.3).requires_grad_()
+    compiled = tj.compile(by_function, strict=True)
+    made = None
+    for batch, length in [(3, 64), (3, 64), (3, 56), (3, 56), (5, 70), (5, 70), (2, 300), (2, 300)]:
+        x = tj.from_numpy(rng.standard_normal((batch, length, 12)).astype("f")).requires_grad_()
+        expected = gradients(by_function, x, w, 3, True)
+        for have, want in zip(gradients(compiled, x, w, 3, True), expected, strict=True):
+            np.testing.assert_allclose(have, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
+        if (batch, length) == (3, 56) and made is None:
+            made = kernels.COUNTS.compiled + kernels.COUNTS.loaded
+    assert kernels.COUNTS.compiled + kernels.COUNTS.loaded == made

@@ -176,7 +176,53 @@ def start_over_globally(x):
     return x
 
 
+def class_counts(x):
+    class Steps:
+        n = 0
+
+    while x.max() > 1:
+        Steps.n += 1
+        x = x / 2 if Steps.n < 5 else x / 5
+    return x
+
+
+def taken_from_a_list(x):
+    take = ([3] * 50 + [2, 2, 5, 2, 2]).pop
+    while x.max() > 1:
+        x = x / take()
+    return x
+
+
+def a_set_grows(x):
+    seen = set()
+    while x.max() > 1:
+        seen.add(len(seen))
+        x = x / 2 if len(seen) < 5 else x / 5
+    return x
+
+
+def range_without_end(x):
+    for n in range(10**30):
+        if x.max() <= 1:
+            break
+        x = x / 2 if n % 2 else x / 3
+    return x
+
+
+def a_slot_counts(x):
+    steps = {"n": 0}
+    while x.max() > 1:
+        steps["n"] += 1
+        x = x / 2 if steps["n"] < 5 else x / 5
+    return x
+
+
 STRAIGHT = [
+    class_counts,
+    taken_from_a_list,
+    a_set_grows,
+    range_without_end,
+    a_slot_counts,
     number_computes,
     number_returned,
     number_used_after,

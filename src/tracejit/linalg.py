@@ -26,6 +26,7 @@ from .ops.functions.matrices import matmul, matrix_power
 from .ops.functions.matrix_norms import cross, matrix_norm, multi_dot, norm, vander, vecdot
 from .ops.functions.norms import vector_norm
 from .ops.functions.slicing import diagonal
+from .ops.functions.systems import lstsq, matrix_exp, solve_triangular
 
 __all__ = [
     "LinAlgError",
@@ -36,7 +37,9 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "inv",
+    "lstsq",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -46,6 +49,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_triangular",
     "svd",
     "svdvals",
     "vander",

@@ -86,6 +86,7 @@ class TensorCore(ops.OperatorMixin):
     _grad: Tensor | None = None
     _retains_grad = False
     _accumulate: weakref.ref[AccumulateGrad] | None = None
+    _end_number: int | None = None  # of the node there, where a graph counts on it
     _hooks: dict[int, Callable[..., Any]] | None = None
     _post_accumulate_hooks: dict[int, Callable[..., Any]] | None = None
 

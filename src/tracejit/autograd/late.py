@@ -1,17 +1,16 @@
 """Nodes that know their leaves as tensors, until somebody asks for edges.
 
 A leaf has a node of its own only while a graph uses it, so a graph of a few nodes would make one for every leaf, and
-most are never looked at: a pass that ends in leaves needs just the tensors.
+most are never looked at: a pass that ends in leaves needs just the tensors. The number of the leaf's node is settled
+when a late node takes the leaf, so that whenever it is made, numbers fall along every path.
 """
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .node import AccumulateGrad, Edge, Node
+from .node import AccumulateGrad, Edge, Node, next_number
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -20,7 +19,6 @@ __all__ = ["End", "LateNode", "end_of"]
 
 #: Where a gradient goes: along an edge, or into a leaf.
 End = Any
-_numbers = itertools.count(1).__next__
 
 
 def end_of(tensor: Tensor) -> End:
@@ -31,7 +29,11 @@ def end_of(tensor: Tensor) -> End:
     (True, True, <class 'tuple'>)
     """
     if tensor._base is None and tensor._grad_fn is None:
-        return tensor if tensor._requires_grad else None
+        if not tensor._requires_grad:
+            return None
+        if tensor._end_number is None:  # below that of the node this is for
+            tensor._end_number = next_number()
+        return tensor
     return tensor._edge()
 
 
@@ -46,21 +48,12 @@ class LateNode(Node):
         """Where the gradients of the inputs go."""
         found = self._edges
         if found is None:
-            found = tuple([x if x is None or type(x) is tuple else _edge(x) for x in self.ends])
-            self._edges = found
+            ends = self.ends
+            found = self._edges = tuple(
+                [x if x is None or type(x) is tuple else (AccumulateGrad.of(x), 0) for x in ends]
+            )
         return found
 
     @edges.setter
     def edges(self, ends: Sequence[End]) -> None:
         self.ends, self._edges = tuple(ends), None
-
-
-def _edge(leaf: Tensor) -> Edge:
-    """The edge to a leaf; a node made for it now has a lower number than any that could lead to it."""
-    reference = leaf._accumulate
-    node = None if reference is None else reference()
-    if node is None:
-        node = AccumulateGrad(leaf)
-        node.sequence = -_numbers()
-        leaf._accumulate = weakref.ref(node)
-    return node, 0

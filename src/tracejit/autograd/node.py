@@ -187,6 +187,8 @@ class AccumulateGrad(Node):
         if node is None:
             node = cls(leaf) if MODES.anomaly is not None else _plain_end(leaf)
             leaf._accumulate = weakref.ref(node)
+            if leaf._end_number is not None:
+                node.sequence = leaf._end_number
         return node
 
 

@@ -12,7 +12,7 @@ from .cpu import Scope, Writer, describe_domain
 from .cpu_columns import write_columns
 from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
-from .cpu_running import open_rows
+from .cpu_running import open_points
 from .kernel import Function, KernelCode
 from .nest import Layout
 
@@ -76,7 +76,7 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int]:
         if axes:
             writer.variables[0] = "i0"
         return 2, writer.extents_product(axes), config.grain_elements
-    indent = writer.open_loops(axes[-1:], open_rows(writer, axes[:-1], "lo", "hi", 1))
+    indent = open_points(writer, axes, "lo", "hi", 1)
     inner = largest(writer.nest.axes[-1].extent, 1)
     return (
         indent,

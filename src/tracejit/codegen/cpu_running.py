@@ -6,15 +6,74 @@ longer than a short row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from ..extents import is_symbolic
 from .cpu import Writer
 
+#: Columns of operands that lie across the rows that are walked at a time: so many lines stay in the first-level cache.
+TILE = 16
 
-def open_rows(writer: Writer, axes: Sequence[int], first: str, last: str, indent: int) -> int:
-    """Open loops over the rows from ``first`` to ``last`` (texts) of some axes; the indent inside them."""
+
+def open_points(writer: Writer, axes: Sequence[int], first: str, last: str, indent: int) -> int:
+    """Open loops over the rows from ``first`` to ``last`` (texts) and their points; the indent inside them.
+
+    Where an operand lies across the rows, so that neighbours in memory belong to neighbouring rows, columns are walked
+    a few at a time: what comes into the cache for one row is still there for the next.
+    """
+    if not _is_crossed(writer, axes):
+        return writer.open_loops(axes[-1:], open_rows(writer, axes[:-1], first, last, indent))
+    axis, text = axes[-1], writer.text
+    count, begin, end = writer.extent(axis), f"i{axis}_begin", f"i{axis}_end"
+
+    def tiles(indent: int) -> int:
+        text.add(indent, f"for {begin} in range(0, {count}, {TILE}):")
+        text.add(indent + 1, f"{end} = minimum_i64({begin} + {TILE}, {count})")
+        return indent + 1
+
+    indent = open_rows(writer, axes[:-1], first, last, indent, tiles)
+    text.add(indent, f"for i{axis} in range({begin}, {end}):")
+    writer.variables[axis] = f"i{axis}"
+    return indent + 1
+
+
+def _is_crossed(writer: Writer, axes: Sequence[int]) -> bool:
+    """Are there operands that are contiguous along the last axis, and others along the one before it?"""
+    if len(axes) < 2:
+        return False
+    nest = writer.nest
+    found = [
+        access.strides for access in (*nest.reads.values(), *nest.writes.values()) if access.layout
+    ]
+    along = any(_is_one(strides[axes[-1]]) for strides in found)
+    return along and any(
+        _is_one(strides[axes[-2]]) and not _is_flat(strides[axes[-1]]) for strides in found
+    )
+
+
+def _is_one(stride: int) -> bool:
+    return not is_symbolic(stride) and stride == 1
+
+
+def _is_flat(stride: int) -> bool:
+    return not is_symbolic(stride) and stride <= 1
+
+
+def open_rows(
+    writer: Writer,
+    axes: Sequence[int],
+    first: str,
+    last: str,
+    indent: int,
+    between: Callable[[int], int] = int,
+) -> int:
+    """Open loops over the rows from ``first`` to ``last`` (texts) of some axes; the indent inside them.
+
+    ``between`` opens a loop around that over the last axis.
+    """
     text = writer.text
     if len(axes) <= 1:
+        indent = between(indent)
         text.add(indent, f"for row in range({first}, {last}):")
         writer.decompose(axes, "row", indent + 1)
         return indent + 1
@@ -27,6 +86,7 @@ def open_rows(writer: Writer, axes: Sequence[int], first: str, last: str, indent
     text.add(indent + 1, f"run = row // {count}")
     writer.decompose(axes[:-1], "run", indent + 1)
     text.add(indent + 1, f"row = row + ({end} - {begin})")
-    text.add(indent + 1, f"for i{axis} in range({begin}, {end}):")
+    indent = between(indent + 1)
+    text.add(indent, f"for i{axis} in range({begin}, {end}):")
     writer.variables[axis] = f"i{axis}"
-    return indent + 2
+    return indent + 1

@@ -18,7 +18,7 @@ from ..errors import LinAlgError, ShapeError
 from ..types import TensorType
 from .contraction import matmul, transposed
 from .elementwise import where
-from .movement import slice, sum_to
+from .movement import cat, slice, sum_to
 from .namespace import xp
 from .reduction import wide
 from .source import literal
@@ -279,3 +279,29 @@ def complement(x: Array) -> Array:
     """Orthonormal columns that, with the orthonormal columns of x, make a square orthogonal matrix."""
     whole, _ = xp(x).linalg.qr(wide(x), mode="complete")
     return whole[..., :, x.shape[-1] :].astype(x.dtype, copy=False)
+
+
+def _exponential_grad(g: Any, x: Any) -> Any:
+    """The upper right block of exp([[x^T, g], [0, x^T]])."""
+    n, turned = x.shape[-1], transposed(x)
+    zero = turned * 0.0
+    whole = cat(cat(turned, g, dim=x.ndim - 1), cat(zero, turned, dim=x.ndim - 1), dim=x.ndim - 2)
+    shape = tuple(x.shape)
+    return slice(
+        exponential(whole),
+        starts=(*(0 for _ in shape[:-1]), n),
+        counts=shape,
+        steps=(1,) * len(shape),
+    )
+
+
+@contraction(
+    _square, grad=lambda g, x: _exponential_grad(g, x), samples=(Sample((_SQUARE * 0.2,)),)
+)
+def exponential(x: Array) -> Array:
+    """The exponential of each matrix."""
+    if not x.size:
+        return x.copy()
+    import scipy.linalg
+
+    return scipy.linalg.expm(wide(x)).astype(x.dtype, copy=False)

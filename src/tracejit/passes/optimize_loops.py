@@ -16,7 +16,6 @@ from .simplify import simplify
 from .sink import sink
 from .split_products import split_products
 from .sums import sums
-from .write_out import written_out
 
 
 def optimize_loops(graph: Graph) -> Graph:
@@ -43,7 +42,7 @@ def optimize_loops(graph: Graph) -> Graph:
     """
     if not has_loops(graph):
         return graph
-    graph = rewrite_loops(rewrite_loops(dead_code(graph), written_out), _with_optimized_body)
+    graph = rewrite_loops(dead_code(graph), _with_optimized_body)
     graph = sink(hoist(sums(graph)))
     graph = rewrite_loops(
         graph, _with_split_products

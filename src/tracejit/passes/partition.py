@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
@@ -101,7 +102,7 @@ def partition(forward: Graph, gradient: Gradient, body: AtHand | None = None) ->
     (2, ['s0', 'g0'])
     """
     joint = _Joint(forward, gradient, body)
-    kept = _choose(joint)
+    kept = choose(joint)
     return _Splitter(joint, kept).split()
 
 
@@ -149,11 +150,11 @@ class _Joint:
         """
         found = {*self.forward.inputs, *self.forward.outputs} if self.body is None else set()
         for value in self.forward.values:
-            if _is_call(value):
+            if is_call(value):
                 found.add(value)
                 found.update(map(root, value.value_operands))
         if self.body is None:
-            found |= _across_calls([*self.forward.inputs, *self.forward.values])
+            found |= across_calls([*self.forward.inputs, *self.forward.values])
         return found
 
     def needed(self) -> list[Value]:
@@ -169,10 +170,7 @@ class _Joint:
     def read_by_calls(self) -> set[Value]:
         """What library calls of the backward read, through views."""
         return {
-            root(x)
-            for v in self.values
-            if v in self.after and _is_call(v)
-            for x in v.value_operands
+            root(x) for v in self.values if v in self.after and is_call(v) for x in v.value_operands
         }
 
     def copied(self, value: Value) -> bool:
@@ -180,7 +178,7 @@ class _Joint:
         return self.body is None and value in self.exposed and value not in self.by_reference
 
 
-def _across_calls(values: Sequence[Value]) -> set[Value]:
+def across_calls(values: Sequence[Value]) -> set[Value]:
     """Values that are read again after a library call that depends on them: they wait in memory meanwhile."""
     bits = {v: 1 << i for i, v in enumerate(values)}
     before: dict[Value, int] = {}  # what each value depends on
@@ -191,14 +189,14 @@ def _across_calls(values: Sequence[Value]) -> set[Value]:
         above = beyond = 0
         for x in sources:
             above |= before[x] | bits[x]
-            beyond |= before[x] if _is_call(x) else across[x]
+            beyond |= before[x] if is_call(x) else across[x]
         before[value], across[value] = above, beyond
         if not is_view(value):
             found.update(r for x in sources if beyond & bits[r := root(x)])
     return found
 
 
-def _is_call(value: Value) -> bool:
+def is_call(value: Value) -> bool:
     """Does a library call or an op's own body compute this value (it is read and written as a whole)?"""
     if isinstance(value.op, Source):
         return value.op.scalar is None
@@ -211,10 +209,10 @@ def _is_cheap(value: Value) -> bool:
     """May ``value`` be recomputed (rule 1)?"""
     if isinstance(value.op, Movement):
         return value.op.is_view
-    return isinstance(value.op, (Elementwise, Source)) and not _is_call(value)
+    return isinstance(value.op, (Elementwise, Source)) and not is_call(value)
 
 
-def _price(joint: _Joint, value: Value) -> int:
+def _price(joint: Any, value: Value) -> int:
     """Traffic of keeping ``value``; the last bits prefer values the forward computes anyway."""
     if value in joint.free:
         return 0
@@ -225,10 +223,10 @@ def _price(joint: _Joint, value: Value) -> int:
     if joint.copied(value):
         times = 3
     moved = value not in joint.in_forward
-    return 4 * times * joint.weights[value] + int(moved)
+    return int(4 * times * joint.weights[value] + moved)
 
 
-def _choose(joint: _Joint) -> list[Value]:
+def choose(joint: Any) -> list[Value]:
     """The values to keep, in order of the forward."""
     needed = joint.needed()
     nodes = _ancestors(needed)
@@ -271,7 +269,7 @@ def _ancestors(values: Iterable[Value]) -> dict[Value, int]:
 
 
 def _cut(
-    joint: _Joint, nodes: Mapping[Value, int], needed: Sequence[Value], forced: set[Value]
+    joint: Any, nodes: Mapping[Value, int], needed: Sequence[Value], forced: set[Value]
 ) -> list[bool]:
     """Which side of the minimum cut the two halves of each node are on."""
     source, sink = 2 * len(nodes), 2 * len(nodes) + 1

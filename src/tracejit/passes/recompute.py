@@ -20,7 +20,7 @@ After::
 
 For graphs with a backward pass in them: what attention keeps for it then grows with the length, not with its square.
 *Much later* is whatever depends on a contraction that reads such a value. Reductions are not computed again: they are
-small.
+small. Graphs that hold much memory are parted by a minimum cut instead (:mod:`tracejit.passes.crossing`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from collections.abc import Sequence
 from ..ir.builder import mapped
 from ..ir.graph import Graph, Statement, Value
 from ..ir.loops import is_loop
-from ..ops.contraction import matmul
 from ..ops.table import Contraction
+from .crossing import crossing
 from .groups import is_view, root
 from .growth import follows, outgrows
+from .partition import is_call
 
 #: For values the others that must be complete before them although they do not read them.
 Order = dict[Value, tuple[Value, ...]]
@@ -52,6 +53,9 @@ def recompute(graph: Graph) -> tuple[Graph, Order]:
     >>> [v.op.name for v in recompute(graph)[0].values]
     ['matmul', 'matmul', 'matmul', 'matmul']
     """
+    found, calls = crossing(graph)
+    if calls:
+        return _Rewriting(graph, dict.fromkeys(calls, found), calls).run()
     values = list(graph.values)
     late: dict[Value, set[Value]] = {}
     awaited: Order = {}
@@ -127,7 +131,8 @@ class _Rewriting:
             waiting.pop()
             changed = {x: self.again[x] for x in own}
             copy = self.again[top] = self.add(again(top, {**self.mapping, **changed}))
-            if top.op is matmul:
+            waits_for_calls = all(map(is_call, self.awaited[reader]))
+            if is_call(top) or (waits_for_calls and not is_view(top)):
                 self.order[copy] = tuple(self.mapping[x] for x in self.awaited[reader])
         return self.again[value]
 

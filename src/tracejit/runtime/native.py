@@ -19,7 +19,7 @@ from tracejit.codegen.identity import compiler
 from tracejit.locks import awaited_rlock, free_llvmlite
 from tracejit.runtime.loader import LoadError, load_object
 from tracejit.runtime.native_ir import CONTEXT, CONTEXT_WORDS, module_text
-from tracejit.runtime.native_layout import layout_words
+from tracejit.runtime.native_layout import keep_for_ever, layout_words
 from tracejit.runtime.store import kernel_store
 
 if TYPE_CHECKING:
@@ -141,7 +141,6 @@ _BUILTINS = {
     "call": (b"__call__", _METH_FASTCALL | _METH_KEYWORDS),
     "block_del": (b"__del__", _METH_NOARGS),
 }
-_kept: list[Any] = []  # definitions of methods, which live as long as their classes
 _lock = awaited_rlock(1)
 _native: Native | None = None
 
@@ -158,6 +157,7 @@ def native() -> Native:
             if _native is None:
                 try:
                     _native = _load()
+                    keep_for_ever(_native)  # built-ins point to its definitions
                 except BaseException:
                     free_llvmlite()
                     raise
@@ -204,7 +204,7 @@ def _tell_objects(block_del: int) -> bool:
     for name, value in words.items():
         set_context(name, value)
     definition = _MethodDef(b"__del__", block_del, _METH_NOARGS, None)
-    _kept.append(definition)
+    keep_for_ever(definition, context)
     Block.__del__ = _new_method(Block, ctypes.byref(definition))
     return True
 

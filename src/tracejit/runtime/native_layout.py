@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["layout_words", "slot_offset"]
+__all__ = ["keep_for_ever", "layout_words", "slot_offset"]
 
 _MEMBER = 40  # of a slot's descriptor: a pointer to its definition
 _OFFSET = 16  # of that: where the slot lies in an object
-_kept: list[Any] = []  # objects whose addresses native code has
 
 
 def layout_words() -> dict[str, int] | None:
@@ -33,6 +32,15 @@ def layout_words() -> dict[str, int] | None:
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     return words if _plain() and _checked(words) else None
+
+
+def keep_for_ever(*objects: Any) -> None:
+    """Give objects a reference that nobody takes back: native code has their addresses, at exit too.
+
+    >>> keep_for_ever(None)
+    """
+    for thing in objects:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def _word(address: int) -> int:
@@ -91,7 +99,7 @@ def _objects() -> dict[str, int]:
         "release": allocator._release,
     }
     objects |= {"pointer_of": program.pointer_of, "fail": program._fail, "layout_of": layout_of}
-    _kept.extend(objects.values())
+    keep_for_ever(*objects.values(), allocator._counters)
     words = {name: id(value) for name, value in objects.items()}
     return words | {"counters": allocator._counters.buffer_info()[0]}
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import config, dtypes
-from ..errors import describe_line
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..layout import layout_of
@@ -16,7 +15,6 @@ from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
-from .backward_node import Site
 from .behind import PASSING, Behind, compile_backwards, prepare_beside, why_failed
 from .collection import Collection, collecting_rarely
 from .ending import Overtaken
@@ -41,7 +39,7 @@ from .state import StateGuard, watch
 from .state_calls import watching
 from .state_gradients import ArgumentGradient
 from .structure import Structure, structure_of
-from .tree import Divergence, Finding, Leaf, Raise, Segment
+from .tree import Divergence, Raise, Segment
 from .tree_plan import SymbolicTree, TreePlan
 from .walk import NotReplayable, Refused, UnseenSegment, Walk
 
@@ -319,7 +317,8 @@ class Entry(Made):
             plan = self.symbolic.plan(self.root, self.strides, found, self.wants_gradient)
             self.owner.plans.keep(found, plan)
         self._planned = plan, found
-        return plan.bind(self.root, found)
+        runner: Runner = plan.bind(self.root, found)
+        return runner
 
     def planned_for(self, told: dict[int, int], number: int) -> SizedWalk:
         """A walk by a plan for sizes told at run time, for which the plans there are do not hold."""
@@ -382,34 +381,6 @@ class Entry(Made):
                     self.owner.compile_failed(self.failure)
         if self.failure is not None:
             raise NotReplayable(self.failure)
-
-    def unseen(self, branch: UnseenSegment) -> str:
-        """A branch that was not recorded, in words."""
-        segment = branch.segment
-        if segment.choices is not None:
-            return segment.unseen_choice()
-        end = segment.guard or segment.finding
-        where = describe_line(*end.line) if end is not None and end.line else ""
-        kind = "size" if isinstance(end, Finding) else "branch"
-        return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
-
-    def site(self, leaf: Leaf) -> Site:
-        """What the backward nodes of a path share."""
-        if leaf.site is None:
-            backward = leaf.backward
-            leaf.site = Site(
-                self.owner.name,
-                backward,
-                backward.programs,
-                leaf.types(leaf.shown),
-                backward.seeds,
-                leaf.types([v for v, _ in leaf.checked]),
-                self.owner.compile_failed,
-                leaf.positions,
-                leaf.tape,
-            )
-        found: Site = leaf.site
-        return found
 
 
 def _modes() -> tuple[Any, ...]:

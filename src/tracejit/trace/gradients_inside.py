@@ -92,6 +92,7 @@ class GradientsInside:
     careful: Callable[[str], Any]
     show: Callable[[Tensor, Value], None]
     not_in_rounds: Callable[[], None]
+    overwritten: bool
 
     def __init__(self) -> None:
         self.first_node = next_number()
@@ -100,6 +101,7 @@ class GradientsInside:
         self.leaves: dict[int, Tensor] = {}
         self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
         self.tracked_writes: set[int] = set()
+        self.freeing = False  # did a backward pass run inside?
         self.hidden: str | None = None  # why the graph cannot be differentiated as the tape would
         self.calls: list[Repeated] = []
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
@@ -155,6 +157,7 @@ class GradientsInside:
 
     def backward_node(self, node: Node) -> None:
         """A backward pass is about to run ``node``."""
+        self.freeing = True
         if isinstance(node, AccumulateGrad):
             self._leaf(node)
         elif node.sequence < self.first_node:
@@ -236,7 +239,7 @@ class GradientsInside:
 
     def spent(self, output: Tensor) -> tuple[Value, ...] | None:
         """For an output whose history was freed by a backward pass inside: the inputs that history led to."""
-        if not output.requires_grad:
+        if not (self.freeing and output.requires_grad):
             return None
         leaves: dict[Value, None] = {}
         freed = False
@@ -269,6 +272,8 @@ class GradientsInside:
 
         What it keeps and the run overwrote after that makes every eager backward pass fail, so it is not recorded.
         """
+        if not (self.overwritten or self.freeing or self.slots or self.calls or self.counted):
+            return ()  # nothing was written
         written = {id(t._version): t for t in self.written.values()}
         found: dict[Value, int] = {}
         for node in self.nodes_behind(outputs):

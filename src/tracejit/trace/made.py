@@ -1,21 +1,28 @@
-"""What was made for a recorded tree: its programs, kernels and graphs."""
+"""What was made for a recorded tree: its programs, kernels and graphs; and why it does not serve a call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..errors import describe_line
 from ..ir.graph import Graph
 from ..runtime.program import Program
 from ..tensor import Tensor
+from .backward_node import Site
 from .inputs import Signature
 from .state import StateGuard
-from .tree import Segment
+from .tree import Finding, Leaf, Segment
+
+if TYPE_CHECKING:
+    from ..jit import CompiledFunction
+    from .walk import UnseenSegment
 
 
 class Made:
     """The part of an entry that shows what it holds."""
 
+    owner: CompiledFunction
     root: Segment
     guard: StateGuard | None
     signature: Signature
@@ -52,3 +59,31 @@ class Made:
         if not self.accepts(tensors):
             return "an argument was a tensor that the function also reads from outside"
         return "another thread changed what it depends on"
+
+    def unseen(self, branch: UnseenSegment) -> str:
+        """A branch that was not recorded, in words."""
+        segment = branch.segment
+        if segment.choices is not None:
+            return segment.unseen_choice()
+        end = segment.guard or segment.finding
+        where = describe_line(*end.line) if end is not None and end.line else ""
+        kind = "size" if isinstance(end, Finding) else "branch"
+        return f"an unseen {kind} at {where}" if where else f"an unseen {kind}"
+
+    def site(self, leaf: Leaf) -> Site:
+        """What the backward nodes of a path share."""
+        if leaf.site is None:
+            backward = leaf.backward
+            leaf.site = Site(
+                self.owner.name,
+                backward,
+                backward.programs,
+                leaf.types(leaf.shown),
+                backward.seeds,
+                leaf.types([v for v, _ in leaf.checked]),
+                self.owner.compile_failed,
+                leaf.positions,
+                leaf.tape,
+            )
+        found: Site = leaf.site
+        return found

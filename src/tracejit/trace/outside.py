@@ -47,7 +47,11 @@ def with_facts(guard: StateGuard, captured: Sequence[tuple[str, Tensor]]) -> Sta
     groups = (c.objects for c in guard.checks if isinstance(c, TensorFacts))
     known = {id(tensor) for group in groups for tensor in group}
     rest = [(name, tensor) for name, tensor in captured if id(tensor) not in known]
-    return StateGuard((*guard.checks, TensorFacts.of(rest)), guard.limits) if rest else guard
+    if not rest:
+        return guard
+    wider = StateGuard((*guard.checks, TensorFacts.of(rest)), guard.limits)
+    wider.places, wider.tools, wider.codes = guard.places, guard.tools, guard.codes
+    return wider
 
 
 def unrepeatable(

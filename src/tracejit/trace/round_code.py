@@ -341,11 +341,11 @@ def _left_of_range(loop: Loop, first: int, second: int) -> int:
         return 0
     try:
         items = range(*[int(x or 0) for x in bounds])
-    except ValueError:
+        if first not in items or second != first + items.step:
+            return 0
+        return len(items) - 1 - items.index(first)
+    except (ValueError, OverflowError):
         return 0
-    if first not in items or second != first + items.step:
-        return 0
-    return len(items) - 1 - items.index(first)
 
 
 def _counts(flow: Flow, place: int, name: str) -> int | None:

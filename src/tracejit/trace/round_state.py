@@ -35,7 +35,9 @@ MAX_FRAMES = 6
 MAX_THINGS = 2000
 
 _PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented))
-_FIXED = (ModuleType, type, BuiltinFunctionType, CodeType, DType, device)
+_FIXED = (CodeType, DType, device)
+#: Modules whose functions keep nothing of their own.
+_LIBRARIES = frozenset({"tracejit", "numpy", "math", "operator", "builtins"})
 _HEAP_TYPE = 1 << 9
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -74,7 +76,7 @@ class Describer:
             return kind, x.hex()
         if isinstance(x, Tensor):
             return self._tensor(x)
-        if isinstance(x, _FIXED) or (id(x) in self.known and not isinstance(x, Tensor)):
+        if isinstance(x, _FIXED) or id(x) in self.known or _unchanging(x):
             return self._same(x)
         if id(x) in self.memo:
             return "again", self.memo[id(x)]
@@ -93,7 +95,8 @@ class Describer:
     def _same(self, x: Any) -> Any:
         if hasattr(type(x), "__next__"):
             raise Unfollowed
-        if not isinstance(x, (*_FIXED, FunctionType, MethodType)) and not _of_python(type(x)):
+        kinds = (*_FIXED, FunctionType, MethodType, ModuleType, type, BuiltinFunctionType)
+        if not isinstance(x, kinds) and not _of_python(type(x)):
             raise Unfollowed
         self.kept.append(x)
         return "object", id(x)
@@ -114,6 +117,8 @@ class Describer:
             return kind, self.of(x.__func__), self.of(x.__self__)
         if kind is CellType:
             return kind, self._content(x)
+        if kind is BuiltinFunctionType:  # a method of an object that may change
+            return kind, x.__name__, self.of(x.__self__)
         raise Unfollowed
 
     def _cells(self, x: FunctionType) -> Any:
@@ -126,6 +131,17 @@ class Describer:
             return self.of(cell.cell_contents)
         except ValueError:
             return "empty"
+
+
+def _unchanging(x: Any) -> bool:
+    """Is this a class, a module or a function of a library that holds no state of the user's?"""
+    if isinstance(x, type):
+        return not x.__flags__ & _HEAP_TYPE or x.__module__.split(".")[0] in _LIBRARIES
+    if isinstance(x, ModuleType):
+        return x.__name__.split(".")[0] in _LIBRARIES
+    if isinstance(x, BuiltinFunctionType):
+        return x.__self__ is None or isinstance(x.__self__, ModuleType)
+    return False
 
 
 def _of_python(kind: type) -> bool:

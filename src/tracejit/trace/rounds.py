@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from .. import dtypes
 from ..ir.graph import Value
+from ..modes import MODES
 from ..ops.table import Op
 from ..tensor import Tensor
 from .round_code import ENDLESS, Loop, driven_name, rounds_of_counter
@@ -55,6 +57,7 @@ class Visit:
     path: int  # statements before, itself included
     guards: int
     external: int  # tensors from outside met before
+    modes: tuple[Any, ...]
 
 
 @dataclass(eq=False)
@@ -104,6 +107,7 @@ class Rounds:
             len(recorder.path),
             len(recorder.guards),
             len(recorder.external),
+            (MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()),
         )
         self.visits.append(found)
         self.events.append(found)
@@ -121,6 +125,8 @@ class Rounds:
 def relate(a: Visit, b: Visit) -> Relation | None:
     """How the state at ``b`` is that at ``a`` with other tensors; None where it is not."""
     if not a.states or a.depth != b.depth or len(a.states) != len(b.states):
+        return None
+    if a.modes != b.modes:
         return None
     loop = same_depth(a.states, b.states)
     changes = driver(b.states, loop) if loop >= 0 else None

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..runtime.launcher import _Address
 from ..runtime.native import native, set_context
-from ..runtime.native_layout import slot_offset
+from ..runtime.native_layout import keep_for_ever, slot_offset
 from ..tensor import Tensor
 from .signature import Static, flatten, is_number
 
@@ -33,7 +33,6 @@ MAX_TENSORS = 64
 
 Route = tuple[Any, ...]
 _ENTRY = 8  # where a route has its entry
-_kept: list[Any] = []  # functions that native code calls
 
 
 class _OtherError(Exception):
@@ -129,5 +128,5 @@ def open_door(cls: Any) -> None:
         set_context("function_routes", slot_offset(cls, "_routes"))
         set_context("slow_call", id(cls._call))
         set_context("ended", id(cls._ended))
-        _kept.extend((cls._call, cls._ended))
+        keep_for_ever(cls._call, cls._ended)
         cls.__call__ = module.method(module.call, cls)

@@ -41,6 +41,7 @@ class WritesInside:
     def __init__(self) -> None:
         self.written: dict[int, Tensor] = {}
         self.write_counts: dict[int, int] = {}
+        self.overwritten = False  # was anything changed in place?
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -50,6 +51,7 @@ class WritesInside:
 
     def _assign(self, tensor: Tensor, new: Tensor) -> None:
         self.not_in_rounds()
+        self.overwritten = True
         value = self.value_of(new)
         if not MODES.grad and tensor.requires_grad:
             self.opaque("an in-place change, under no_grad, of a tensor that requires grad")

@@ -1,0 +1,143 @@
+"""Systems of equations with structure, least squares, and the exponential of matrices."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ... import dtypes
+from ...errors import ShapeError
+from .. import elementwise as e
+from .. import linear_algebra as la
+from .. import source as s
+from ..contraction import transposed
+from ..table import function
+from .common import Tensor, shape_of
+from .linear_algebra import _checked, pinv, qr
+from .matrices import matmul
+from .triangles import tril, triu
+
+
+class LeastSquares(NamedTuple):
+    """What :func:`lstsq` finds; residuals and singular values are left empty, as by PyTorch's default driver."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def _identity(x: Tensor) -> Tensor:
+    n = shape_of(x)[-1]
+    rows = s.arange(start=0, step=1, count=n, dtype=dtypes.int64)
+    return (rows.reshape((n, 1)) == rows).to(x.dtype)
+
+
+@function(method=False, namespace=False)
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with ``A @ X = B`` (or ``X @ A = B``), of which one triangle of A is read.
+
+    With ``unitriangular`` the diagonal counts as ones. Raises ``RuntimeError`` for shapes that do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.solve_triangular(tj.tensor([[2.0, 9.0], [0.0, 4.0]]), tj.ones(2, 1), upper=False)
+    tensor([[0.5000],
+            [0.2500]])
+    """
+    _checked("solve_triangular", A)
+    _checked("solve_triangular", B)
+    if A.ndim < 2 or B.ndim < 2:
+        raise ShapeError(
+            "linalg.solve_triangular: The input tensor must have at least 2 dimensions."
+        )
+    part = triu if upper else tril
+    half = part(A, (1 if upper else -1) if unitriangular else 0)
+    half = e.add(half, _identity(A)) if unitriangular else half
+    if left:
+        return la.solve(half, B)
+    return transposed(la.solve(transposed(half), transposed(B)))
+
+
+@function()
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Tensor, Tensor]:
+    """X with ``A @ X = b`` for a triangular A, and A itself.
+
+    >>> import tracejit as tj
+    >>> tj.triangular_solve(tj.ones(1, 1), tj.tensor([[2.0]]))[0]
+    tensor([[0.5000]])
+    """
+    matrix = transposed(A) if transpose else A
+    upper = upper != transpose
+    return solve_triangular(matrix, b, upper=upper, unitriangular=unitriangular), e.clone(A)
+
+
+@function()
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with ``A @ X = B`` where ``L`` is the lower (``upper``) triangular factor of A.
+
+    >>> import tracejit as tj
+    >>> tj.cholesky_solve(tj.ones(1, 1), tj.tensor([[2.0]]))
+    tensor([[0.2500]])
+    """
+    lower = transposed(L) if upper else L
+    half = solve_triangular(lower, B, upper=False)
+    return solve_triangular(transposed(lower), half, upper=True)
+
+
+@function()
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of the matrix whose lower (``upper``) triangular factor is ``L``.
+
+    >>> import tracejit as tj
+    >>> tj.cholesky_inverse(tj.tensor([[2.0]]))
+    tensor([[0.2500]])
+    """
+    _checked("cholesky_inverse", L)
+    lower = tril(transposed(L) if upper else L)
+    back = la.inverse(lower)
+    return matmul(transposed(back), back)
+
+
+@function(method=False, namespace=False)
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = None) -> LeastSquares:
+    """X for which ``A @ X`` is closest to ``B``; of several, the one of least norm. A has full rank.
+
+    Raises ``RuntimeError`` for shapes that do not fit.
+
+    >>> import tracejit as tj
+    >>> tj.linalg.lstsq(tj.tensor([[1.0], [1.0]]), tj.tensor([[1.0], [3.0]])).solution
+    tensor([[2.]])
+    """
+    _checked("lstsq", A)
+    vector = B.ndim == A.ndim - 1
+    right = B.unsqueeze(-1) if vector else B
+    rows, columns = shape_of(A)[-2:]
+    if shape_of(right)[-2] != rows:
+        raise ShapeError(
+            f"linalg.lstsq: input.size(-2) should match other.size(-2), got {A.type} and {B.type}"
+        )
+    if rows >= columns:
+        factors = qr(A)
+        found = la.solve(factors.R, matmul(transposed(factors.Q), right))
+    else:
+        found = matmul(pinv(A), right)
+    empty = s.full(shape=(0,), value=0, dtype=A.dtype)
+    rank = s.full(shape=shape_of(A)[:-2], value=min(rows, columns), dtype=dtypes.int64)
+    return LeastSquares(found.squeeze(-1) if vector else found, empty, rank, empty)
+
+
+@function()
+def matrix_exp(input: Tensor) -> Tensor:
+    """The exponential of square matrices.
+
+    Raises ``RuntimeError`` for matrices that are not square.
+
+    >>> import tracejit as tj
+    >>> tj.matrix_exp(tj.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return la.exponential(_checked("matrix_exp", input))

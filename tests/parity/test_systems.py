@@ -1,0 +1,64 @@
+"""Structured systems, least squares and matrix exponentials against PyTorch: values and gradients of two orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from parity_tools import compare, same_error
+
+torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorch")
+
+RNG = np.random.default_rng(4)
+A = RNG.normal(size=(3, 3)) + 3 * np.eye(3)
+B, WIDE, MANY = (
+    RNG.normal(size=(3, 2)),
+    RNG.normal(size=(2, 4)),
+    RNG.normal(size=(2, 3, 3)) + 2 * np.eye(3),
+)
+
+CASES = [
+    "t.linalg.solve_triangular(a, b, upper=True)",
+    "t.linalg.solve_triangular(a, b, upper=False, unitriangular=True)",
+    "t.linalg.solve_triangular(a, b.mT, upper=False, left=False)",
+    "t.linalg.solve_triangular(m, b, upper=True)",
+    "t.cholesky_solve(b, t.linalg.cholesky(a @ a.mT))",
+    "t.cholesky_solve(b, t.linalg.cholesky(a @ a.mT).mT, upper=True)",
+    "t.cholesky_inverse(t.linalg.cholesky(a @ a.mT))",
+    "t.linalg.lstsq(w.mT, w.mT[:, :1] * 2 + 1).solution",
+    "t.linalg.lstsq(w, b[:2]).solution",
+    "t.linalg.lstsq(a, b).solution",
+    "t.linalg.lstsq(w.mT, w.mT[:, :1] * 2 + 1).residuals",
+    "t.linalg.lstsq(m, m).rank",
+    "t.linalg.matrix_exp(a / 3)",
+    "t.matrix_exp(m / 3)",
+]
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_values_and_gradients(code: str) -> None:
+    def function(t: Any, f: Any, a: Any, b: Any, w: Any, m: Any) -> Any:
+        return eval(code, {"t": t, "a": a, "b": b, "w": w, "m": m})
+
+    smooth = "residuals" not in code and "rank" not in code
+    compare(
+        function,
+        [A, B, WIDE, MANY],
+        second=smooth and "w, b" not in code,
+        gradients=smooth,
+        tolerance=1e-8,
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "t.linalg.matrix_exp(t.zeros(2, 3))",
+        "t.linalg.solve_triangular(t.zeros(2, 3), t.zeros(2, 1), upper=True)",
+        "t.linalg.lstsq(t.zeros(2, 3), t.zeros(3, 1))",
+        "t.linalg.solve_triangular(t.eye(2).long(), t.zeros(2, 1), upper=True)",
+    ],
+)
+def test_errors(code: str) -> None:
+    same_error(lambda t, f: eval(code, {"t": t}))

@@ -1,0 +1,103 @@
+"""Kernels whose operands lie across each other, or whose rows are short: every element, whatever the sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tracejit as tj
+from tracejit.ir import parse
+from tracejit.runtime.plan import make_plan
+from tracejit.runtime.program import Program
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
+SIZES = st.sampled_from([1, 2, 3, 5, 15, 16, 17, 33, 70])
+
+
+def program_of(text):
+    graph = parse(text)
+    return Program(make_plan(graph, [v.type.contiguous_strides() for v in graph.inputs]))
+
+
+def numbers(shape, short):
+    return np.random.default_rng(1).integers(0, 2, shape).astype(DTYPES[short])
+
+
+def listed(values):
+    return ", ".join(map(str, values))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(SIZES, min_size=2, max_size=4),
+    order=st.randoms(use_true_random=False),
+    short=st.sampled_from(sorted(DTYPES)),
+)
+def test_permuted_copies(sizes, order, short):
+    dims = list(range(len(sizes)))
+    order.shuffle(dims)
+    shape = [sizes[d] for d in dims]
+    run = program_of(f"""graph f(x: {short}[{listed(sizes)}]) {{
+        %0: {short}[{listed(shape)}] = permute(x, dims=({listed(dims)}))
+        %1: {short}[{listed(shape)}] = clone(%0)
+        return %1
+    }}""").run
+    array = numbers(sizes, short)
+    (block,) = run(tj.from_numpy(array))
+    assert np.array_equal(np.ndarray(shape, array.dtype, block.array), array.transpose(dims))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    counts=st.tuples(SIZES, SIZES, SIZES),
+    steps=st.tuples(*(st.integers(1, 5),) * 3),
+    starts=st.tuples(*(st.integers(0, 2),) * 3),
+    short=st.sampled_from(["f32", "f64", "i64", "u8"]),
+)
+def test_slices_with_steps_side_by_side(counts, steps, starts, short):
+    """Neighbouring slices share a pointer where steps are small."""
+    size = [a + (n - 1) * s + 2 for a, n, s in zip(starts, counts, steps, strict=True)]
+    shape = listed(counts)
+    slices = "".join(
+        f"%{k}: {short}[{shape}] = slice(x, starts=({starts[0]}, {starts[1]}, {starts[2] + k}), "
+        f"counts=({shape}), steps=({listed(steps)}))\n"
+        for k in range(2)
+    )
+    run = program_of(f"""graph f(x: {short}[{listed(size)}]) {{
+        {slices}
+        %2: {short}[{shape}] = add(%0, %1)
+        %3: {short}[{shape}] = mul(%2, %1)
+        return %3
+    }}""").run
+    array = numbers(size, short)
+    a, b = (
+        array[
+            tuple(
+                slice(o + k * (d == 2), None, s)
+                for d, (o, s) in enumerate(zip(starts, steps, strict=True))
+            )
+        ]
+        for k in range(2)
+    )
+    a, b = (v[tuple(slice(n) for n in counts)] for v in (a, b))
+    (block,) = run(tj.from_numpy(array))
+    assert np.array_equal(np.ndarray(counts, array.dtype, block.array), (a + b) * b)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_parts_of_runs_on_several_threads(threads):
+    before = tj.get_num_threads()
+    tj.set_num_threads(threads)
+    try:
+        x = tj.arange(40.0 * 130 * 70).reshape(40, 130, 70)
+        compiled = tj.compile(
+            lambda x: (x.permute(1, 0, 2)[1:, 1:, 1:] * 2.0, x.permute(2, 0, 1) + 1.0)
+        )
+        for _ in range(2):
+            first, second = compiled(x)
+            assert np.array_equal(first.numpy(), x.numpy().transpose(1, 0, 2)[1:, 1:, 1:] * 2)
+            assert np.array_equal(second.numpy(), x.numpy().transpose(2, 0, 1) + 1)
+    finally:
+        tj.set_num_threads(before)
