@@ -132,17 +132,11 @@ class Planner:
         self.legal, after = recompute(self.legal)
         return place_moves(self.legal, layouts, self.products, after)
 
-    def body(
-        self,
-        graph: Graph,
-        strides: Sequence[Shape],
-        slots: Sequence[Slot],
-        targets: Sequence[Slot],
-    ) -> BodyPlanner:
-        """What plans the body of a loop into this program."""
+    def body(self, *given: Any) -> BodyPlanner:
+        """What plans the body of a loop into this program; ``given`` as `BodyPlanner` takes it."""
         from .plan_body import BodyPlanner
 
-        return BodyPlanner(self, graph, strides, slots, targets)
+        return BodyPlanner(self, *given)
 
     # --- slots ---------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from ..launcher import Step
 from ..plan import Plan, Planner
 from ..plan_assembly import Placed, place_moves
 from ..plan_body import BodyPlanner
-from ..plan_records import Products, Slot, may_lie_on_the_host
+from ..plan_records import Products, may_lie_on_the_host
 from ..views import Layouts
 from . import kernels
 from .gemm import TYPES, DeviceGemm, cublas, gemm_step
@@ -64,17 +64,11 @@ class DevicePlanner(Planner):
         """The legal graph with memory for what is moved."""
         return place_moves(self.legal, layouts, self.products)
 
-    def body(
-        self,
-        graph: Graph,
-        strides: Sequence[Shape],
-        slots: Sequence[Slot],
-        targets: Sequence[Slot],
-    ) -> BodyPlanner:
+    def body(self, *given: Any) -> BodyPlanner:
         """What plans the body of a loop into this program: its rounds are queued by native code."""
         from .body import DeviceBodyPlanner
 
-        return DeviceBodyPlanner(self, graph, strides, slots, targets)
+        return DeviceBodyPlanner(self, *given)
 
     @property
     def slot_base(self) -> dict[str, int]:
