@@ -75,6 +75,7 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
         lines.append(
             f"    on cuda:{found['device']}: a call waits for the device at {found['waits']} guard(s) or check(s)"
         )
+    lines += [f"    {choice}" for choice in found["choices"]]
     if found["captured"]:
         lines.append(f"    captured: {', '.join(found['captured'])}")
     if found["behind"]:
@@ -98,6 +99,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "replays": entry.replays,
         "device": entry.signature.device,
         "waits": sum((s.guard is not None) + s.runner.program.plan.refuses for s in segments),
+        "choices": _choices(entry),
         "captured": [f"{s.value.name}: {s.value.type}" for s in sources],
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
@@ -110,6 +112,34 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "behind": entry.behind.describe() if entry.behind is not None else "",
         "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }
+
+
+#: How ops that could be computed in several ways are, on a device.
+_WAYS = {
+    "attention": "in tiles, scores are not stored",
+    **dict.fromkeys(
+        ("convolution", "convolution_input", "convolution_weight"),
+        "windows and matrix products, or sums of products where groups have one channel",
+    ),
+}
+
+
+def _choices(entry: Entry) -> list[str]:
+    """What was chosen for operations that a device could compute in several ways, with the user's lines."""
+    if entry.signature.device < 0:
+        return []
+    from .codegen.cuda_attention import attends
+
+    found: dict[str, None] = {}
+    for segment in entry.root.segments():
+        for value in segment.statements:
+            way = _WAYS.get(value.op.name) if value.op is not None else None
+            if way is not None and value.op is not None:
+                if value.op.name == "attention" and not attends(value):
+                    way = "by its definition, a part of the rows at a time"
+                where = f"   {describe_line(*value.line)}" if value.line else ""
+                found[f"{value.op.name}: {way}{where}"] = None
+    return list(found)
 
 
 def _tree(segment: Segment, depth: int) -> list[str]:

@@ -22,19 +22,24 @@ from simulator_memory import COMMON, Memory
 
 from kernel_tools import compiled
 from tracejit.codegen.cpu_kernel import write_kernel
+from tracejit.codegen.cpu_scatter import scatters, write_scatter
+from tracejit.codegen.cuda_attention import attends, write_attention
 from tracejit.codegen.cuda_cubin import Resources, resources
 from tracejit.codegen.cuda_kernel import write_device_kernel
 from tracejit.codegen.cuda_launch import BLOCK, DeviceCode, Launch, Status
 from tracejit.codegen.cuda_ptx import ptx
+from tracejit.codegen.cuda_scatter import write_device_scatter
 from tracejit.codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
 from tracejit.codegen.nest import index_source
-from tracejit.codegen.scalar import printable
 from tracejit.ir.graph import Graph, Value
 from tracejit.passes.fusion import fuse
 from tracejit.passes.groups import Group, Schedule, root
+from tracejit.runtime.plan_assembly import assemble, is_fusible, place_moves
+from tracejit.runtime.plan_records import Products
 from tracejit.runtime.views import Layouts, legalize
 
 Array = Any
+Kernel = Group | Value  # what is printed: a group of the schedule, or a scatter
 STORAGE = {"bool": np.uint8, "f16": np.uint16, "bf16": np.uint16}
 
 
@@ -52,7 +57,9 @@ def prepare(graph: Graph, arrays: Sequence[Array]) -> Prepared:
     """Cut a graph for inputs that lie like ``arrays``."""
     strides = [tuple(s // a.itemsize for s in a.strides) for a in arrays]
     legal, layouts = legalize(graph, strides)
-    return Prepared(legal, layouts, fuse(legal, printable), tuple(arrays))
+    placed = place_moves(legal, layouts, Products(frozenset(("f32", "f64")), lambda: None))
+    schedule = fuse(placed.graph, is_fusible, placed.before)
+    return Prepared(placed.graph, placed.layouts, schedule, tuple(arrays))
 
 
 def memory_of(array: Array, misaligned: int = 0) -> Memory:
@@ -122,7 +129,7 @@ class Run:
             self.scratch[parameter.key] = Memory(np.zeros(parameter.count, dtype), written=False)
         return self.scratch[parameter.key]
 
-    def execute(self, group: Callable[[Run, Group, Sequence[Value]], None]) -> list[Array]:
+    def execute(self, group: Callable[[Run, Kernel, Sequence[Value]], None]) -> list[Array]:
         """Every step in order, groups by ``group``; the outputs."""
         for step in self.prepared.schedule.steps:
             if isinstance(step, Group):
@@ -130,6 +137,12 @@ class Run:
                 group(self, step, self.prepared.schedule.outputs[step])
                 continue
             value = step.value
+            if scatters(value) or attends(value):
+                self.scratch = {}
+                group(self, value, (value,))
+                continue
+            if value.op is assemble:
+                continue  # its pieces lie there
             assert value.op is not None
             operands = [self.array(x) if isinstance(x, Value) else x for x in value.operands]
             found = np.ascontiguousarray(value.op.evaluate(operands, value.attributes))
@@ -151,13 +164,19 @@ def number(bits: int, kind: str) -> Any:
     return int(bits)
 
 
-def device_code(prepared: Prepared, group: Group, outputs: Sequence[Value]) -> DeviceCode:
-    """A group printed for the device."""
+def device_code(prepared: Prepared, group: Kernel, outputs: Sequence[Value]) -> DeviceCode:
+    """A group or a scatter printed for the device."""
+    if isinstance(group, Value) and attends(group):
+        return write_attention(group, prepared.layouts(group), prepared.layouts)
+    if isinstance(group, Value):
+        return write_device_scatter(group, prepared.layouts(group), prepared.layouts)
     return write_device_kernel(group, outputs, prepared.layouts, kernel_name(group), {})
 
 
-def host_code(prepared: Prepared, group: Group, outputs: Sequence[Value]) -> KernelCode:
-    """A group printed for the host."""
+def host_code(prepared: Prepared, group: Kernel, outputs: Sequence[Value]) -> KernelCode:
+    """A group or a scatter printed for the host."""
+    if isinstance(group, Value):
+        return write_scatter(group, prepared.layouts(group), prepared.layouts)
     return write_kernel(group, outputs, prepared.layouts, kernel_name(group), {})
 
 
@@ -169,8 +188,13 @@ def _machine_code(source: str, name: str) -> Any:
     return compiled(source, name)
 
 
-def on_host(run: Run, group: Group, outputs: Sequence[Value]) -> None:
-    """The host's kernels as machine code."""
+def on_host(run: Run, group: Kernel, outputs: Sequence[Value]) -> None:
+    """The host's kernels as machine code; attention by its body."""
+    if isinstance(group, Value) and attends(group):
+        assert group.op is not None
+        found = group.op.evaluate([run.array(x) for x in group.value_operands], group.attributes)
+        run.memory[group] = Memory(found.reshape(-1).view(STORAGE.get(group.type.dtype.short)))
+        return
     for function in host_code(run.prepared, group, outputs).functions:
         kinds = parameter_types(function.source)
         given = [run.parameter(p, k) for p, k in zip(function.parameters, kinds, strict=False)]
@@ -191,10 +215,10 @@ def fits(launch: Launch, arguments: Sequence[Any]) -> bool:
 
 def device_way(
     run_launch: Callable[[Launch, Sequence[Any]], None], seen: list[Launch] | None = None
-) -> Callable[[Run, Group, Sequence[Value]], None]:
+) -> Callable[[Run, Kernel, Sequence[Value]], None]:
     """Run the device's kernels by ``run_launch``; ``seen`` collects what ran."""
 
-    def run_group(run: Run, group: Group, outputs: Sequence[Value]) -> None:
+    def run_group(run: Run, group: Kernel, outputs: Sequence[Value]) -> None:
         for step in device_code(run.prepared, group, outputs).steps:
             for launch in step:
                 kinds = parameter_types(launch.source)
@@ -255,10 +279,19 @@ def as_ptx(architecture: str) -> Callable[[Launch, Sequence[Any]], None]:
     return run_launch
 
 
+def kernels_of(prepared: Prepared) -> list[Kernel]:
+    """What of a graph is printed."""
+    steps = prepared.schedule.steps
+    calls = [s.value for s in steps if not isinstance(s, Group)]
+    return [*prepared.schedule.groups, *(v for v in calls if scatters(v) or attends(v))]
+
+
 def launches(prepared: Prepared) -> Mapping[str, Launch]:
     """Every function printed for a graph, by its text."""
     return {
         launch.source: launch
-        for group in prepared.schedule.groups
-        for launch in device_code(prepared, group, prepared.schedule.outputs[group]).launches
+        for group in kernels_of(prepared)
+        for launch in device_code(
+            prepared, group, prepared.schedule.outputs.get(group, ())
+        ).launches
     }

@@ -1,4 +1,4 @@
-"""What kernels of a device do not compute is a call of the op's body: moves, lookups, scatters and convolutions."""
+"""Programs of moves, lookups, scatters and convolutions on a device, and what is around them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_calls_on_a_device_are_eager_on_the_host(program: Callable[..., Any]) ->
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_a_device_plans_calls_where_the_host_plans_kernels() -> None:
+def test_a_device_plans_kernels_where_the_host_does() -> None:
     from tracejit.runtime.plan import make_plan
 
     graph = parse(
@@ -84,8 +84,8 @@ def test_a_device_plans_calls_where_the_host_plans_kernels() -> None:
     strides = [(3, 1), (1,)]
     host, device = make_plan(graph, strides), make_plan(graph, strides, device=0)
     assert not any(isinstance(item, HostCall) for item in host.items)
-    calls = [item.op.name for item in device.items if isinstance(item, HostCall)]
-    assert calls == ["take", "cat"]
+    assert not any(isinstance(item, HostCall) for item in device.items)
+    assert device.refuses
 
 
 def test_sizes_found_on_a_device() -> None:
@@ -108,13 +108,29 @@ def test_kernels_for_a_device_are_compiled_behind_the_program() -> None:
     assert x.grad.device.type == "cuda"
 
 
-def test_profiles_leave_programs_on_a_device_alone() -> None:
-    f = tj.compile(lambda x: (x * 2).exp(), mode="reduce-overhead")
-    x = tj.randn(7).cuda()
-    f(x)
-    profile = f.profile(x)
-    assert not profile.kernels
-    assert f.stats.compiled_calls
+def test_profiles_of_programs_on_a_device_are_taken_by_events() -> None:
+    def function(x: Any, w: Any) -> Any:
+        for _ in range(20):
+            x = (x @ w).tanh() + 1
+        return tj.cat([x.softmax(-1), x.sort(-1).values], 0).sum()
+
+    f = tj.compile(function)
+    x, w = tj.randn(4, 4).cuda(), tj.randn(4, 4).cuda()
+    expected = f(x, w).item()
+    for _ in range(2):
+        found = f.profile(x, w)
+        kinds = {k.kind for k in found.kernels}
+        assert {"device kernel", "device loop", "library call"} <= kinds, found.kernels
+        assert all(k.each == 0.0005 for k in found.kernels if k.kind != "library call")
+        assert all(found.distance(k) is None for k in found.kernels)
+        loop = next(k for k in found.kernels if k.kind == "device loop")
+        assert loop.flops >= 20 * 2 * 4**3
+        assert "loop(" in str(found)
+    assert f(x, w).item() == pytest.approx(expected)
+    product = tj.compile(lambda x, w: x @ w)
+    product(x, w)
+    (only,) = product.profile(x, w).kernels
+    assert (only.kind, only.flops, only.bytes) == ("device product", 2 * 4.0**3, 3 * 64.0)
 
 
 def test_options_are_kept_by_copies() -> None:
@@ -123,3 +139,12 @@ def test_options_are_kept_by_copies() -> None:
     assert again.compiled.options == model.compiled.options
     assert again.compiled.capture
     assert not again.compiled.background
+
+
+def test_explain_says_how_convolutions_are_computed() -> None:
+    f = tj.compile(convolved, strict=True)
+    results(f, "cuda", 2)
+    assert "convolution: windows and matrix products" in str(f.explain())
+    host = tj.compile(convolved, strict=True)
+    results(host, "cpu", 2)
+    assert "windows" not in str(host.explain())

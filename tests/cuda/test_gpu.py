@@ -24,7 +24,17 @@ def test_on_a_gpu(name: str) -> None:
     assert dict(checks())[name]() is None  # it raises what is wrong
 
 
-SOME = ["memory", "interop", "random", "refused", "op ad", "op sum", "program tiny", "training"]
+SOME = [
+    "loops",
+    "memory",
+    "interop",
+    "random",
+    "refused",
+    "op ad",
+    "op sum",
+    "program tiny",
+    "training",
+]
 
 
 @pytest.mark.parametrize("only", SOME)
@@ -55,6 +65,7 @@ def test_the_command_writes_one_report(gpu: Any, tmp_path: Path) -> None:
         "numerics",
         "launch cost",
         "bandwidth",
+        "attention",
         "programs",
     ]
     assert found["numerics"] == [{"passed": 1}]

@@ -26,7 +26,6 @@ from .turns import Turns
 #: Elements per block of a full reduction.
 BLOCK = 8192
 
-
 Scope = dict[Value, str]
 
 
@@ -51,9 +50,8 @@ class Writer:
         self.names: dict[Value, str] = {}
         for i, value in enumerate(self.nest.reads):
             self.names[value] = f"in{i}"
-        self.drawn = dict(
-            self.names
-        )  # what is made here may be written too, and lie otherwise there
+        # What is made here may be written too, and lie otherwise there.
+        self.drawn = dict(self.names)
         for i, value in enumerate(self.nest.writes):
             taken = overwrites.get(value)
             self.names[value] = f"out{i}" if taken is None else self.names.get(taken, f"out{i}")
@@ -276,21 +274,23 @@ class Writer:
         position = self.fresh()
         read = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
         self.text.add(indent, f"{position} = {read}")
-        found, size = position, self.table_size(value)
+        size = self.table_size(value)
         if value.op is not None and value.op.name != "gather":
             self.text.add(indent, f"if {position} < int64(0):")
             self.text.add(indent + 1, f"{position} = {position} + {size}")
         self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {size}):")
         self.text.add(indent + 1, "return 1")
-        if len(value.value_operands) > 1:
-            x = value.value_operands[0]
-            access, dim = self.nest.reads[x], value.attributes["dim"]
-            assert access.layout is not None
-            name = self.pointer(x, access, written=False)
-            stride = self.number(f"{name}_at{dim}", access.layout.strides[dim])
-            place = f"{self.address(access, name)} + {position} * {stride}"
-            found = scalar.load(f"{name}[{place}]", x.type.dtype)
+        found = position if len(value.value_operands) == 1 else self.table_element(value, position)
         self.define(value, found, scopes[0], indent, describe(value))
+
+    def table_element(self, value: Value, position: str) -> str:
+        """What a lookup reads at a position."""
+        x = value.value_operands[0]
+        access, dim = self.nest.reads[x], value.attributes["dim"]
+        assert access.layout is not None
+        name = self.pointer(x, access, written=False)
+        there = f"{position} * {self.number(f'{name}_at{dim}', access.layout.strides[dim])}"
+        return scalar.load(f"{name}[{self.address(access, name)} + {there}]", x.type.dtype)
 
     def table_size(self, value: Value) -> str:
         """The parameter holding how many positions a lookup may ask for."""

@@ -41,7 +41,7 @@ def adds(value: Value) -> bool:
 
 
 @dataclass(frozen=True)
-class _Walk:
+class Walk:
     """The loops of a scatter: extents, and the strides of the result, the positions and the new values along them."""
 
     extents: Shape
@@ -49,6 +49,8 @@ class _Walk:
     index: Shape
     new: Shape
     lookup: int  # the loops that the position depends on are before this one
+    first: int  # the loops over positions are from this one
+    last: int  # to before this one
 
 
 def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> KernelCode:
@@ -65,7 +67,7 @@ def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout
     """
     assert value.op is not None
     name = f"k_{value.op.name}"
-    walk = _walk(value, out, layout_of)
+    walk = walk_of(value, out, layout_of)
     _, index, new = value.value_operands
     shared = bool(value.attributes["dim"])
     text = Text()
@@ -75,9 +77,9 @@ def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout
         text.add(indent, "if (p >= lo) and (p < hi):")
         indent += 1
     indent = _open_loops(text, walk, range(walk.lookup, len(walk.extents)), shared, indent)
-    place = f"out[{_place(text, 'out', walk.out, 'p * out_at')}]"
+    place = f"out[{place_of(text, 'out', walk.out, 'p * out_at')}]"
     text.parameter("out_at", "i64", Number(out.strides[value.attributes["dim"]]))
-    element = scalar.load(f"new[{_place(text, 'new', walk.new)}]", new.type.dtype)
+    element = scalar.load(f"new[{place_of(text, 'new', walk.new)}]", new.type.dtype)
     if adds(value):
         element = f"{place} + {element}"
     text.add(indent, f"{place} = {scalar.store(element, value.type.dtype)}")
@@ -89,8 +91,11 @@ def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout
     return KernelCode(name, (_finish(text, name, value, walk, pointers),), None, (value,))
 
 
-def _walk(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> _Walk:
-    """The loops of a scatter, neighbours merged where memory allows."""
+def walk_of(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> Walk:
+    """The loops of a scatter, neighbours merged where memory allows.
+
+    See `write_scatter`.
+    """
     _, index, new = value.value_operands
     dim, ndim = value.attributes["dim"], index.type.ndim
     strides = layout_of(index).strides
@@ -107,10 +112,12 @@ def _walk(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> _W
     runs = merge_axes(shape, positions, walked)
     extents = tuple(numel([shape[a] for a in run]) for run in runs)
     a, b, c = (tuple(s[run[-1]] for run in runs) for s in walked)
-    return _Walk(extents, a, b, c, sum(run[0] < last for run in runs))
+    end = dim + len(positions)
+    before = [sum(run[0] < edge for run in runs) for edge in (last, dim, end)]
+    return Walk(extents, a, b, c, *before)
 
 
-def _open_loops(text: Text, walk: _Walk, axes: range, shared: bool, indent: int) -> int:
+def _open_loops(text: Text, walk: Walk, axes: range, shared: bool, indent: int) -> int:
     """Nested loops; the indent inside them. Threads share the first one if ``shared``."""
     for axis in axes:
         if shared and axis == 0:
@@ -122,11 +129,11 @@ def _open_loops(text: Text, walk: _Walk, axes: range, shared: bool, indent: int)
     return indent
 
 
-def _find(text: Text, value: Value, dtype: DType, walk: _Walk, indent: int, out: Layout) -> None:
+def _find(text: Text, value: Value, dtype: DType, walk: Walk, indent: int, out: Layout) -> None:
     """The position, checked: one out of range ends the program."""
     size = value.type.shape[value.attributes["dim"]]
     text.parameter("size", "i64", Number(size))
-    position = f"index[{_place(text, 'index', walk.index)}]"
+    position = f"index[{place_of(text, 'index', walk.index)}]"
     text.add(indent, f"p = {scalar.convert(position, dtype, int64)}")
     if "accumulate" in value.attributes:
         text.add(indent, "if p < int64(0):")
@@ -135,7 +142,7 @@ def _find(text: Text, value: Value, dtype: DType, walk: _Walk, indent: int, out:
     text.add(indent + 1, "return 1")
 
 
-def _place(text: Text, name: str, strides: Sequence[int], first: str = "") -> str:
+def place_of(text: Text, name: str, strides: Sequence[int], first: str = "") -> str:
     """The index of an element at the loops' variables."""
     terms = [first] if first else []
     for axis, stride in enumerate(strides):
@@ -147,7 +154,7 @@ def _place(text: Text, name: str, strides: Sequence[int], first: str = "") -> st
 
 
 def _finish(
-    text: Text, name: str, value: Value, walk: _Walk, pointers: dict[str, tuple[Value, Layout]]
+    text: Text, name: str, value: Value, walk: Walk, pointers: dict[str, tuple[Value, Layout]]
 ) -> Function:
     for key, (shown, layout) in pointers.items():
         dtype = shown.type.dtype

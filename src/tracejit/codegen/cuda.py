@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..dtypes import DType, int64
 from ..extents import is_symbolic
 from ..ir.graph import Value
-from ..passes.groups import Group
+from ..passes.groups import Group, looks_up
 from ..sizes import call, smallest
 from . import scalar
 from .cpu import Scope, Writer, describe
@@ -114,6 +114,30 @@ class DeviceWriter(Writer):
         stored = scalar.store(text, value.type.dtype)
         self.text.add(indent, f"{self.staged_writes[value]} = {stored}")
 
+    def look_up(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
+        """An element at a position that is read; one out of range sets the status word."""
+        index = value.value_operands[-1]
+        position, result = self.fresh(), self.fresh()
+        read = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
+        self.text.add(indent, f"{position} = {read}")
+        size = self.table_size(value)
+        if value.op is not None and value.op.name != "gather":
+            self.text.add(indent, f"if {position} < int64(0):")
+            self.text.add(indent + 1, f"{position} = {position} + {size}")
+        zero = f"{scalar.cast_name(value.type.dtype)}(0)"
+        self.text.add(indent, f"{result} = {zero}", describe(value))
+        self.text.add(indent, f"if ({position} >= int64(0)) and ({position} < {size}):")
+        found = position if len(value.value_operands) == 1 else self.table_element(value, position)
+        self.text.add(indent + 1, f"{result} = {found}")
+        self.refuse(indent)
+        scopes[0][value] = result
+
+    def refuse(self, indent: int) -> None:
+        """Else: set the status word."""
+        self.text.add(indent, "else:")
+        status = self.text.parameter("status", "i32*", Status())  # type: ignore[arg-type]
+        self.text.add(indent + 1, f"{status}[0] = int32(1)")
+
     def pick(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """Evaluate a row's expression at one computed position; one outside the row sets the status word."""
         row, index = value.value_operands
@@ -132,9 +156,7 @@ class DeviceWriter(Writer):
         del self.variables[axis]
         self.staged = staged
         self.text.add(indent + 1, f"{result} = {there}")
-        self.text.add(indent, "else:")
-        status = self.text.parameter("status", "i32*", Status())  # type: ignore[arg-type]
-        self.text.add(indent + 1, f"{status}[0] = int32(1)")
+        self.refuse(indent)
         scopes[0][value] = result
 
     # --- vector accesses ------------------------------------------------------------------------------------------
@@ -154,12 +176,21 @@ class DeviceWriter(Writer):
         }
 
     def memory_reads(self) -> list[Value]:
-        """Outside operands that are read from memory."""
+        """Outside operands that are read from memory at the point where the kernel is."""
+        tables = self.looked_up()
         return [
             v
             for v, a in self.nest.reads.items()
-            if a.layout is not None and index_source(v) is None
+            if a.layout is not None and index_source(v) is None and v not in tables
         ]
+
+    def looked_up(self) -> set[Value]:
+        """Operands of which elements are read at computed positions only."""
+        return {
+            v.value_operands[0]
+            for v in self.group.values
+            if looks_up(v) and len(v.value_operands) > 1 and self.looks_up_outside(v)
+        }
 
     def access_alignment(self, value: Value, name: str) -> None:
         """Note what the address of a vector access must be a multiple of."""

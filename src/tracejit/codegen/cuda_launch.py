@@ -48,7 +48,7 @@ class DeviceCode:
 
     name: str
     steps: tuple[tuple[Launch, ...], ...]
-    group: Group
+    group: Group | None
     outputs: tuple[Value, ...]
 
     @property

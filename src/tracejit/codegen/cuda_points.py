@@ -118,7 +118,7 @@ def _vector_points(
     writer.text.add(2, f"for lane in range({WIDTH}):")
     writer.variables[inner] = lane = f"i{inner}_lane"
     index = plus(at, "lane")
-    if flat and set(writer.memory_reads()) - set(vector.reads):
+    if flat and (writer.looked_up() or set(writer.memory_reads()) - set(vector.reads)):
         index = f"minimum_i64({index}, {count} - 1)"
     writer.text.add(3, f"{lane} = {index}")
     reads = {v: f"{array}[lane]" for v, array in arrays.items()}

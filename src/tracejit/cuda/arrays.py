@@ -97,6 +97,8 @@ def is_writeable(array: Any) -> bool:
 def placed(array: Any, index: int) -> Any:
     """``array`` on the device ``index`` (-1: the host); itself where it lies there already, else a copy.
 
+    Raises `DeviceError` where there is no such device.
+
     >>> numbers = np.zeros(2)
     >>> placed(numbers, -1) is numbers
     True
@@ -105,6 +107,7 @@ def placed(array: Any, index: int) -> Any:
         return array
     if index < 0:
         return fetched(array)
+    require(index)
     module = namespace()
     with module.cuda.Device(index):
         return module.asarray(array, order="C")

@@ -125,7 +125,7 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         "kernel",
         tuple((seen, value.type.nbytes) for value, seen in reads.items()),
         tuple(v.type.nbytes for v in outputs),
-        tuple(_operations(v) for v in group.values) if group is not None else (),
+        tuple(operations_of(v) for v in group.values) if group is not None else (),
         any(v.type.dtype.short == "f64" for v in (*reads, *outputs)),
     )
 
@@ -148,7 +148,8 @@ def _read_by(kernel: Kernel) -> list[Value]:
     return list(dict.fromkeys(p.value for p in given if not p.written))
 
 
-def _operations(value: Value) -> Any:
+def operations_of(value: Value) -> Any:
+    """Operations that a value takes: one for each result, or for each element that is reduced."""
     if isinstance(value.op, Elementwise):
         return value.type.numel
     if isinstance(value.op, Reduction):

@@ -27,7 +27,8 @@ _active = threading.Lock()
 class KernelTime:
     """One kernel, matrix product, loop or library call of a profile; times in seconds, work of one run.
 
-    ``each`` is the median of the runs. ``kind`` is "kernel", "product", "loop" or "library call".
+    ``each`` is the median of the runs. ``kind`` is "kernel", "product", "loop" or "library call";
+    the first three are "device kernel" and so on where a GPU ran them, timed by events in its stream.
     Kernels that are alike and do as much work count together.
     """
 
@@ -80,7 +81,8 @@ class Profile:
     def distance(self, kernel: KernelTime) -> float | None:
         """How many times the least possible time a run takes; None where that is not known."""
         least = self.floor.seconds(kernel.bytes, kernel.flops, kernel.double)
-        return kernel.each / least if least > 0 and kernel.kind != "library call" else None
+        here = kernel.kind in ("kernel", "product", "loop")  # what runs on a GPU has other limits
+        return kernel.each / least if least > 0 and here else None
 
     def __str__(self) -> str:
         from .report import text

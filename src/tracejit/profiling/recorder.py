@@ -68,9 +68,7 @@ class Recorder:
             self._patched.clear()
 
     def watch(self, program: Program) -> None:
-        """Put the stopwatch into a program; on a GPU a launch only queues, and a clock here says nothing about it."""
-        if program.plan.device >= 0:
-            return
+        """Put the stopwatch into a program: the clock of this machine, or on a GPU events in its stream."""
         names = program.names
         with self._lock:
             if id(names) in self._seen:
@@ -93,6 +91,8 @@ class Recorder:
 
     def launcher(self, program: Program, run: Callable[..., int]) -> Callable[..., int]:
         """A launcher that runs piece by piece."""
+        if program.plan.device >= 0:
+            return self.device_launcher(program, run)
         pieces = pieces_of(program)
         stretches: dict[tuple[int, int], list[tuple[Piece, Total]]] = {}
         overhead: list[int] = []
@@ -113,6 +113,23 @@ class Recorder:
             return 0
 
         return timed
+
+    def device_launcher(self, program: Program, run: Callable[..., int]) -> Callable[..., int]:
+        """A launcher that queues piece by piece, with events in between, and waits for the last."""
+        from .device_pieces import device_pieces, timed
+
+        pieces = device_pieces(program)
+
+        def run_timed(first: int, last: int, *slots: int) -> int:
+            found = self.stretch(pieces, first, last)
+            self.launches += sum(piece.launches for piece, _ in found)
+            return timed(
+                found,
+                lambda piece: run(piece.first, piece.last, *slots),
+                lambda total, spent: self.note(total, clock() - spent, spent),
+            )
+
+        return run_timed
 
     def stretch(self, pieces: list[Piece], first: int, last: int) -> list[tuple[Piece, Total]]:
         """The pieces of some rows, with the totals they count in."""

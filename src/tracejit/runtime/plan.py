@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.cpu_scatter import scatters, write_scatter
@@ -22,17 +22,21 @@ from ..types import Shape, TensorType
 from . import kernels
 from .ahead import Ahead
 from .arena import Arena, aligned
+from .blas import find_blas
 from .launcher import COARSE, Loop, Step
 from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
 from .plan_products import plan_product
-from .plan_records import Constant, HostCall, HostOperand, Slot
+from .plan_records import Constant, HostCall, HostOperand, Products, Slot
 from .plan_tiles import plan_run
 from .threads import get_num_threads
 from .tile_runs import TileRun, find_tile_runs
 from .tiles import FIRST_WINDOW
-from .views import Layouts, legalize, matrix_layout
+from .views import PRODUCTS, Layouts, legalize, matrix_layout
+
+if TYPE_CHECKING:
+    from .plan_body import BodyPlanner
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Plan:
     late: tuple[Slot, ...]
     device: int = -1  # the number of the GPU it is for, -1 for the host
     refuses: bool = False  # may a kernel on a device refuse its input?
+    checked: int = 0  # the items before it are queued when it is asked whether one did
 
     @property
     def has_arena(self) -> bool:
@@ -67,12 +72,6 @@ class Plan:
         return any(slot.kind == "pack" for slot in self.output_slots)
 
     @property
-    def has_products(self) -> bool:
-        """Does a matrix product run as a step?"""
-        calls = [step.value for step in self.schedule.steps if isinstance(step, Call)]
-        return any(isinstance(v.op, Contraction) and v.op.name == "matmul" for v in calls)
-
-    @property
     def launches(self) -> int:
         """Native steps per call."""
         return sum(not isinstance(i, HostCall) for i in self.items)
@@ -82,7 +81,6 @@ class Planner:
     """Builds one plan."""
 
     device = -1
-    batch_levels = 2  # strides that a batch of matrices may take
     tiles = True  # may steps run together on one tile after the other?
     held: list[Any] | None = None  # owners of memory to be given back after a run of steps
 
@@ -94,10 +92,12 @@ class Planner:
         pack: Collection[int],
         packed_inputs: Mapping[int, int],
     ) -> None:
-        self.legal, layouts = legalize(graph, input_strides, self.batch_levels)
+        self.legal, layouts = legalize(
+            graph, input_strides, self.products.levels, self.products.dtypes
+        )
         placed = self.placed(layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
-        self.schedule = fuse(self.graph, self.is_fusible, {**placed.after, **placed.before})
+        self.schedule = fuse(self.graph, is_fusible, {**placed.after, **placed.before})
         self.runs: tuple[TileRun, ...] = ()
         if self.tiles:
             self.schedule, self.runs = find_tile_runs(self.schedule, self.layouts, placed)
@@ -125,12 +125,18 @@ class Planner:
         self.doubled = set(carried_values(self.graph))
         self.last_use = self.lifetimes()
 
-    is_fusible = staticmethod(is_fusible)
+    products = Products(PRODUCTS, find_blas)
 
     def placed(self, layouts: Layouts) -> Placed:
         """The legal graph with memory for what is moved."""
         self.legal, after = recompute(self.legal)
-        return place_moves(self.legal, layouts, after)
+        return place_moves(self.legal, layouts, self.products, after)
+
+    def body(self, *given: Any) -> BodyPlanner:
+        """What plans the body of a loop into this program; ``given`` as `BodyPlanner` takes it."""
+        from .plan_body import BodyPlanner
+
+        return BodyPlanner(self, *given)
 
     # --- slots ---------------------------------------------------------------------------------------------------
 
@@ -347,7 +353,7 @@ class Planner:
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
         layout = self.layouts(value)
-        found = matrix_layout(value.type.shape, layout.strides, batch, self.batch_levels)
+        found = matrix_layout(value.type.shape, layout.strides, batch, self.products.levels)
         if found is None:
             return None
         address = self.argument(self.slots[layout.root], layout.offset * value.type.dtype.itemsize)

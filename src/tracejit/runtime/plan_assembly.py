@@ -45,8 +45,8 @@ from ..ops.table import Contraction, Movement
 from ..passes.groups import is_free, is_view, looks_up, picks_from_row, root
 from ..passes.recompute import Order
 from ..types import Shape, TensorType
-from .blas import find_blas
 from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
+from .plan_records import Products
 from .views import Layouts, contiguous, live_part, matrix_layout, strided_view
 
 
@@ -98,16 +98,19 @@ def is_fusible(value: Value) -> bool:
     return printable(value) or (looks_up(value) and not has_complex(value))
 
 
-def place_moves(legal: Graph, layouts: Layouts, after: Order | None = None) -> Placed:
+def place_moves(
+    legal: Graph, layouts: Layouts, products: Products, after: Order | None = None
+) -> Placed:
     """Make every copying movement op of a graph with legal views an assembly.
 
-    ``after`` says what must be complete before some values.
+    ``after`` says what must be complete before some values. ``products`` are those that a library writes where it is
+    told to.
 
     Scatters stay, but what they change lies where their result does already.
     """
-    if not any(is_move(v) or scatters(v) or _lays_out_anew(v) for v in legal.values):
+    if not any(is_move(v) or scatters(v) or _lays_out_anew(v, products) for v in legal.values):
         return Placed(legal, layouts, {}, after or {})
-    homes = _Homes(legal)
+    homes = _Homes(legal, products)
     homes.decide()
     strides = {v: layouts(v).strides for v in legal.inputs}
     return _Rewriting(legal, homes, strides).run(after or {})
@@ -128,8 +131,9 @@ class _Homes:
     Movement ops are visited last to first, so that pieces of pieces are placed in the outermost memory at once.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, products: Products) -> None:
         self.graph = graph
+        self.products = products
         self.layouts: dict[Value, Layout] = {}  # of values in other memory than their own
         self.assemblies: dict[Value, _Assembly] = {}
         self.shared: set[Value] = set()  # assemblies whose memory is written over later
@@ -152,7 +156,7 @@ class _Homes:
     def decide(self) -> None:
         """Find the pieces of every assembly."""
         for value in reversed(list(self.graph.values)):
-            if _lays_out_anew(value):
+            if _lays_out_anew(value, self.products):
                 self.copy(value)
             if not is_move(value) and not scatters(value):
                 continue
@@ -207,7 +211,7 @@ class _Homes:
             return False
         if assembly in self.shared and others and not read_before:
             return False
-        if not _is_computed(value, lie) or not self.is_readable(value, lie, others):
+        if not self.is_computed(value, lie) or not self.is_readable(value, lie, others):
             return False
         self.layouts[value] = lie
         if assembly in self.shared:
@@ -228,12 +232,27 @@ class _Homes:
                 return False
             found[view] = new
         return all(
-            matrix_layout(x.type.shape, found[x].strides, reader.type.shape[:-2]) is not None
+            self.matrix(x, found[x], reader.type.shape[:-2]) is not None
             for reader in readers
-            if _is_product(reader)
+            if _is_product(reader, self.products)
             for x in reader.value_operands
             if x in found
         )
+
+    def matrix(self, value: Value, lie: Layout, batch: Shape) -> tuple[int, bool, Any] | None:
+        """How a library reads or writes a value that lies like ``lie``, None where it cannot."""
+        return matrix_layout(value.type.shape, lie.strides, batch, self.products.levels)
+
+    def is_computed(self, value: Value, lie: Layout) -> bool:
+        """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
+        if _is_product(value, self.products):
+            found = self.matrix(value, lie, value.type.shape[:-2])
+            return found is not None and not found[1] and self.products.find() is not None
+        if is_move(value) or scatters(value):
+            return True
+        if value.op is None or is_free(value) or picks_from_row(value):
+            return False
+        return is_fusible(value)
 
 
 def _before_view(view: Value, lie: Layout) -> Layout | None:
@@ -259,31 +278,18 @@ def _seen(
     return strided_view(op, attributes, lie, shape, result)
 
 
-def _is_product(value: Value) -> bool:
-    """Is this a product that BLAS computes?"""
-    dtypes = ("f32", "f64")
+def _is_product(value: Value, products: Products) -> bool:
+    """Is this a product that a library computes?"""
     is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
-    return is_product and value.type.dtype.short in dtypes
+    return is_product and value.type.dtype.short in products.dtypes
 
 
-def _lays_out_anew(value: Value) -> bool:
+def _lays_out_anew(value: Value, products: Products) -> bool:
     """Is this a copy of a view of a product, or of what is put together from pieces?"""
     if value.op is not clone or not is_view(value.value_operands[0]):
         return False
     source = root(value.value_operands[0])
-    return _is_product(source) or is_move(source)
-
-
-def _is_computed(value: Value, lie: Layout) -> bool:
-    """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
-    if _is_product(value):
-        found = matrix_layout(value.type.shape, lie.strides, value.type.shape[:-2])
-        return found is not None and not found[1] and find_blas() is not None
-    if is_move(value) or scatters(value):
-        return True
-    if value.op is None or is_free(value) or picks_from_row(value):
-        return False
-    return is_fusible(value)
+    return _is_product(source, products) or is_move(source)
 
 
 class _Rewriting:

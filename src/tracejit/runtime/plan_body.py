@@ -28,8 +28,8 @@ class BodyPlanner(Planner):
         targets: Sequence[Slot],
     ) -> None:
         self.parent = parent
-        legal, layouts = legalize(graph, strides)
-        placed = place_moves(distinct_outputs(legal), layouts)
+        legal, layouts = legalize(graph, strides, self.products.levels, self.products.dtypes)
+        placed = place_moves(distinct_outputs(legal), layouts, self.products)
         self.graph, self.layouts = placed.graph, placed.layouts
         self.schedule = fuse(self.graph, is_fusible, placed.before)
         self.slots = dict(zip(self.graph.inputs, slots, strict=True))

@@ -91,8 +91,6 @@ def scope_of(values: Sequence[Value], sizes: Sequence[Any]) -> Extents:
 
 def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loop:
     """The native loop of a loop statement; places its parts."""
-    from .plan_body import BodyPlanner
-
     first, fixed, stacks = split_operands(value)
     rounds_count = value.attributes["count"]
     graph = read_outputs(body_of(value), len(first), parts)
@@ -122,7 +120,7 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
         nbytes = parts[index].type.nbytes // rounds_count if rounds_count else 0
         targets.append(planner.place(parts[index]).moved(rounds.number * nbytes))
     with rounds.scope.deciding() as decisions:
-        body = BodyPlanner(planner, graph, strides, slots, targets)
+        body = planner.body(graph, strides, slots, targets)
         steps = body.run_body()
         until, after = None, []
         if is_open(value):

@@ -27,7 +27,7 @@ def plan_product(planner: Planner, value: Value) -> Step | None:
     (a, lda, trans_a, stride_a), (b, ldb, trans_b, stride_b) = left, right
     m, n = value.type.shape[-2:]
     slot = planner.place(value)
-    row, _, stride = _result_layout(planner, value)
+    row, _, stride = result_layout(planner, value)
     lying = (lda, ldb, row, trans_a, trans_b, numel(batch), stride_a, stride_b, stride)
     sizes = (m, n, x.type.shape[-1])
     step = gemm_step(Gemm(dtype.short, a, b, planner.argument(slot, 0), *sizes, *lying))
@@ -37,8 +37,9 @@ def plan_product(planner: Planner, value: Value) -> Step | None:
     return step
 
 
-def _result_layout(planner: Planner, value: Value) -> tuple[int, bool, Any]:
+def result_layout(planner: Planner, value: Value) -> tuple[int, bool, Any]:
     """Leading dimension and batch stride of a product, which may lie in the memory of another value."""
     shape = value.type.shape
-    found = matrix_layout(shape, planner.layouts(value).strides, shape[:-2])
+    levels = planner.products.levels
+    found = matrix_layout(shape, planner.layouts(value).strides, shape[:-2], levels)
     return found or (largest(shape[-1], 1), False, shape[-2] * shape[-1])

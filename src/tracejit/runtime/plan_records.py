@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,18 @@ class Slot:
     def moved(self, nbytes: int) -> Slot:
         """The place so many bytes further."""
         return Slot(self.kind, self.index, self.offset + nbytes)
+
+
+@dataclass(frozen=True)
+class Products:
+    """The matrix products that a library computes: their dtypes, how to find it (None where it is missing).
+
+    ``levels`` is how many strides a batch of matrices may take.
+    """
+
+    dtypes: frozenset[str]
+    find: Callable[[], Any]
+    levels: int = 2
 
 
 @dataclass(frozen=True)

@@ -230,8 +230,6 @@ class _RunWriter:
         if plan.refuses:
             self.add("word = take_word()")
         self.steps(used, sizes)
-        if plan.refuses:
-            self.add("if refused(word): refuse(1)")
         results = [self.result(slot) for slot in plan.output_slots if slot.kind != "pack"]
         results += ["pack"] if plan.has_pack else []
         self.add(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
@@ -253,6 +251,11 @@ class _RunWriter:
                 used.update(slot for slot, _ in step.args if 0 <= slot < len(self.plan.inputs))
         return used
 
+    def reads_slot(self, number: int) -> bool:
+        """Does a native step read a slot?"""
+        steps = (step for item in self.plan.items for step in _steps(item))
+        return any(slot == number for step in steps for slot, _ in step.args)
+
     def output_sizes(self) -> list[int | None]:
         """Bytes of every distinct output block; None for host results."""
         sizes: dict[int, int] = {}
@@ -269,9 +272,10 @@ class _RunWriter:
         parts.append("arena.ptr" if self.plan.has_arena else "0")
         parts.append("pack.ptr" if self.plan.has_pack or self.plan.packed_inputs else "0")
         if self.plan.device >= 0:
+            from .cuda.plan import HANDLE
             from .cuda.program import special_slots
 
-            parts += special_slots(self.plan.refuses, self.plan.has_products)
+            parts += special_slots(self.plan.refuses, self.reads_slot(len(parts) + HANDLE))
         parts += [
             f"c{slot.index}"
             if slot.kind == "constant"
@@ -283,18 +287,19 @@ class _RunWriter:
         return ", ".join(parts)
 
     def steps(self, used: set[int], sizes: Sequence[int | None]) -> None:
+        checked = self.plan.checked if self.plan.refuses else -1
         first = native = ready = 0
-        for item in self.plan.items:
-            if not isinstance(item, HostCall):
-                native += rows(item)
-                continue
-            if native > first:
+        for number, item in enumerate((*self.plan.items, None)):
+            if native > first and (number == checked or not isinstance(item, (Step, Loop))):
                 self.launch(first, native, self.slots(used, sizes, ready))
                 first = native
-            self.host(item)
-            ready = item.index + 1
-        if native > first:
-            self.launch(first, native, self.slots(used, sizes, ready))
+            if number == checked:
+                self.add("if refused(word): refuse(1)")
+            if isinstance(item, HostCall):
+                self.host(item)
+                ready = item.index + 1
+            elif item is not None:
+                native += rows(item)
 
     def launch(self, first: int, last: int, slots: str) -> None:
         self.add(f"code = run_slots({first}, {last}, {slots})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..codegen.nest import Layout
@@ -59,12 +59,20 @@ class Layouts:
         return layout
 
 
+#: Dtypes whose products are a library's on the host.
+PRODUCTS = frozenset({"f32", "f64"})
+
+
 def legalize(
-    graph: Graph, input_strides: Sequence[Shape], levels: int = 2
+    graph: Graph,
+    input_strides: Sequence[Shape],
+    levels: int = 2,
+    products: Collection[str] = PRODUCTS,
 ) -> tuple[Graph, Layouts]:
     """Insert copies where a reshape cannot be a view; drop guards, which a plan does not run.
 
-    ``levels`` is how many strides a batch of matrices may take.
+    ``levels`` is how many strides a batch of matrices may take, ``products`` the dtypes whose products a library
+    computes, from operands that it can read.
     """
     builder = Builder(graph.name)
     mapping: dict[Value, Value] = {}
@@ -80,7 +88,7 @@ def legalize(
             mapping[statement] = _own_carried(builder, statement, mapping)
             continue
         new = mapped(statement, mapping)
-        new = builder.insert(_readable(builder, layouts, new, levels))
+        new = builder.insert(_readable(builder, layouts, new, levels, products))
         if is_view(new) and layouts.find(new) is None:
             source = builder.emit(elementwise.clone, (new.operands[0],), {}, new.line)
             assert new.op is not None
@@ -138,11 +146,13 @@ def _batch_stride(own: Shape, strides: Shape, batch: Shape, levels: int) -> Any:
     return count, outer, inner
 
 
-def _readable(builder: Builder, layouts: Layouts, value: Value, levels: int) -> Value:
+def _readable(
+    builder: Builder, layouts: Layouts, value: Value, levels: int, products: Collection[str]
+) -> Value:
     """A matrix product on copies of the operands that BLAS cannot read."""
     if not isinstance(value.op, Contraction) or value.op.name != "matmul":
         return value
-    if value.type.dtype.short not in ("f32", "f64"):
+    if value.type.dtype.short not in products:
         return value
     batch = value.type.shape[:-2]
     operands = [

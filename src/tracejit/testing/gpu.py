@@ -106,13 +106,18 @@ def run(path: Path, seconds: float, elements: int, quick: bool, only: str = "") 
     for each, ``only`` the checks whose names start with it.
     """
     from . import gpu_timing
+    from .gpu_jax import prepare
 
+    prepare()
     report = Report(path, seconds)
     report.section("versions", versions())
     report.section("numerics", numerics(report, lambda name: name.startswith(only)))
     report.section("launch cost", gpu_timing.launch_cost())
     each = 0.02 if quick else 0.5
     report.section("bandwidth", gpu_timing.bandwidth(elements, each))
+    report.section(
+        "attention", gpu_timing.attention((1, 4, 4) if quick else (4, 8, 1024, 64), each)
+    )
     report.section("programs", gpu_timing.speeds(lambda w: w.quick if quick else w.sizes[-1], each))
     return report.found
 

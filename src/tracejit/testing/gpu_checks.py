@@ -36,6 +36,8 @@ def checks() -> Iterator[tuple[str, Check]]:
     yield "interop", interop
     yield "random numbers", random_numbers
     yield "refused indices", refused_indices
+    yield "attention", attention
+    yield "loops", loops
     for op in all_ops():
         yield f"op {op.name}", lambda op=op: one_op(op)  # type: ignore[misc]
     for workload in WORKLOADS:
@@ -132,6 +134,39 @@ def random_numbers() -> None:
         x = tj.ones(1000, device=device)
         found[device] = [function(x).tolist() for _ in range(3)]
     assert found["cpu"] == found["cuda"], "draws differ"
+
+
+def attention() -> None:
+    """Attention in tiles, forward and backward, around the borders of tiles."""
+    function = tj.compile(tj.nn.functional.scaled_dot_product_attention)
+    for shape in ((2, 33, 16), (1, 3, 70, 64), (1, 65, 128)):
+        given = [tj.randn(*shape).requires_grad_() for _ in range(3)]
+        for causal in (False, True):
+            expected = _gradients(tj.nn.functional.scaled_dot_product_attention, given, causal)
+            for _ in range(2):
+                there = [x.detach().cuda().requires_grad_() for x in given]
+                found = _gradients(function, there, causal)
+                for a, b in zip(found, expected, strict=True):
+                    close(a, b, f"attention of {shape}")
+
+
+def _gradients(function: Any, given: Sequence[Any], causal: bool) -> list[Any]:
+    result = function(*given, is_causal=causal)
+    return [result, *tj.autograd.grad(result.square().sum(), list(given))]
+
+
+def loops() -> None:
+    """A loop of many rounds is queued by native code, and computes what the rounds do."""
+
+    def rounds(x: Any, w: Any) -> Any:
+        for _ in range(40):
+            x = (x @ w).tanh() + x * 0.5
+        return x
+
+    function = tj.compile(rounds)
+    x, w = tj.randn(5, 8), tj.randn(8, 8) * 0.1
+    for _ in range(3):
+        close(function(x.cuda(), w.cuda()), rounds(x, w), "a loop")
 
 
 def refused_indices() -> None:

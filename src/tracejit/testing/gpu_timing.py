@@ -11,6 +11,7 @@ from typing import Any
 import tracejit
 
 from ..cuda.arrays import namespace
+from .gpu_jax import program
 from .workloads import WORKLOADS, Workload, runner
 
 tj: Any = tracejit
@@ -95,7 +96,7 @@ def speeds(size_of: Callable[[Workload], int], seconds: float = 0.5) -> Iterator
     """Each program of the benchmarks, eager and compiled, and by the other frameworks that are installed."""
     for workload in WORKLOADS:
         row: Row = {"program": workload.name, "size": size_of(workload)}
-        for name, measure in (("tracejit", _ours), ("torch", _torch)):
+        for name, measure in (("tracejit", _ours), ("torch", _torch), ("jax", _jax)):
             try:
                 row.update(measure(workload, size_of(workload), seconds))
             except Exception as error:  # noqa: BLE001  (a report says what failed and goes on)
@@ -130,3 +131,57 @@ def _torch(workload: Workload, size: int, seconds: float) -> Row:
         "torch eager ms": round(milliseconds(eager, torch.cuda.synchronize, seconds), 4),
         "torch.compile ms": round(milliseconds(compiled, torch.cuda.synchronize, seconds), 4),
     }
+
+
+def _jax(workload: Workload, size: int, seconds: float) -> Row:
+    """JAX, jitted, products in float32; nothing where it is not installed or has no GPU."""
+    try:
+        import jax
+    except ImportError:
+        return {}
+    if jax.default_backend() != "gpu":
+        return {}
+    with jax.default_matmul_precision("highest"):
+        run = program(jax, workload, size)
+        return {"jax ms": round(milliseconds(run, lambda: None, seconds), 4)}
+
+
+def attention(shape: tuple[int, ...], seconds: float = 0.5) -> Iterator[Row]:
+    """Attention forward and backward: in tiles, as products and a softmax, and PyTorch's."""
+    for dtype in ("float32", "bfloat16"):
+        row: Row = {"what": f"causal attention, {dtype}", "shape": shape}
+        draws = [tj.randn(*shape, dtype=getattr(tj, dtype), device="cuda") for _ in range(3)]
+        given = [x.requires_grad_() for x in draws]
+        row["tiles ms"] = _both_ways(tj, tj.compile(_tiles), given, seconds)
+        row["products ms"] = _both_ways(tj, tj.compile(_products), given, seconds)
+        try:
+            import torch
+        except ImportError:
+            torch = None
+        if torch is not None and torch.cuda.is_available():
+            theirs = [torch.from_dlpack(x.detach()).clone().requires_grad_() for x in given]
+            function = torch.nn.functional.scaled_dot_product_attention
+            call = partial(function, is_causal=True)
+            row["torch ms"] = _both_ways(torch, call, theirs, seconds)
+        yield row
+
+
+def _tiles(q: Any, k: Any, v: Any) -> Any:
+    return tj.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def _products(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.transpose(-2, -1) * 0.125
+    hidden = tj.ones(q.shape[-2], k.shape[-2], dtype=tj.bool, device=q.device).triu(1)
+    return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+
+
+def _both_ways(library: Any, function: Any, given: Any, seconds: float) -> float:
+    """Milliseconds of a call and its backward pass."""
+
+    def run() -> None:
+        for x in given:
+            x.grad = None
+        function(*given).sum().backward()
+
+    return round(milliseconds(run, library.cuda.synchronize, seconds), 4)

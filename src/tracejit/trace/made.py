@@ -27,7 +27,6 @@ class Made:
     guard: StateGuard | None
     signature: Signature
     accepts: Callable[[list[Tensor]], bool]
-    owner: CompiledFunction
 
     def programs(self) -> Iterator[Program]:
         """Every program of the tree, forward then backward."""

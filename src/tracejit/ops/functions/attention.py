@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
-from ...dtypes import bool_
+from ...cuda.arrays import MODULES
+from ...dtypes import bool_, float32
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
+from ..attention import attention
+from ..shapes import numel
 from ..table import function
 from .common import Tensor, as_type, shape_of, upcast
 from .dropout import dropout
@@ -46,11 +49,42 @@ def scaled_dot_product_attention(
         heads = shape_of(query)[-3] // shape_of(key)[-3]
         key, value = (x.repeat_interleave(heads, -3) for x in (key, value))
     factor = 1.0 / math.sqrt(shape_of(query)[-1]) if scale is None else scale
+    if _is_in_tiles(query, key, value, attn_mask, dropout_p):
+        masked = attn_mask is not None
+        mask = attn_mask if masked else query
+        return attention(query, key, value, mask, scale=factor, causal=is_causal, masked=masked)
     scores = e.mul(matmul(query, m.permute(key, dims=_last_swapped(key.ndim))), factor)
     scores = _masked(upcast(scores), attn_mask, is_causal)
     weights = softmax(scores, -1) if attn_mask is None else _softmax_or_zero(scores)
     weights = as_type(weights, query.dtype)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+#: The widest heads, and dtypes, for which a device has a kernel.
+WIDEST, DTYPES = 128, ("f32", "f16", "bf16")
+
+
+def _is_in_tiles(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> bool:
+    """Is attention one op here: on a device, without dropout, of what kernels there can compute?"""
+    if not MODULES or not getattr(q, "is_cuda", False) or dropout:
+        return False
+    shapes = [shape_of(x) for x in (q, k, v)]
+    if any(x.dtype.short not in DTYPES or x.dtype is not q.dtype for x in (q, k, v)):
+        return False
+    if any(len(s) < 2 or numel(s) == 0 or s[-1] > WIDEST for s in shapes):
+        return False
+    fit = shapes[0][:-2] == shapes[1][:-2] and shapes[1][:-1] == shapes[2][:-1]
+    if not fit or shapes[0][-1] != shapes[1][-1] or any(not x.is_cuda for x in (k, v)):
+        return False
+    if mask is None:
+        return True
+    plain = mask.dtype is bool_ or mask.dtype in (float32, q.dtype)
+    wanted = (*shapes[0][:-1], shapes[1][-2])
+    shown = shape_of(mask)
+    broadcast = len(shown) <= len(wanted) and all(
+        own in (1, full) for own, full in zip(reversed(shown), reversed(wanted), strict=False)
+    )
+    return bool(plain and broadcast and mask.is_cuda and not mask.requires_grad)
 
 
 def _last_swapped(ndim: int) -> tuple[int, ...]:

@@ -109,11 +109,13 @@ class DeviceGemm:
     k: int
     lda: int
     ldb: int
+    ldc: int
     trans_a: bool
     trans_b: bool
     batch: int
     stride_a: int
     stride_b: int
+    stride_c: int
     handle: Word
     stream: Word
     compute: Word
@@ -128,8 +130,10 @@ def gemm_step(gemm: DeviceGemm) -> Step | None:
     """The step that computes a product, None without cuBLAS.
 
     >>> here = (0, 0)
-    >>> sizes = dict(m=2, n=3, k=4, lda=4, ldb=3, trans_a=False, trans_b=False, batch=1, stride_a=0, stride_b=0)
-    >>> gemm = DeviceGemm("f32", here, here, here, **sizes, handle=here, stream=here, compute=here)
+    >>> sizes = dict(m=2, n=3, k=4, lda=4, ldb=3, ldc=3, trans_a=False, trans_b=False)
+    >>> steps = dict(batch=1, stride_a=0, stride_b=0, stride_c=6)
+    >>> words = dict(a=here, b=here, c=here, handle=here, stream=here, compute=here)
+    >>> gemm = DeviceGemm("f32", **sizes, **steps, **words)
     >>> (gemm_step(gemm) is None) == (cublas() is None)
     True
     """
@@ -145,7 +149,7 @@ def gemm_step(gemm: DeviceGemm) -> Step | None:
     numbers = [gemm.n, gemm.m, gemm.k]
     right = [gemm.b, (-1, gemm.ldb), (-1, gemm.stride_b)]
     left = [gemm.a, (-1, gemm.lda), (-1, gemm.stride_a)]
-    result = [gemm.c, (-1, call(_at_least_one, gemm.n)[0]), (-1, gemm.m * gemm.n), (-1, gemm.batch)]
+    result = [gemm.c, (-1, gemm.ldc), (-1, gemm.stride_c), (-1, gemm.batch)]
     compute = gemm.compute if gemm.dtype == "f32" else (-1, COMPUTE[gemm.dtype])
     words: list[Word] = [
         gemm.handle,
@@ -163,7 +167,3 @@ def gemm_step(gemm: DeviceGemm) -> Step | None:
     ]
     (extent,) = call(_some, gemm.m * gemm.n * gemm.batch)
     return Step(_function(found), words, (-1, extent), SERIAL)
-
-
-def _at_least_one(count: int) -> tuple[int]:
-    return (max(count, 1),)

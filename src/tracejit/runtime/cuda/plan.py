@@ -7,26 +7,28 @@ kernel which refuses its input sets, cuBLAS's handle, and how float32 products c
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ...codegen.cuda_attention import attends, write_attention
 from ...codegen.cuda_kernel import write_device_kernel
-from ...codegen.cuda_launch import Status
+from ...codegen.cuda_launch import DeviceCode, Status
+from ...codegen.cuda_scatter import write_device_scatter
 from ...codegen.kernel import kernel_name
 from ...codegen.nest import index_source
-from ...codegen.scalar import printable
 from ...ir.graph import Graph, Value
-from ...ir.loops import is_loop
 from ...passes.groups import Call, Group, root
 from ...types import Shape
 from ..ahead import Ahead
 from ..launcher import Step
-from ..plan import Planner
-from ..plan_assembly import Placed
-from ..plan_loops import NotNativeError
-from ..plan_records import may_lie_on_the_host
+from ..plan import Plan, Planner
+from ..plan_assembly import Placed, place_moves
+from ..plan_body import BodyPlanner
+from ..plan_products import result_layout
+from ..plan_records import Products, may_lie_on_the_host
 from ..views import Layouts
 from . import kernels
-from .gemm import TYPES, DeviceGemm, gemm_step
+from .gemm import TYPES, DeviceGemm, cublas, gemm_step
 from .launches import launch_steps
 
 #: The slots of a device, in order after those of buffers.
@@ -37,7 +39,6 @@ SLOTS = 4
 class DevicePlanner(Planner):
     """Builds one plan for a device."""
 
-    batch_levels = 1
     tiles = False
 
     def __init__(
@@ -50,17 +51,25 @@ class DevicePlanner(Planner):
         device: int,
     ) -> None:
         self.device = device
+        self.statuses = self.refusing = (
+            0  # parameters that are the status word; items up to the last of them
+        )
         kept = {
             new: old for new, old in overwrite.items() if not may_lie_on_the_host(graph.inputs[old])
         }
         super().__init__(graph, input_strides, kept, pack, packed_inputs)
 
-    #: What a kernel here can compute: no elements of a tensor at positions that another one holds.
-    is_fusible = staticmethod(printable)
+    products = Products(frozenset(TYPES), lambda: cublas(), levels=1)
 
     def placed(self, layouts: Layouts) -> Placed:
-        """Moves are calls here, and every value has memory of its own."""
-        return Placed(self.legal, layouts, {})
+        """The legal graph with memory for what is moved."""
+        return place_moves(self.legal, layouts, self.products)
+
+    def body(self, *given: Any) -> BodyPlanner:
+        """What plans the body of a loop into this program: its rounds are queued by native code."""
+        from .body import DeviceBodyPlanner
+
+        return DeviceBodyPlanner(self, *given)
 
     @property
     def slot_base(self) -> dict[str, int]:
@@ -72,12 +81,30 @@ class DevicePlanner(Planner):
         """A slot of the device as an argument."""
         return (self.slot_base["device"] + number, 0)
 
+    def run(self) -> Plan:
+        """The plan; what writes over an input comes after the check that everything was accepted."""
+        found = super().run()
+        writes = any(slot.kind == "input" for slot in found.output_slots)
+        return replace(found, checked=self.refusing if writes else len(found.items))
+
+    def plan_call(self, call: Call) -> None:
+        """A library call, a loop or a scatter."""
+        before = self.statuses
+        super().plan_call(call)
+        self.note_status(before)
+
+    def note_status(self, before: int) -> None:
+        """Remember the last item that may refuse its input."""
+        if self.statuses > before:
+            self.refuses, self.refusing = True, len(self.items)
+
     def compiling(self) -> Ahead:
         """Kernels of a device are compiled one after the other."""
         return self.ahead
 
     def plan_group(self, group: Group) -> None:
         """The launches of a group; of the forms of each step one takes itself."""
+        before = self.statuses
         outputs = self.schedule.outputs[group]
         code = write_device_kernel(
             group, outputs, self.layouts, kernel_name(group), self.overwrites
@@ -87,31 +114,41 @@ class DevicePlanner(Planner):
                 self.require(root(value))
         for value in outputs:
             self.place(value)
+        self.add_launches(group, code)
+        self.note_status(before)
+
+    def add_launches(self, owner: Group | Value, code: DeviceCode) -> None:
+        """The steps of a kernel."""
         kernel = kernels.build(code, self.device)
         self.kernels.append(kernel)  # type: ignore[arg-type]
         temporary: dict[str, int] = {}
 
         def argument(parameter: Any) -> tuple[int, int]:
             if isinstance(parameter, Status):
-                self.refuses = True
+                self.statuses += 1
                 return self.special(STATUS)
-            return self.parameter(group, parameter, temporary)
+            return self.parameter(owner, parameter, temporary)
 
         address = kernels.launch_address(self.device)
         for choices, handles in zip(code.steps, kernel.handles, strict=True):
             self.items += launch_steps(choices, handles, argument, self.special(STREAM), address)
         for key in temporary:
-            self.arena.give((group, key))
+            self.arena.give((owner, key))
 
-    def plan_call(self, call: Call) -> None:
-        """A library call; a loop is none here."""
-        if is_loop(call.value):
-            raise NotNativeError("on a device the rounds of a loop are queued one after the other")
-        super().plan_call(call)
+    def plan_host(self, value: Value) -> None:
+        """Attention in tiles, or the op's own body."""
+        if not attends(value):
+            super().plan_host(value)
+            return
+        self.place(value)
+        code = write_attention(value, self.layouts(value), self.layouts)
+        self.add_launches(value, code)
 
     def plan_scatter(self, value: Value) -> None:
-        """A call of the op's own body."""
-        self.plan_host(value)
+        """Write new values into what lies where the result does."""
+        if value not in self.slots:  # in memory that its base was not the first in
+            self.place(value)
+        self.add_launches(value, write_device_scatter(value, self.layouts(value), self.layouts))
 
     def plan_gemm(self, value: Value) -> Step | None:
         """A product as a step of cuBLAS when its operands lie as it can read them."""
@@ -127,6 +164,7 @@ class DevicePlanner(Planner):
         for extent in batch:
             count *= extent
         slot = self.place(value)
+        row, _, stride = result_layout(self, value)
         step = gemm_step(
             DeviceGemm(
                 value.type.dtype.short,
@@ -138,11 +176,13 @@ class DevicePlanner(Planner):
                 x.type.shape[-1],
                 lda,
                 ldb,
+                row,
                 trans_a,
                 trans_b,
                 count,
                 stride_a,
                 stride_b,
+                stride,
                 self.special(HANDLE),
                 self.special(STREAM),
                 self.special(COMPUTE),

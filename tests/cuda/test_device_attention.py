@@ -1,0 +1,237 @@
+"""Attention in tiles on a device: what the products and the softmax of the host compute, forward and backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import graph_tools as tools
+import numpy as np
+import pytest
+import simulator
+from ptx_text import assert_sound
+from test_device_compiled import close, moved
+
+import tracejit as tj
+from tracejit.codegen.cuda_cubin import assembler
+from tracejit.ir import parse
+
+pytestmark = pytest.mark.usefixtures("gpu")
+F = tj.nn.functional
+LIMITS = {tj.float32: 2e-5, tj.float16: 1e-2, tj.bfloat16: 6e-2}
+
+
+def numbers(*shape: int, dtype: Any = tj.float32, seed: int = 0) -> Any:
+    draws = np.random.default_rng(seed).standard_normal(shape)
+    return tj.from_numpy(draws).to(dtype).requires_grad_()
+
+
+def results(function: Any, device: str, arguments: Any, options: Any) -> list[Any]:
+    given = [moved(x, device) for x in arguments]
+    rest = {k: moved(x, device) for k, x in options.items()}
+    out = function(*given, **rest)
+    weights = tj.linspace(-1, 1, out.numel(), device=device).to(out.dtype).reshape(out.shape)
+    (out * weights).sum().backward()
+    return [out, *(x.grad for x in given)]
+
+
+def check(arguments: Any, library: Any = None, **options: Any) -> Any:
+    f = tj.compile(F.scaled_dot_product_attention, strict=True)
+    expected = results(F.scaled_dot_product_attention, "cpu", arguments, options)
+    for function in (F.scaled_dot_product_attention, f, f):
+        found = results(function, "cuda", arguments, options)
+        for a, b in zip(found, expected, strict=True):
+            close(a, b, LIMITS[a.dtype])
+    assert f.stats.compiled_calls == 1, f.explain()
+    assert "attention: in tiles, scores are not stored" in str(f.explain())
+    if library is not None:
+        names = {name for name, _ in library.launched}
+        assert {"k_attention", "k_attention_dq", "k_attention_dkv", "k_attention_stats"} <= names
+        assert not library.products
+    return f
+
+
+def qkv(batch: Any, length: int, keys: int, width: int, depth: int, dtype: Any = tj.float32) -> Any:
+    shapes = (*batch, length, width), (*batch, keys, width), (*batch, keys, depth)
+    return [numbers(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
+
+
+def long(*values: Any) -> Any:
+    """A case for thorough runs."""
+    return pytest.param(*values, marks=[pytest.mark.thorough, pytest.mark.slow], id=str(values))
+
+
+SIZES = [
+    ((2,), 5, 7, 8, 4),
+    ((), 1, 1, 1, 1),
+    ((1, 2), 33, 65, 16, 16),
+    ((2, 1), 64, 32, 20, 33),
+    ((1,), 70, 20, 64, 64),
+    ((1,), 17, 40, 128, 100),
+    ((3, 1, 2), 9, 9, 3, 5),
+]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", [SIZES[0], *(long(s) for s in SIZES[1:])], ids=str)
+def test_sizes(sizes: Any, causal: bool, library: Any) -> None:
+    check(qkv(*sizes), library, is_causal=causal)
+
+
+@pytest.mark.parametrize("dtype", [tj.bfloat16, long(tj.float16)], ids=str)
+def test_half_precision(dtype: Any, library: Any) -> None:
+    check(qkv((2,), 19, 21, 12, 8, dtype), library, is_causal=True)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(9, 11), *(long(s) for s in [(2, 9, 11), (1, 1, 11), (9, 1), (3, 2, 9, 11)])],
+    ids=str,
+)
+def test_masks(shape: Any, library: Any) -> None:
+    arguments = qkv((3, 2), 9, 11, 8, 8)
+    if len(shape) == 3 and shape[0] == 2:
+        shape = (1, *shape)
+    keep = np.random.default_rng(7).random(shape) < 0.6
+    check(arguments, library, attn_mask=tj.from_numpy(keep))
+    bias = tj.from_numpy(np.random.default_rng(8).standard_normal(shape).astype(np.float32))
+    check(arguments, library, attn_mask=bias, scale=0.3)
+
+
+def test_rows_that_see_nothing_are_zeros(library: Any) -> None:
+    keep = tj.ones(6, 6, dtype=tj.bool).tril(-1)
+    f = check(qkv((2,), 6, 6, 4, 4), library, attn_mask=keep)
+    q, k, v = (x.detach().cuda() for x in qkv((2,), 6, 6, 4, 4))
+    assert f(q, k, v, attn_mask=keep.cuda())[:, 0].tolist() == [[0.0] * 4] * 2
+
+
+def test_transposed_heads_and_shared_keys(library: Any) -> None:
+    def heads(x: Any, w: Any) -> Any:
+        q, k, v = (t.reshape(2, 10, 2, 4).transpose(1, 2) for t in (x @ w).chunk(3, -1))
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return out.transpose(1, 2).reshape(2, 10, 8)
+
+    f = tj.compile(heads, strict=True)
+    x, w = numbers(2, 10, 6), numbers(6, 24, seed=1)
+    expected = results(heads, "cpu", (x, w), {})
+    for _ in range(3):
+        for a, b in zip(results(f, "cuda", (x, w), {}), expected, strict=True):
+            close(a, b, 2e-5)
+    q, k, v = qkv((1, 4), 5, 6, 4, 4)
+    check(
+        [q, k[:, :2].detach().requires_grad_(), v[:, :2].detach().requires_grad_()], enable_gqa=True
+    )
+
+
+def test_special_numbers() -> None:
+    for bad in (float("nan"), float("inf"), -float("inf"), 1e30):
+        q, k, v = (x.detach() for x in qkv((1,), 4, 5, 3, 2))
+        k[0, 2, 1] = bad
+        expected = F.scaled_dot_product_attention(q, k, v)
+        f = tj.compile(F.scaled_dot_product_attention, strict=True)
+        for _ in range(2):
+            found = f(q.cuda(), k.cuda(), v.cuda())
+        np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-5)
+
+
+def test_what_kernels_do_not_do_is_products_and_a_softmax(library: Any) -> None:
+    q, k, v = (x.double() for x in qkv((1,), 4, 5, 3, 2))
+    for arguments, options in (
+        ((q, k, v), {}),
+        (qkv((1,), 4, 5, 200, 2), {}),
+        (qkv((1,), 4, 5, 3, 2), {"dropout_p": 0.4}),
+    ):
+        f = tj.compile(F.scaled_dot_product_attention, strict=True)
+        for _ in range(2):
+            tj.manual_seed(0)
+            expected = F.scaled_dot_product_attention(*(x.detach() for x in arguments), **options)
+            tj.manual_seed(0)
+            close(f(*(moved(x.detach(), "cuda") for x in arguments), **options), expected)
+        assert f.stats.compiled_calls == 1
+    assert not [name for name, _ in library.launched if name.startswith("k_attention")]
+    assert library.products
+
+
+@pytest.mark.parametrize("causal", [False, long(True)])
+@pytest.mark.parametrize("compiled", [long(False), True])
+def test_gradients_of_gradients(causal: bool, compiled: bool) -> None:
+    found = {}
+    for device in ("cpu", "cuda"):
+        arguments = [moved(x, device) for x in qkv((2,), 5, 4, 3, 2)]
+        function = F.scaled_dot_product_attention
+        if compiled and device == "cuda":
+            function = tj.compile(function, strict=True)
+            function(*arguments, is_causal=causal)
+        out = function(*arguments, is_causal=causal)
+        grads = tj.autograd.grad(out.square().sum(), arguments, create_graph=True)
+        second = tj.autograd.grad(sum((g * g).sum() for g in grads), arguments)
+        found[device] = [*grads, *second]
+    for a, b in zip(found["cuda"], found["cpu"], strict=True):
+        close(a, b, 1e-4)
+
+
+def test_memory_grows_with_the_length() -> None:
+    f = tj.compile(F.scaled_dot_product_attention, strict=True)
+    for length in (64, 96):
+        q, k, v = (x.detach().cuda() for x in qkv((1,), length, length, 4, 4))
+        for _ in range(2):
+            f(q, k, v)
+    sizes = [p.bound(p.plan.arena_bytes) for e in f._all() for p in e.programs()]
+    assert all(size < 64 * 64 for size in sizes)
+
+
+GRAPH = """graph f(q: {t}[2, {l}, {e}], k: {t}[2, {s}, {e}], v: {t}[2, {s}, {d}], m: bool[{l}, {s}],
+         g: {t}[2, {l}, {d}]) {{
+    %0: {t}[2, {l}, {d}] = attention(q, k, v, m, scale=0.5, causal={c}, masked=True)
+    %1: f32[2, {l}] = attention_stats(q, k, m, scale=0.5, causal={c}, masked=True)
+    %2: f32[2, {l}] = exp(%1)
+    %3: {t}[2, {l}, {e}] = attention_dq(g, q, k, v, m, %1, %2, scale=0.5, causal={c}, masked=True)
+    %4: {t}[2, {s}, {w}] = attention_dkv(g, q, k, v, m, %1, %2, scale=0.5, causal={c}, masked=True)
+    return %0, %1, %3, %4
+}}"""
+
+
+def graph_of(sizes: tuple[int, int, int, int], dtype: str, causal: bool) -> Any:
+    length, keys, width, depth = sizes
+    names = {"l": length, "s": keys, "e": width, "d": depth, "w": width + depth}
+    return parse(GRAPH.format(t=dtype, c=causal, **names))
+
+
+def inputs(graph: Any) -> list[Any]:
+    rng = np.random.default_rng(1)
+    found = [rng.standard_normal(v.type.shape).astype(v.type.dtype.np) for v in graph.inputs]
+    found[3] = rng.random(found[3].shape) < 0.8
+    return found
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sizes", "causal"), [((5, 17, 3, 4), True), ((17, 4, 4, 3), False)], ids=str
+)
+def test_kernels_are_legal_in_any_order_of_warps(sizes: Any, causal: bool) -> None:
+    """Bounds, barriers and races, by the simulator; its numbers are those of PTX and close to the op's body."""
+    graph = graph_of(sizes, "f32", causal)
+    prepared = tools.prepare(graph, inputs(graph))
+    body = tools.Run(prepared).execute(tools.on_host)
+    ways = [tools.simulated(), tools.simulated(simulator.shuffled(1)), tools.as_ptx("sm_90")]
+    first, *others = (tools.Run(prepared).execute(tools.device_way(way)) for way in ways)
+    for other in others:
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(first, other, strict=True))
+    for a, b in zip(first, body, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dtype"), [(16, "f32"), (64, "f32"), (128, "bf16")])
+def test_kernels_are_sound(width: int, dtype: str) -> None:
+    graph = graph_of((9, 9, width, width), dtype, True)
+    prepared = tools.prepare(graph, inputs(graph))
+    for source, launch in tools.launches(prepared).items():
+        for architecture in ("sm_75", "sm_80", "sm_90"):
+            text = tools.ptx_of(source, launch.name, architecture)
+            assert_sound(text, source)
+            if assembler() is not None:
+                found = tools.takes(text, architecture)
+                assert found.stack_bytes == found.spilled_bytes == 0, (launch.name, found)
+                assert found.shared_bytes <= 48 * 1024
