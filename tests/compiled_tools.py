@@ -97,7 +97,7 @@ def is_exact(case: Case) -> bool:
 
 def assert_same(eager: Any, compiled: Any, label: str, tolerance: float) -> None:
     """Type, strides, requires_grad, and values: NaN where NaN, the same zeros' signs, close elsewhere."""
-    assert compiled.type == eager.type, label
+    assert compiled.spec == eager.spec, label
     assert compiled.requires_grad == eager.requires_grad, label
     assert strides(compiled) == strides(eager), label
     assert_close(eager.detach().numpy(), compiled.detach().numpy(), label, tolerance)

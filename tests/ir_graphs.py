@@ -97,7 +97,7 @@ class GraphMaker:
         if operands is None or getattr(op, "dynamic", False):  # shapes that depend on data
             return False
         try:
-            kinds = [x.type if isinstance(x, Value) else x for x in operands]
+            kinds = [x.spec if isinstance(x, Value) else x for x in operands]
             if op.infer(kinds, attributes).numel > 200:
                 return False
             self.emit(op, operands, attributes)
@@ -156,7 +156,7 @@ class GraphMaker:
         fresh, other = self.input(kind, random_array(self.rng, kind, self.special)), self.value()
         add = lookup("add")
         try:
-            tied = add.infer((kind, other.type), {}) == kind
+            tied = add.infer((kind, other.spec), {}) == kind
         except RuntimeError:
             tied = False
         return self.emit(add, (fresh, other), {}) if tied else fresh
@@ -175,9 +175,9 @@ class GraphMaker:
         return value
 
     def draw_movement(self, op: Op, x: Value) -> tuple[Any, dict[str, Any]]:
-        shape = x.type.shape
+        shape = x.spec.shape
         if op.name == "reshape":
-            options = ((x.type.numel,), (*shape, 1), (1, *shape), shape[::-1])
+            options = ((x.spec.numel,), (*shape, 1), (1, *shape), shape[::-1])
             return (x,), {"shape": self.pick(options)}
         if op.name == "permute":
             return (x,), {"dims": tuple(int(d) for d in self.rng.permutation(x.ndim))}
@@ -218,6 +218,6 @@ def random_graph(
     floats = [v for v in values if v.dtype.is_floating_point]
     outputs += floats[-1:]
     for value in values[::5]:
-        if value.type.numel == 1 and value.type.dtype is tj.bool:
+        if value.spec.numel == 1 and value.spec.dtype is tj.bool:
             maker.builder.guard(value, bool(maker.known[value].reshape(())), ("model.py", 99))
     return maker.builder.finish(outputs), maker.arrays

@@ -91,7 +91,7 @@ def _rounds(
 
 
 def _item(builder: Builder, stack: Value, number: int) -> Value:
-    rest = stack.type.shape[1:]
+    rest = stack.spec.shape[1:]
     attributes = {
         "starts": (number, *[0] * len(rest)),
         "counts": (1, *rest),
@@ -105,7 +105,7 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[np.ndarray]:
     """Moderate values for every input."""
     rng = np.random.default_rng(seed)
     return [
-        np.asarray(rng.normal(size=v.type.shape) * 0.7).astype(v.type.dtype.np)
+        np.asarray(rng.normal(size=v.spec.shape) * 0.7).astype(v.spec.dtype.np)
         for v in graph.inputs
     ]
 
@@ -259,7 +259,7 @@ def random_loop(seed: int, rounds: int = 3) -> tuple[Graph, list[np.ndarray]]:
     state: list[tuple[Value, Value]] = []
     fixed, items = [], []
     for value in body.inputs:
-        options = [v for v in values if v.type == value.type]
+        options = [v for v in values if v.spec == value.spec]
         kind = rng.choice(["carried", "carried", "fixed", "item"])
         if kind == "carried":
             state.append((value, options[-1 - int(rng.integers(min(3, len(options))))]))
@@ -320,29 +320,29 @@ def random_network(seed: int) -> Graph:
 
 def _one_op(rng: np.random.Generator, values: list[Any]) -> Any:
     x, y = (values[-1 - min(int(rng.exponential(3.0)), len(values) - 1)] for _ in range(2))
-    matrices = x.type.ndim == y.type.ndim == 2
+    matrices = x.spec.ndim == y.spec.ndim == 2
     match int(rng.integers(9)):
-        case 0 | 1 if matrices and x.type.shape[1] == y.type.shape[0]:
+        case 0 | 1 if matrices and x.spec.shape[1] == y.spec.shape[0]:
             return x @ y * 0.5
-        case 2 if matrices and x.type.shape[0] == y.type.shape[0]:
+        case 2 if matrices and x.spec.shape[0] == y.spec.shape[0]:
             return x.mT @ y * 0.5
-        case 3 if x.type.ndim:
-            return x.sum(int(rng.integers(x.type.ndim))) * 0.5
-        case 4 if x.type.ndim == 2:
+        case 3 if x.spec.ndim:
+            return x.sum(int(rng.integers(x.spec.ndim))) * 0.5
+        case 4 if x.spec.ndim == 2:
             return tj.cat([x[:, 2:] * 2.0, x[:, :2]], 1)
-        case 5 if matrices and x.type.shape[0] == y.type.shape[0]:
+        case 5 if matrices and x.spec.shape[0] == y.spec.shape[0]:
             return tj.cat([x, y], 1)[:, 2:6]
         case 6:
             return x.tanh()
         case 7:
             return x.sin() + 0.5
-    if x.type.shape[-y.type.ndim :] == y.type.shape or not y.type.ndim:
+    if x.spec.shape[-y.spec.ndim :] == y.spec.shape or not y.spec.ndim:
         return x * y if rng.random() < 0.5 else x + y
     return None
 
 
 def _of_type(rng: np.random.Generator, x: Any, values: list[Any]) -> Any:
     """What follows on a carried value: a sum, or another value of its type."""
-    others = [v for v in values if v.type == x.type]
+    others = [v for v in values if v.spec == x.spec]
     found = others[-1 - min(int(rng.exponential(1.0)), len(others) - 1)]
     return x + found * 0.5 if rng.random() < 0.5 else found

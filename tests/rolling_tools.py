@@ -54,9 +54,9 @@ def arrays_for(graph: Graph, seed: int = 0) -> list[np.ndarray]:
     """Random inputs."""
     rng = np.random.default_rng(seed)
     return [
-        np.asarray(rng.standard_normal(v.type.shape), v.type.dtype.np)
-        if v.type.dtype.is_floating_point
-        else rng.integers(0, 3, v.type.shape).astype(v.type.dtype.np)
+        np.asarray(rng.standard_normal(v.spec.shape), v.spec.dtype.np)
+        if v.spec.dtype.is_floating_point
+        else rng.integers(0, 3, v.spec.shape).astype(v.spec.dtype.np)
         for v in graph.inputs
     ]
 

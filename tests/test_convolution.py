@@ -203,4 +203,4 @@ def test_windows_of_volumes_fold_back() -> None:
     y = rng.standard_normal(tuple(laid.shape))
     back = cv.fold_windows(tj.tensor(y), size=(3, 4, 5), **options)
     np.testing.assert_allclose((back.numpy() * x).sum(), (laid.numpy() * y).sum())
-    assert laid.type.numel == 2 * volume(options["kernel"]) * volume(laid.shape[4:])
+    assert laid.spec.numel == 2 * volume(options["kernel"]) * volume(laid.shape[4:])

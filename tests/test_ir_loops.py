@@ -93,7 +93,7 @@ def test_verifier_looks_into_bodies():
         verify(altered(graph, Graph("round", inner.inputs, inner.body[1:], inner.outputs)))
     guarded = parse("graph g(x: bool[]) { guard x is True return x }")
     kind = Graph("round", guarded.inputs, guarded.body, guarded.outputs)
-    start = Value(kind.inputs[0].type, name="x")
+    start = Value(kind.inputs[0].spec, name="x")
     loop = loop_value([start], [], [], kind, 3)
     with pytest.raises(GraphError, match="a body cannot have guards"):
         verify(Graph("f", (start,), (loop, part_value(loop, 0)), ()))
@@ -104,7 +104,7 @@ def test_a_loop_is_read_by_its_parts_only():
     loop = next(iter(graph.values))
     with pytest.raises(GraphError, match="its parts are"):
         verify(Graph("f", graph.inputs, (loop,), (loop,)))
-    odd = Value(graph.inputs[0].type, lookup("exp"), (loop,), {})
+    odd = Value(graph.inputs[0].spec, lookup("exp"), (loop,), {})
     with pytest.raises(GraphError, match="read by its parts only"):
         verify(Graph("f", graph.inputs, (loop, odd), ()))
 
@@ -112,7 +112,7 @@ def test_a_loop_is_read_by_its_parts_only():
 def test_no_rounds():
     text = RNN.replace("count=5", "count=0").replace("[5,", "[0,")
     graph = verify(parse(text))
-    h, w, xs = (np.ones(v.type.shape, np.float32) for v in graph.inputs)
+    h, w, xs = (np.ones(v.spec.shape, np.float32) for v in graph.inputs)
     last, rows = run(graph, [h, w, xs])
     assert last is h
     assert (rows.shape, rows.dtype) == ((0, 4, 8), np.float32)

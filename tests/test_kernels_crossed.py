@@ -18,7 +18,7 @@ SIZES = st.sampled_from([1, 2, 3, 5, 15, 16, 17, 33, 70])
 
 def program_of(text):
     graph = parse(text)
-    return Program(make_plan(graph, [v.type.contiguous_strides() for v in graph.inputs]))
+    return Program(make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs]))
 
 
 def numbers(shape, short):

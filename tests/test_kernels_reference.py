@@ -103,9 +103,9 @@ def _arguments(
         elif isinstance(parameter, Pointer):
             value = parameter.value
             if value not in memory:
-                memory[value] = np.zeros(value.type.shape, value.type.dtype.np)
+                memory[value] = np.zeros(value.spec.shape, value.spec.dtype.np)
             found.append(
-                _elements(memory[value], kind)[parameter.offset // value.type.dtype.itemsize :]
+                _elements(memory[value], kind)[parameter.offset // value.spec.dtype.itemsize :]
             )
         else:
             default = np.zeros(parameter.count, parameter.dtype.np)

@@ -118,7 +118,7 @@ def test_dtypes_and_the_order_of_writing(dtype):
     compiled = tj.compile(f, strict=True)
     for _ in range(2):
         for a, b in zip(compiled(x, i, y), f(x, i, y), strict=True):
-            assert a.type == b.type
+            assert a.spec == b.spec
             assert_same_bits(a.numpy(), b.numpy())
 
 
@@ -164,9 +164,9 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
     )
     rng = np.random.default_rng(0)
     arrays = [
-        rng.integers(0, 3000, v.type.shape)
-        if v.type.dtype is tj.int64
-        else rng.standard_normal(v.type.shape).astype(np.float32)
+        rng.integers(0, 3000, v.spec.shape)
+        if v.spec.dtype is tj.int64
+        else rng.standard_normal(v.spec.shape).astype(np.float32)
         for v in graph.inputs
     ]
     expected = interpreter.run(graph, arrays)
@@ -174,10 +174,10 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
     try:
         for count in (1, 2, 3):
             set_num_threads(count)
-            plan = make_plan(graph, [v.type.contiguous_strides() for v in graph.inputs])
+            plan = make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
             blocks = Program(plan).run(*map(tj.from_numpy, arrays))
             for block, value, want in zip(blocks, graph.outputs, expected, strict=True):
-                found = np.ndarray(value.type.shape, value.type.dtype.np, block.array)
+                found = np.ndarray(value.spec.shape, value.spec.dtype.np, block.array)
                 assert_same_bits(found, want)
     finally:
         set_num_threads(before)
@@ -193,9 +193,9 @@ def test_what_is_changed_is_copied_only_if_others_read_it():
     names = []
     for later in ("2.0", "%0"):
         graph = parse(text.replace("LATER", later))
-        plan = make_plan(graph, [v.type.contiguous_strides() for v in graph.inputs])
+        plan = make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
         names.append([kernel.name for kernel in plan.kernels])
-        arrays = [np.ones(v.type.shape, v.type.dtype.np) for v in graph.inputs]
+        arrays = [np.ones(v.spec.shape, v.spec.dtype.np) for v in graph.inputs]
         (want,) = interpreter.run(graph, arrays)
         for found in (
             interpreter.run(plan.graph, arrays)[0],

@@ -34,11 +34,11 @@ graph f(x: f32[{n}], go_on: bool[], w: f32[{n}]) {{
 
 
 def native(graph, arrays):
-    strides = [v.type.contiguous_strides() for v in graph.inputs]
+    strides = [v.spec.contiguous_strides() for v in graph.inputs]
     program = Program(make_plan(run_passes(graph), strides))
     tensors = [Tensor._wrap(x) for x in arrays]
     found = program.run(*tensors)
-    kinds = [v.type for v in graph.outputs]
+    kinds = [v.spec for v in graph.outputs]
     return [
         x if isinstance(x, np.ndarray) else Tensor._of_block(x, k, None).array
         for x, k in zip(found, kinds, strict=True)

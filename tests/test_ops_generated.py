@@ -66,11 +66,11 @@ def test_result_has_the_inferred_type(op: Op) -> None:
             result = run(case)
             inferred = op.infer(types(case), case.attributes)
             if op.dynamic:  # None for an extent that depends on values
-                shape = zip(result.type.shape, inferred.shape, strict=True)
+                shape = zip(result.spec.shape, inferred.shape, strict=True)
                 inferred = TensorType(
                     tuple(n if known is None else known for n, known in shape), inferred.dtype
                 )
-            assert result.type == inferred, case
+            assert result.spec == inferred, case
             if not (isinstance(op, Movement) and op.is_view):
                 assert result.array.flags.c_contiguous, case
 
@@ -88,7 +88,7 @@ def test_every_dtype_has_a_type_or_an_error(op: Elementwise) -> None:
             with pytest.raises(type(error)):
                 op(*map(tj.from_numpy, arrays), **attributes)
         else:
-            assert op(*map(tj.from_numpy, arrays), **attributes).type == inferred
+            assert op(*map(tj.from_numpy, arrays), **attributes).spec == inferred
 
 
 @pytest.mark.parametrize("case", INVALID, ids=str)
@@ -168,7 +168,7 @@ def scalar_function(case: Case) -> Any:
         out = parts(run(case, operands))
         if not out.dtype.is_floating_point:
             return None
-        weights = np.cos(np.arange(out.type.numel) + 1.0).reshape(out.type.shape)
+        weights = np.cos(np.arange(out.spec.numel) + 1.0).reshape(out.spec.shape)
         return (out * tj.from_numpy(weights)).sum()
 
     return function
@@ -213,7 +213,7 @@ def test_gradient_is_the_slope(case: Case) -> None:
     expected = numeric_gradients(function, arrays)
     for position, a, b in zip(case.differentiable, found, expected, strict=True):
         assert a is not None
-        assert a.type == TensorType(b.shape, from_numpy(b.dtype))
+        assert a.spec == TensorType(b.shape, from_numpy(b.dtype))
         np.testing.assert_allclose(a.array, b, rtol=2e-5, atol=2e-6, err_msg=f"{case} {position}")
 
 
@@ -230,7 +230,7 @@ def test_second_gradient_is_the_slope_of_the_first(op: Op) -> None:
         leaves = [x if x.requires_grad else x.requires_grad_() for x in inputs]
         grads = tj.autograd.grad(function(*leaves), leaves, create_graph=True)
         terms = [
-            (g * tj.from_numpy(np.sin(np.arange(g.type.numel) + 2.0).reshape(g.type.shape))).sum()
+            (g * tj.from_numpy(np.sin(np.arange(g.spec.numel) + 2.0).reshape(g.spec.shape))).sum()
             for g in map(parts, grads)
         ]
         return sum(terms[1:], terms[0])

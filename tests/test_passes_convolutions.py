@@ -56,7 +56,7 @@ def graph_of(form: str):
 
 def arrays_of(graph):
     rng = np.random.default_rng(0)
-    return [rng.standard_normal(v.type.shape) for v in graph.inputs]
+    return [rng.standard_normal(v.spec.shape) for v in graph.inputs]
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -74,7 +74,7 @@ def test_the_same_numbers(form, gradients):
     expected = run(graph, arrays)
     for a, b in zip(run(found, arrays), expected, strict=True):
         np.testing.assert_allclose(a, b, 1e-12, 1e-12)
-    plan = make_plan(found, [v.type.contiguous_strides() for v in found.inputs])
+    plan = make_plan(found, [v.spec.contiguous_strides() for v in found.inputs])
     assert sum(isinstance(i, HostCall) for i in plan.items) == len(kept)
     blocks = Program(plan).run(*map(tj.from_numpy, arrays))
     for block, want in zip(blocks, expected, strict=True):

@@ -40,7 +40,7 @@ def graph_of(form: str):
 
 def arrays_of(graph, special=False):
     rng = np.random.default_rng(0)
-    found = [rng.standard_normal(v.type.shape).astype(np.float32) for v in graph.inputs]
+    found = [rng.standard_normal(v.spec.shape).astype(np.float32) for v in graph.inputs]
     if special:
         found[0].flat[3], found[1].flat[1], found[1].flat[-1] = np.nan, np.inf, -0.0
     return found
@@ -56,7 +56,7 @@ def test_products_are_added_in_the_order_of_eager_execution(form, special):
     with np.errstate(invalid="ignore"):
         (a,), (b,) = run(found, arrays), run(graph, arrays)
         assert_same_bits(a, b)
-    plan = make_plan(found, [v.type.contiguous_strides() for v in found.inputs])
+    plan = make_plan(found, [v.spec.contiguous_strides() for v in found.inputs])
     assert not any(isinstance(i, HostCall) for i in plan.items)
     (block,) = Program(plan).run(*map(tj.from_numpy, arrays))
     native = np.ndarray(a.shape, a.dtype, block.array)

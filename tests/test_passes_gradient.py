@@ -133,7 +133,7 @@ def test_bits_of_the_eager_engine(seed: int):
     found = differentiate(graph, wrt)
     verify(found.graph)
     rng = np.random.default_rng(seed)
-    grads = {i: random_array(rng, graph.outputs[i].type) for i in found.seeds}
+    grads = {i: random_array(rng, graph.outputs[i].spec) for i in found.seeds}
     expected = eager_gradients(graph, arrays, wrt, grads)
     results = run(found.graph, [*arrays, *grads.values()])
     assert [i for i, g in enumerate(expected) if g is not None] == list(found.wrt)
@@ -149,8 +149,8 @@ def test_second_derivatives_are_those_of_the_eager_engine(seed: int):
     again = differentiate(first, floats)
     verify(again.graph)
     rng = np.random.default_rng(seed)
-    arrays = [*arrays, *(random_array(rng, v.type, False) for v in first.inputs[len(arrays) :])]
-    grads = {i: random_array(rng, first.outputs[i].type, False) for i in again.seeds}
+    arrays = [*arrays, *(random_array(rng, v.spec, False) for v in first.inputs[len(arrays) :])]
+    grads = {i: random_array(rng, first.outputs[i].spec, False) for i in again.seeds}
     expected = eager_gradients(first, arrays, floats, grads)
     results = run(again.graph, [*arrays, *grads.values()])
     for position, result in zip(again.wrt, results, strict=True):

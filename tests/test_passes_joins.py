@@ -41,7 +41,7 @@ def test_pieces_are_joined():
     rng = np.random.default_rng(0)
     for _ in range(20):
         arrays = [
-            rng.choice([0.0, -0.0, 1.5, np.nan, np.inf], v.type.shape).astype(np.float32)
+            rng.choice([0.0, -0.0, 1.5, np.nan, np.inf], v.spec.shape).astype(np.float32)
             for v in graph.inputs
         ]
         assert_same_bits(run(found, arrays)[0], run(graph, arrays)[0])
@@ -62,7 +62,7 @@ def test_pieces_are_joined_beside_another_term():
     rng = np.random.default_rng(0)
     for _ in range(20):
         arrays = [
-            rng.choice([0.0, -0.0, 1.5, -1.5], v.type.shape).astype(np.float32)
+            rng.choice([0.0, -0.0, 1.5, -1.5], v.spec.shape).astype(np.float32)
             for v in graph.inputs
         ]
         assert_same_bits(run(found, arrays)[0], run(graph, arrays)[0])
@@ -86,7 +86,7 @@ def test_sums_of_pieces_that_do_not_fill_the_whole(old: str, new: str, count: in
     rng = np.random.default_rng(0)
     for _ in range(20):
         arrays = [
-            rng.choice([0.0, -0.0, 1.5, -1.5], v.type.shape).astype(np.float32)
+            rng.choice([0.0, -0.0, 1.5, -1.5], v.spec.shape).astype(np.float32)
             for v in graph.inputs
         ]
         assert_same_bits(run(found, arrays)[0], run(graph, arrays)[0])

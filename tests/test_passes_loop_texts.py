@@ -69,7 +69,7 @@ def test_prepared_recurrence():
         %2: f32[4, 8] = part(%0, index=0)
         return %2
     }""")
-    assert {old.type for old in ready.mapping} == {graph.body[0].type, graph.body[1].type}
+    assert {old.spec for old in ready.mapping} == {graph.body[0].spec, graph.body[1].spec}
     assert ready.mapping[graph.outputs[0]] is ready.graph.outputs[0]
 
 

@@ -37,7 +37,7 @@ def assert_close(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) ->
 
 def seeds_of(graph: Graph, gradient: Gradient, seed: int = 1) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    kinds = [graph.outputs[i].type for i in gradient.seeds]
+    kinds = [graph.outputs[i].spec for i in gradient.seeds]
     return [np.asarray(rng.normal(size=k.shape)).astype(k.dtype.np) for k in kinds]
 
 

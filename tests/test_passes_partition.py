@@ -204,7 +204,7 @@ def test_halves_compute_the_gradient(simplified: bool, seed: int):
     graph, arrays = random_graph(seed, size=12, dtypes=(tj.float32, tj.float64, tj.int32, tj.bool))
     gradient = differentiate(graph, [v.dtype.is_floating_point for v in graph.inputs])
     rng = np.random.default_rng(seed)
-    grads = [random_array(rng, graph.outputs[i].type) for i in gradient.seeds]
+    grads = [random_array(rng, graph.outputs[i].spec) for i in gradient.seeds]
     expected = run(gradient.graph, [*arrays, *grads])
     if simplified:
         joint = run_passes(gradient.graph, check=verify)

@@ -54,10 +54,10 @@ def graph_of(name, windows, size, lead, dtype):
 
 
 def arrays_of(graph, windows, rng, dtype, special):
-    found = [numbers_of(rng, graph.inputs[0].type.shape, dtype, special)]
+    found = [numbers_of(rng, graph.inputs[0].spec.shape, dtype, special)]
     for value in graph.inputs[1:]:
-        numbers = rng.integers(0, int(np.prod(windows.kernel)), value.type.shape)
-        found.append(numbers.astype(value.type.dtype.np))
+        numbers = rng.integers(0, int(np.prod(windows.kernel)), value.spec.shape)
+        found.append(numbers.astype(value.spec.dtype.np))
     return found
 
 
@@ -78,7 +78,7 @@ def check(name, windows, size, lead, dtype, special, seed=0):
     with np.errstate(all="ignore"):
         (want,), (have,) = run(graph, arrays), run(found, arrays)
     same(np.asarray(have), np.asarray(want))
-    plan = make_plan(found, [v.type.contiguous_strides() for v in found.inputs])
+    plan = make_plan(found, [v.spec.contiguous_strides() for v in found.inputs])
     assert not any(isinstance(i, HostCall) for i in plan.items)
     (block,) = Program(plan).run(*map(tj.from_numpy, arrays))
     same(np.ndarray(want.shape, want.dtype, block.array), np.asarray(want))

@@ -337,7 +337,7 @@ def test_identities_keep_every_bit(expression: str, dtype: tj.dtypes.DType):
     text = f"%0: {kind} = neg(x) %1: {kind} = neg(y) %2: {kind} = {expression} return %2"
     graph = parse(statement(text, f"x: {kind}, y: {kind}, c: bool[4, 4]"))
     rng = np.random.default_rng(1)
-    arrays = [random_array(rng, v.type) for v in graph.inputs]
+    arrays = [random_array(rng, v.spec) for v in graph.inputs]
     assert_same_bits(run(simplify(graph), arrays)[0], run(graph, arrays)[0])
 
 

@@ -48,7 +48,7 @@ def check(graph, order=False):
     rng = np.random.default_rng(0)
     arrays = []
     for value in graph.inputs:
-        array = np.asarray(rng.standard_normal(value.type.shape) * 0.5, value.type.dtype.np)
+        array = np.asarray(rng.standard_normal(value.spec.shape) * 0.5, value.spec.dtype.np)
         arrays.append(np.asfortranarray(array) if order else array)
     expected = interpreter.run(graph, arrays)
     tensors = [tj.from_numpy(a) for a in arrays]
@@ -57,7 +57,7 @@ def check(graph, order=False):
     program = Program(plan)
     for _ in range(2):
         for block, value, want in zip(program.run(*tensors), graph.outputs, expected, strict=True):
-            found = np.ndarray(value.type.shape, value.type.dtype.np, block.array)
+            found = np.ndarray(value.spec.shape, value.spec.dtype.np, block.array)
             np.testing.assert_allclose(found, want, 1e-5, 1e-6)
     return plan
 
@@ -78,7 +78,7 @@ def test_a_recurrence(rounds, order):
 
 def test_the_program_does_not_grow_with_rounds():
     sizes = {
-        len(make_plan(g, [v.type.contiguous_strides() for v in g.inputs]).items)
+        len(make_plan(g, [v.spec.contiguous_strides() for v in g.inputs]).items)
         for g in (
             build(["f32 3 8"], ["f32 4 8", "f32 8 8"], ["f32 3 4"], n, rnn) for n in (2, 7, 500)
         )
@@ -135,7 +135,7 @@ def test_an_error_in_a_round_ends_the_program():
         return [c[0] + shifted.gather(1, f[0]).sum()], []
 
     graph = build(["f64"], ["i64 3 1"], ["f64 3 4"], 3, step)
-    plan = make_plan(graph, [v.type.contiguous_strides() for v in graph.inputs])
+    plan = make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
     tensors = [tj.tensor(0.0).double(), tj.tensor([[1], [9], [0]]), tj.ones(3, 3, 4).double()]
     with pytest.raises(Exception, match="returned 1"):
         Program(plan).run(*tensors)

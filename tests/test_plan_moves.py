@@ -22,15 +22,15 @@ def planned(text, inputs=None):
     graph = parse(text)
     rng = np.random.default_rng(0)
     arrays = inputs or [
-        np.asarray(rng.standard_normal(v.type.shape) * 3, v.type.dtype.np) for v in graph.inputs
+        np.asarray(rng.standard_normal(v.spec.shape) * 3, v.spec.dtype.np) for v in graph.inputs
     ]
-    plan = make_plan(graph, [v.type.contiguous_strides() for v in graph.inputs])
+    plan = make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
     expected = interpreter.run(graph, arrays)
     for a, b in zip(interpreter.run(plan.graph, arrays), expected, strict=True):
         assert_same_bits(a, b)
     blocks = Program(plan).run(*map(tj.from_numpy, arrays))
     for block, value, want in zip(blocks, graph.outputs, expected, strict=True):
-        found = np.ndarray(value.type.shape, value.type.dtype.np, block.array)
+        found = np.ndarray(value.spec.shape, value.spec.dtype.np, block.array)
         np.testing.assert_allclose(found, want, 1e-6, 1e-6)
     return plan
 
@@ -143,7 +143,7 @@ def test_random_moves(first):
         planned(text)
         graph = parse(text)
         simple = run_passes(graph, check=verify)
-        arrays = [rng.choice(SPECIAL, v.type.shape) for v in graph.inputs]
+        arrays = [rng.choice(SPECIAL, v.spec.shape) for v in graph.inputs]
         results = interpreter.run(simple, arrays), interpreter.run(graph, arrays)
         for a, b in zip(*results, strict=True):
             assert_same_bits(a, b)
@@ -207,7 +207,7 @@ def test_random_sums_of_slices(first):
         rng = np.random.default_rng(seed)
         graph = parse(random_sum(rng))
         simple = run_passes(graph, check=verify)
-        arrays = [rng.choice(SPECIAL, v.type.shape) for v in graph.inputs]
+        arrays = [rng.choice(SPECIAL, v.spec.shape) for v in graph.inputs]
         (a,), (b,) = interpreter.run(simple, arrays), interpreter.run(graph, arrays)
         assert_same_bits(a, b)
         if seed % 4 == 0:

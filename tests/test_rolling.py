@@ -224,7 +224,7 @@ def test_numbers_keep_their_types():
 
     graph, found = check(program, draw(30, 2, 3))
     assert found is not None
-    assert [v.type.dtype for v in graph.outputs] == [tj.int64, tj.float32]
+    assert [v.spec.dtype for v in graph.outputs] == [tj.int64, tj.float32]
 
 
 def test_signs_of_zeros():

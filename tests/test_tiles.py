@@ -56,7 +56,7 @@ def attention_text(heads: tuple[int, ...], rows: int, columns: int, inner: int, 
 
 def plan_of(text: str) -> Plan:
     graph = verify(parse(text))
-    return make_plan(graph, [v.type.contiguous_strides() for v in graph.inputs])
+    return make_plan(graph, [v.spec.contiguous_strides() for v in graph.inputs])
 
 
 def tiles_of(plan: Plan) -> list[TileStep]:
@@ -87,7 +87,7 @@ def test_attention_is_one_step(shape: Any, thread_count: int, rng: np.random.Gen
     (step,) = tiles_of(plan)
     assert len(plan.items) == 1
     assert len(step.parts) == 3
-    arrays = [rng.standard_normal(v.type.shape).astype("f") for v in plan.graph.inputs]
+    arrays = [rng.standard_normal(v.spec.shape).astype("f") for v in plan.graph.inputs]
     (found,) = results(plan, arrays)
     (expected,) = run(parse(attention_text(*shape)), arrays)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
@@ -95,7 +95,7 @@ def test_attention_is_one_step(shape: Any, thread_count: int, rng: np.random.Gen
 
 def test_results_do_not_depend_on_the_number_of_threads(rng: np.random.Generator) -> None:
     text = attention_text((3, 5), 33, 47, 8, 16)
-    arrays = [rng.standard_normal(v.type.shape).astype("f") for v in parse(text).inputs]
+    arrays = [rng.standard_normal(v.spec.shape).astype("f") for v in parse(text).inputs]
     before = threads.get_num_threads()
     found = []
     try:
@@ -109,7 +109,7 @@ def test_results_do_not_depend_on_the_number_of_threads(rng: np.random.Generator
 
 def test_special_values_stay_in_their_matrices(rng: np.random.Generator) -> None:
     text = attention_text((4,), 6, 9, 4, 3)
-    q, k, v = (rng.standard_normal(x.type.shape).astype("f") for x in parse(text).inputs)
+    q, k, v = (rng.standard_normal(x.spec.shape).astype("f") for x in parse(text).inputs)
     q[1, 2, 0], k[2, 0, 0], v[3, 1, 1] = np.nan, np.inf, -np.inf
     with np.errstate(invalid="ignore"):
         (expected,) = run(parse(text), [q, k, v])
@@ -137,7 +137,7 @@ def test_what_crosses_units_is_no_part_of_a_run() -> None:
     plan = plan_of(text)
     assert not any(len(step.parts) > 1 and "exp" in str(step) for step in tiles_of(plan))
     rng = np.random.default_rng(3)
-    arrays = [rng.standard_normal(v.type.shape).astype("f") for v in plan.graph.inputs]
+    arrays = [rng.standard_normal(v.spec.shape).astype("f") for v in plan.graph.inputs]
     np.testing.assert_allclose(
         results(plan, arrays)[0], run(parse(text), arrays)[0], rtol=1e-4, atol=1e-4
     )
@@ -153,7 +153,7 @@ def test_a_sum_over_units_stays_outside() -> None:
     }"""
     plan = plan_of(text)
     rng = np.random.default_rng(4)
-    arrays = [rng.standard_normal(v.type.shape).astype("f") for v in plan.graph.inputs]
+    arrays = [rng.standard_normal(v.spec.shape).astype("f") for v in plan.graph.inputs]
     np.testing.assert_allclose(
         results(plan, arrays)[0], run(parse(text), arrays)[0], rtol=1e-4, atol=1e-4
     )
@@ -267,7 +267,7 @@ def test_recomputing_leaves_early_readers_alone() -> None:
     names = [v.op.name for v in again.values if v.op is not None]
     assert (names.count("matmul"), names.count("exp"), names.count("sum")) == (4, 2, 1)
     rng = np.random.default_rng(5)
-    arrays = [rng.standard_normal(v.type.shape).astype("f") for v in graph.inputs]
+    arrays = [rng.standard_normal(v.spec.shape).astype("f") for v in graph.inputs]
     assert np.array_equal(run(graph, arrays)[0], run(again, arrays)[0])
 
 

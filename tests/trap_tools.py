@@ -104,7 +104,7 @@ def snapshot(value: Any) -> Any:
     if isinstance(value, tj.Tensor):
         pairs = zip(value.shape, value.stride(), strict=True)
         strides = tuple(s for n, s in pairs if n > 1) if value.numel() else ()
-        facts = (str(value.type), strides, value.requires_grad, value.is_leaf)
+        facts = (str(value.spec), strides, value.requires_grad, value.is_leaf)
         return facts, np.array(value.detach().numpy())
     if isinstance(value, dict):
         return {k: snapshot(v) for k, v in value.items()}

@@ -62,7 +62,7 @@ def apply(
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
         out._inference = True
-    if requires_grad and op.grads and modes.grad and out.type.dtype.is_differentiable:
+    if requires_grad and op.grads and modes.grad and out.spec.dtype.is_differentiable:
         OpNode.record(op, given or operands, attributes, out)
     if recorder is not None:
         recorder.record(op, given or operands, attributes, out)

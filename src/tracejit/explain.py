@@ -100,7 +100,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "device": entry.signature.device,
         "waits": sum((s.guard is not None) + s.runner.program.plan.refuses for s in segments),
         "choices": _choices(entry),
-        "captured": [f"{s.value.name}: {s.value.type}" for s in sources],
+        "captured": [f"{s.value.name}: {s.value.spec}" for s in sources],
         "tree": _tree(entry.root, 0),
         "history": list(entry.history),
         "varying": [

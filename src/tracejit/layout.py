@@ -19,7 +19,7 @@ class MemoryLayout:
     'f32[3, 2] strides (1, 3)'
     """
 
-    type: TensorType
+    spec: TensorType
     strides: Shape
     aligned: bool
     is_contiguous: bool  # row-major without gaps
@@ -29,7 +29,7 @@ class MemoryLayout:
     def __str__(self) -> str:
         where = "" if self.device < 0 else f" on cuda:{self.device}"
         how = "" if self.is_contiguous else f" strides {self.strides}"
-        return f"{self.type}{how}{where}"
+        return f"{self.spec}{how}{where}"
 
 
 _interned: dict[Any, MemoryLayout] = {}

@@ -98,10 +98,10 @@ class AutogradMethods(TensorCore):
                     f"dtype '{self.dtype.name}'. Please ensure that the gradient and the tensor have "
                     "the same dtype"
                 )
-            if value.type.shape != self.type.shape:
+            if value.spec.shape != self.spec.shape:
                 raise AutogradError(
-                    f"attempting to assign a gradient of size '{list(value.type.shape)}' to a tensor of "
-                    f"size '{list(self.type.shape)}'. Please ensure that the gradient and the tensor "
+                    f"attempting to assign a gradient of size '{list(value.spec.shape)}' to a tensor of "
+                    f"size '{list(self.spec.shape)}'. Please ensure that the gradient and the tensor "
                     "are the same size"
                 )
         if MODES.recorder is not None:

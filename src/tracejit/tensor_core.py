@@ -154,14 +154,14 @@ class TensorCore(ops.OperatorMixin):
         return self._array
 
     @property
-    def type(self) -> Any:  # type: ignore[override]
+    def spec(self) -> Any:  # type: ignore[override]
         """Element type and shape as the IR spells them."""
         kind = self._type
         if kind is None:
             recorded, array = self._run_time_type, self._array
             if recorded is not None and not recorded.scope.closed:
                 if recorded.thread == get_ident():
-                    return recorded.type
+                    return recorded.spec
                 return _type_of(array.shape, array.dtype)
             kind = self._type = _type_of(array.shape, array.dtype)
         return kind
@@ -169,7 +169,7 @@ class TensorCore(ops.OperatorMixin):
     @property
     def dtype(self) -> DType:
         """Element type."""
-        dtype: DType = self.type.dtype
+        dtype: DType = self.spec.dtype
         return dtype
 
     # --- place in the graph -----------------------------------------------------------------------

@@ -46,15 +46,15 @@ class InfoMethods(TensorCore):
 
     def dim(self) -> int:
         """Number of dimensions."""
-        return len(self.type.shape)
+        return len(self.spec.shape)
 
     def ndimension(self) -> int:
         """Number of dimensions."""
-        return len(self.type.shape)
+        return len(self.spec.shape)
 
     def numel(self) -> int:
         """Number of elements."""
-        count: int = self.type.numel
+        count: int = self.spec.numel
         return count
 
     def nelement(self) -> int:
@@ -65,7 +65,7 @@ class InfoMethods(TensorCore):
         """The shape, or the extent of one dimension; ``IndexError`` for a dimension out of range."""
         if dim is None:
             return self.shape
-        return self.type.shape[normalize_dim(dim, len(self.type.shape))]
+        return self.spec.shape[normalize_dim(dim, len(self.spec.shape))]
 
     def element_size(self) -> int:
         """Bytes per element."""
@@ -79,14 +79,14 @@ class InfoMethods(TensorCore):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        count: int = self.type.nbytes
+        count: int = self.spec.nbytes
         return count
 
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
         _lies()
         if self._array is None:
-            strides = self.type.contiguous_strides()
+            strides = self.spec.contiguous_strides()
         else:
             size = self.dtype.itemsize
             strides = tuple(s // size for s in self._array.strides)

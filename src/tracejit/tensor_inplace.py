@@ -110,7 +110,7 @@ class InplaceMethods(TensorCore):
 
     def _conform(self, new: Tensor) -> Tensor:
         """``new`` in this tensor's shape and dtype; an error when it does not fit."""
-        here, there = self.type, new.type
+        here, there = self.spec, new.spec
         if there.dtype.rank > here.dtype.rank:
             raise DtypeError(
                 f"result type {there.dtype.title} can't be cast to the desired output type {here.dtype.title}"

@@ -171,7 +171,7 @@ class OlderMethods(TensorCore):
 
     def is_same_size(self, other: Tensor) -> bool:
         """Does ``other`` have the same shape?"""
-        return bool(self.type.shape == other.type.shape)
+        return bool(self.spec.shape == other.spec.shape)
 
     def is_set_to(self, tensor: Tensor) -> bool:
         """Do both show the same memory in the same way?"""
@@ -204,11 +204,11 @@ class OlderMethods(TensorCore):
         grids = np.indices(tuple(size)).reshape(len(size), -1)
         at = sum(g * s for g, s in zip(grids, stride, strict=True)) + (storage_offset or 0)
         flat = np.broadcast_to(at, (int(np.prod(size)),))
-        if flat.size and (flat.min() < 0 or flat.max() >= self.type.numel):
+        if flat.size and (flat.min() < 0 or flat.max() >= self.spec.numel):
             raise ShapeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)} and storage offset "
-                f"{storage_offset or 0} are out of bounds for storage of {self.type.numel} elements"
+                f"{storage_offset or 0} are out of bounds for storage of {self.spec.numel} elements"
             )
         index = literal(values=tuple(flat.tolist()), shape=flat.shape, dtype=dtypes.int64)
-        row = reshape(self, shape=(self.type.numel,))
+        row = reshape(self, shape=(self.spec.numel,))
         return reshape(take(row, index, dim=0), shape=tuple(size))

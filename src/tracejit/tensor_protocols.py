@@ -75,7 +75,7 @@ class ProtocolMethods(TensorCore):
         [[1, 2], [3, 4]]
         """
         if MODES.recorder is not None:
-            if not self.type.shape:
+            if not self.spec.shape:
                 return self.item()
             sizes = MODES.recorder.read(self, "tolist()")
             if sizes is not None:
@@ -119,16 +119,16 @@ class ProtocolMethods(TensorCore):
         return int(self.item())
 
     def __len__(self) -> int:
-        shape = self.type.shape
+        shape = self.spec.shape
         if not shape:
             raise ArgumentError("len() of a 0-d tensor")
         count: int = shape[0]
         return count if type(count) is int else compared_length(count)
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self.type.shape:
+        if not self.spec.shape:
             raise ArgumentError("iteration over a 0-d tensor")
-        return (_row(self, index) for index in range(self.type.shape[0]))
+        return (_row(self, index) for index in range(self.spec.shape[0]))
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (TensorCore, bool, int, float, np.number, np.bool_)):
@@ -297,7 +297,7 @@ class ProtocolMethods(TensorCore):
         return text
 
     def __format__(self, spec: str) -> str:
-        if not self.type.shape:
+        if not self.spec.shape:
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
@@ -315,7 +315,7 @@ class ProtocolMethods(TensorCore):
 
 def _row(tensor: Any, index: int) -> Tensor:
     """``tensor[index]``, a view."""
-    shape = tensor.type.shape
+    shape = tensor.spec.shape
     starts = (index,) + (0,) * (len(shape) - 1)
     part = ops.movement.slice(
         tensor, starts=starts, counts=(1, *shape[1:]), steps=(1,) * len(shape)

@@ -180,7 +180,7 @@ class _Gradients:
 
 def _compare_slot(name: str, value: Any, owner: Tensor) -> None:
     """The gradient that the compiled call left, and the one that eager execution left."""
-    what = f"{name}: the .grad of a tensor of type {owner.type}"
+    what = f"{name}: the .grad of a tensor of type {owner.spec}"
     if (value is None) != (owner._grad is None):
         there = "there" if value is not None else "missing"
         raise VerificationError(
@@ -211,7 +211,7 @@ def _compare_gradients(
     found = grad([a for a, _ in pairs], wrt, weights, retain_graph=True, allow_unused=True)
     expected = grad([b for _, b in pairs], wrt, weights, retain_graph=True, allow_unused=True)
     for tensor, a, b in zip(wrt, found, expected, strict=True):
-        what = f"{name}: the gradient of an input of type {tensor.type}"
+        what = f"{name}: the gradient of an input of type {tensor.spec}"
         if (a is None) != (b is None):
             raise VerificationError(f"{what} is {a} compiled and {b} eager")
         if a is not None and b is not None:
@@ -231,9 +231,9 @@ def _weights(output: Tensor) -> Tensor:
 
 
 def _compare_output(what: str, ours: Tensor, value: Any, theirs: Tensor) -> None:
-    if ours.type != theirs.type or ours.requires_grad != theirs.requires_grad:
+    if ours.spec != theirs.type or ours.requires_grad != theirs.requires_grad:
         raise VerificationError(
-            f"{what} is {ours.type} (requires_grad={ours.requires_grad}) compiled and "
+            f"{what} is {ours.spec} (requires_grad={ours.requires_grad}) compiled and "
             f"{theirs.type} (requires_grad={theirs.requires_grad}) eager"
         )
     _compare(what, ours.dtype.short, value, theirs.array)

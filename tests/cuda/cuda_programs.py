@@ -280,7 +280,7 @@ def inputs_of(graph: Graph, seed: int = 0) -> list[Array]:
     smallest = 5
     found = []
     for value in graph.inputs:
-        dtype, shape = value.type.dtype, value.type.shape
+        dtype, shape = value.spec.dtype, value.spec.shape
         if dtype.category == "float":
             positive = value.name[:1] == "s" or graph.name.startswith(POSITIVE)
             low = 0.1 if positive else -2.0

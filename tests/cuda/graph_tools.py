@@ -84,7 +84,7 @@ class Run:
         for value, array in zip(prepared.graph.inputs, prepared.arrays, strict=True):
             itemsize = array.itemsize if misaligned else 0
             found = memory_of(array, itemsize)
-            found.array = found.array.view(STORAGE.get(value.type.dtype.short, found.array.dtype))
+            found.array = found.array.view(STORAGE.get(value.spec.dtype.short, found.array.dtype))
             self.memory[value] = found
         self.scratch: dict[str, Memory] = {}
         self.status = Memory(np.zeros(1, np.int32), kind=COMMON)
@@ -96,20 +96,20 @@ class Run:
         """A value as a NumPy array."""
         layout = self.prepared.layouts(value)
         memory = self.materialised(layout.root)
-        flat = memory.array.view(value.type.dtype.np)
+        flat = memory.array.view(value.spec.dtype.np)
         start = memory.origin + layout.offset
         steps = tuple(s * flat.itemsize for s in layout.strides)
-        return as_strided(flat[start:], value.type.shape, steps)
+        return as_strided(flat[start:], value.spec.shape, steps)
 
     def materialised(self, value: Value) -> Memory:
         """The memory of a value; new memory holds nothing yet, a source is computed where a call reads it."""
         if value not in self.memory:
-            dtype = STORAGE.get(value.type.dtype.short, value.type.dtype.np)
+            dtype = STORAGE.get(value.spec.dtype.short, value.spec.dtype.np)
             if value.op is not None and index_source(value) is not None:
                 found = np.ascontiguousarray(value.op.evaluate((), value.attributes))
                 self.memory[value] = Memory(found.reshape(-1).view(dtype))
             else:
-                array = np.zeros(value.type.numel, dtype)
+                array = np.zeros(value.spec.numel, dtype)
                 array.view(np.uint8)[:] = 0xA5
                 self.memory[value] = Memory(array, written=False)
         return self.memory[value]
@@ -121,7 +121,7 @@ class Run:
         if isinstance(parameter, Status):
             return self.status
         if isinstance(parameter, Pointer):
-            itemsize = parameter.value.type.dtype.itemsize
+            itemsize = parameter.value.spec.dtype.itemsize
             return self.materialised(parameter.value).at(parameter.offset // itemsize)
         assert isinstance(parameter, Scratch)
         if parameter.key not in self.scratch:
@@ -146,7 +146,7 @@ class Run:
             assert value.op is not None
             operands = [self.array(x) if isinstance(x, Value) else x for x in value.operands]
             found = np.ascontiguousarray(value.op.evaluate(operands, value.attributes))
-            dtype = STORAGE.get(value.type.dtype.short, found.dtype)
+            dtype = STORAGE.get(value.spec.dtype.short, found.dtype)
             self.memory[value] = Memory(found.reshape(-1).view(dtype))
         for value in self.prepared.graph.outputs:
             self.materialised(root(value))
@@ -193,7 +193,7 @@ def on_host(run: Run, group: Kernel, outputs: Sequence[Value]) -> None:
     if isinstance(group, Value) and attends(group):
         assert group.op is not None
         found = group.op.evaluate([run.array(x) for x in group.value_operands], group.attributes)
-        run.memory[group] = Memory(found.reshape(-1).view(STORAGE.get(group.type.dtype.short)))
+        run.memory[group] = Memory(found.reshape(-1).view(STORAGE.get(group.spec.dtype.short)))
         return
     for function in host_code(run.prepared, group, outputs).functions:
         kinds = parameter_types(function.source)

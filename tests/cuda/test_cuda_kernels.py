@@ -23,9 +23,9 @@ def zeros(graph: Graph) -> list[Array]:
     """Inputs that take no memory."""
     return [
         np.lib.stride_tricks.as_strided(
-            np.zeros(1, v.type.dtype.np),
-            v.type.shape,
-            tuple(s * v.type.dtype.itemsize for s in v.type.contiguous_strides()),
+            np.zeros(1, v.spec.dtype.np),
+            v.spec.shape,
+            tuple(s * v.spec.dtype.itemsize for s in v.spec.contiguous_strides()),
         )
         for v in graph.inputs
     ]
@@ -197,7 +197,7 @@ def test_empty_and_single(shape: str, op: str) -> None:
         lines.append(f"%2: {result}[{kept}] = {op}(%0, dims={last}, keepdim=False)")
         outputs += ["%1", "%2"]
     graph = parse(f"graph f(x: f32[{shape}]) {{ {' '.join(lines)} return {', '.join(outputs)} }}")
-    arrays = [np.full(graph.inputs[0].type.shape, 1.5, np.float32)]
+    arrays = [np.full(graph.inputs[0].spec.shape, 1.5, np.float32)]
     prepared = tools.prepare(graph, arrays)
     host = tools.Run(prepared).execute(tools.on_host)
     for way in (tools.simulated(), tools.as_ptx("sm_90")):

@@ -74,14 +74,14 @@ def agree(
     for value, a, b in zip(graph.outputs, host, simulated, strict=True):
         assert value.op is not None
         exact = not reordered(value.op)
-        tolerance = 0.0 if exact else REORDERED.get(value.type.dtype.short, 0.0)
-        assert_close(a, b, f"{value.op.name} {value.type}", tolerance)
+        tolerance = 0.0 if exact else REORDERED.get(value.spec.dtype.short, 0.0)
+        assert_close(a, b, f"{value.op.name} {value.spec}", tolerance)
     for architecture in architectures:
         seen: list[Any] = []
         way = tools.device_way(tools.as_ptx(architecture), seen)
         found = tools.Run(prepared, misaligned).execute(way)
         for value, a, b in zip(graph.outputs, simulated, found, strict=True):
-            assert same(a, b), f"{value.op} {value.type}: {architecture} differs from the text"
+            assert same(a, b), f"{value.op} {value.spec}: {architecture} differs from the text"
         for launch in seen:
             assert_sound(tools.ptx_of(launch.source, launch.name, architecture), launch.source)
     return len(host)

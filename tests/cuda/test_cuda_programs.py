@@ -34,7 +34,7 @@ def compare(host: list[Array], device: list[Array], graph: Graph) -> None:
         size = float(np.sqrt(np.mean(numbers**2))) if numbers.size else 0.0
         with np.errstate(invalid="ignore"):
             gap = np.where(a == b, 0.0, np.abs(a - b))
-        limit = CLOSE[value.type.dtype.short] * (np.abs(a) + size)
+        limit = CLOSE[value.spec.dtype.short] * (np.abs(a) + size)
         assert (np.isnan(a) | (gap <= limit)).all(), (str(value), np.nanmax(gap), size)
 
 

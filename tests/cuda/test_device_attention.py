@@ -198,7 +198,7 @@ def graph_of(sizes: tuple[int, int, int, int], dtype: str, causal: bool) -> Any:
 
 def inputs(graph: Any) -> list[Any]:
     rng = np.random.default_rng(1)
-    found = [rng.standard_normal(v.type.shape).astype(v.type.dtype.np) for v in graph.inputs]
+    found = [rng.standard_normal(v.spec.shape).astype(v.spec.dtype.np) for v in graph.inputs]
     found[3] = rng.random(found[3].shape) < 0.8
     return found
 

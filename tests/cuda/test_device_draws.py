@@ -36,7 +36,7 @@ def agree(draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(sources, "philox_blocks", no_host)
         found = [draw("cuda") for _ in range(3)]
     for a, b in zip(found, expected, strict=True):
-        assert (a.is_cuda, a.type) == (True, b.type)
+        assert (a.is_cuda, a.spec) == (True, b.spec)
         assert bits(a) == bits(b)
 
 

@@ -241,9 +241,9 @@ class _Walk:
         present = gradient_of(leaf)
         if MODULES and leaf.get_device() != gradient.get_device():
             gradient = gradient.to(leaf.device)
-        if gradient._type is not leaf._type and gradient.type.shape != leaf.type.shape:
+        if gradient._type is not leaf._type and gradient.spec.shape != leaf.spec.shape:
             raise AutogradError(
-                f"the gradient of a leaf of type {leaf.type} has type {gradient.type}: "
+                f"the gradient of a leaf of type {leaf.spec} has type {gradient.spec}: "
                 "shapes must agree"
             )
         if present is not None:
@@ -281,7 +281,7 @@ def _add_into(present: Tensor, gradient: Tensor) -> bool:
     target = present.array
     if MODES.recorder is not None or not is_writeable(target) or present._inference:
         return False
-    if gradient.type.dtype is not present.type.dtype:
+    if gradient.spec.dtype is not present.spec.dtype:
         return False
     if not MODULES:
         np.add(target, gradient.array, out=target)
@@ -320,7 +320,7 @@ def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:
         raise AutogradError(
             f"hook '{name}' has returned a {type(changed).__name__} instead of a Tensor"
         )
-    if changed.type.shape != present.type.shape:
+    if changed.spec.shape != present.spec.shape:
         raise AutogradError(f"hook '{name}' has changed the size of value")
     if changed.dtype is not present.dtype:
         raise AutogradError(f"hook '{name}' has changed the type of value")

@@ -168,7 +168,7 @@ def _plain_root(tensor: Any) -> tuple[Edge, Tensor] | None:
     node = getattr(tensor, "_grad_fn", None)
     if node is None or not node.only_reads or node.hooked or MODES.recorder is not None:
         return None
-    kind = tensor.type
+    kind = tensor.spec
     if kind.shape or tensor._base is not None:
         return None
     return (node, tensor._output_nr), shared_ones(kind.dtype)
@@ -192,7 +192,7 @@ def shared_ones(dtype: DType) -> Tensor:
 
 def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
     """The gradient to start from, checked; ones for a single element."""
-    kind = output.type
+    kind = output.spec
     if gradient is None:
         if kind.numel != 1:
             raise AutogradError(
@@ -204,7 +204,7 @@ def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
         raise ArgumentError(
             f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
         )
-    if gradient.type.shape != kind.shape:
+    if gradient.spec.shape != kind.shape:
         raise AutogradError(
             f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape!r} and "
             f"output[{position}] has a shape of {output.shape!r}."
@@ -219,7 +219,7 @@ def _seed(output: Tensor, gradient: Any, position: int) -> Tensor:
 
 def _ones(like: Tensor) -> Tensor:
     """The gradient of a tensor with respect to itself."""
-    kind = like.type
+    kind = like.spec
     if MODES.recorder is None:
         return like._wrap(placed(np.ones(kind.shape, kind.dtype.np), like.get_device()))
     ones: Tensor = full(shape=kind.shape, value=1.0, dtype=kind.dtype)
@@ -227,5 +227,5 @@ def _ones(like: Tensor) -> Tensor:
 
 
 def _zeros(like: Tensor) -> Tensor:
-    zeros: Tensor = full(shape=like.type.shape, value=0, dtype=like.dtype)
+    zeros: Tensor = full(shape=like.spec.shape, value=0, dtype=like.dtype)
     return zeros

@@ -203,7 +203,7 @@ def _attach(
 ) -> Any:
     """Make the outputs results of ``node``."""
     node.set_edges(edges)
-    node._input_types = [x.type if hasattr(x, "_edge") else None for x in args]
+    node._input_types = [x.spec if hasattr(x, "_edge") else None for x in args]
     outputs = output if isinstance(output, tuple) else (output,)
     node.n_outputs = len(outputs)
     inputs = {id(x) for x in args if hasattr(x, "_edge")}
@@ -216,7 +216,7 @@ def _attach(
     made = []
     for number, x in enumerate(outputs):
         differentiable = hasattr(x, "_edge") and x.dtype.is_differentiable and id(x) not in constant
-        node._output_types.append(x.type if differentiable else None)
+        node._output_types.append(x.spec if differentiable else None)
         made.append(
             _output(node, number, x, id(x) in inputs, id(x) in dirty) if differentiable else x
         )

@@ -162,14 +162,14 @@ def _like(given: Tensors, values: Sequence[Any]) -> Any:
 
 
 def _full(like: Any, value: float) -> Any:
-    return full(shape=like.type.shape, value=value, dtype=like.dtype)
+    return full(shape=like.spec.shape, value=value, dtype=like.dtype)
 
 
 def _fresh(inputs: Tensors, create_graph: bool) -> tuple[Any, ...]:
     """The inputs as leaves of their own, or (``create_graph``) as new tensors with their history."""
     if create_graph:
         return tuple(
-            reshape(x, shape=x.type.shape) if x.requires_grad else x.detach().requires_grad_()
+            reshape(x, shape=x.spec.shape) if x.requires_grad else x.detach().requires_grad_()
             for x in _tuple(inputs)
         )
     return tuple(x.detach().requires_grad_() for x in _tuple(inputs))
@@ -179,7 +179,7 @@ def _vectors(v: Tensors, like: Tensors) -> tuple[Any, ...]:
     """The vectors of a product, checked against what they multiply; ones for a single element."""
     targets = _tuple(like)
     if v is None:
-        if len(targets) != 1 or targets[0].type.numel != 1:
+        if len(targets) != 1 or targets[0].spec.numel != 1:
             raise AutogradError(
                 "The vector v can only be None if the user-provided function returns a single Tensor "
                 "with a single element."
@@ -187,9 +187,9 @@ def _vectors(v: Tensors, like: Tensors) -> tuple[Any, ...]:
         return (_full(targets[0], 1),)
     vectors = _tuple(v)
     for x, target in zip(vectors, targets, strict=True):
-        if x.type.shape != target.type.shape:
+        if x.spec.shape != target.spec.shape:
             raise AutogradError(
-                f"v has size {list(x.type.shape)} but should have {list(target.type.shape)}"
+                f"v has size {list(x.spec.shape)} but should have {list(target.spec.shape)}"
             )
     return vectors
 
@@ -223,7 +223,7 @@ def _gradients(
 
 def _of_scalar(func: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
     output = func(*arguments)
-    if not hasattr(output, "_edge") or output.type.numel != 1:
+    if not hasattr(output, "_edge") or output.spec.numel != 1:
         raise AutogradError(
             "The function given to hessian should return a single Tensor with one element"
         )
@@ -232,15 +232,15 @@ def _of_scalar(func: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any,
 
 def _rows(output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
     """One Jacobian block per input, a backward pass for each element of the output."""
-    count = output.type.numel
+    count = output.spec.numel
     rows = []
     for element in range(count):
-        seed = np.zeros(output.type.shape, output.dtype.np)
+        seed = np.zeros(output.spec.shape, output.dtype.np)
         seed.reshape(-1)[element] = 1
         placed_seed = output._wrap(placed(seed, output.get_device()))
         rows.append(_gradients((output,), inputs, (placed_seed,), create_graph, strict))
     return [
-        _stacked([row[position] for row in rows], output.type.shape, x, create_graph)
+        _stacked([row[position] for row in rows], output.spec.shape, x, create_graph)
         for position, x in enumerate(inputs)
     ]
 
@@ -248,10 +248,10 @@ def _rows(output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) 
 def _stacked(rows: list[Any], shape: tuple[int, ...], x: Any, create_graph: bool) -> Any:
     from ..ops.movement import cat
 
-    target = (*shape, *x.type.shape)
+    target = (*shape, *x.spec.shape)
     if not rows:
         return full(shape=target, value=0, dtype=x.dtype)
-    flat = [reshape(row, shape=(1, x.type.numel)) for row in rows]
+    flat = [reshape(row, shape=(1, x.spec.numel)) for row in rows]
     block = reshape(cat(*flat, dim=0), shape=target)
     return block if create_graph else block.detach()
 

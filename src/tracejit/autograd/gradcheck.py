@@ -95,7 +95,7 @@ def gradgradcheck(
 
 
 def _random_like(rng: np.random.Generator, output: Any, spread: bool) -> Any:
-    values = rng.standard_normal((*output.type.shape, 2))
+    values = rng.standard_normal((*output.spec.shape, 2))
     array = values[..., 0] if spread else values[..., 0].copy()
     tensor = output._wrap(array.astype(output.dtype.np, copy=False))
     return tensor.requires_grad_()
@@ -154,10 +154,10 @@ def _warn_precision(chosen: Sequence[Any]) -> None:
 
 def _analytical(output: Any, inputs: Sequence[Any]) -> list[Any]:
     """Jacobians (input elements, output elements), one backward pass per output element."""
-    count = output.type.numel
-    jacobians = [np.zeros((x.type.numel, count)) for x in inputs]
+    count = output.spec.numel
+    jacobians = [np.zeros((x.spec.numel, count)) for x in inputs]
     for element in range(count):
-        seed = np.zeros(output.type.shape, output.dtype.np)
+        seed = np.zeros(output.spec.shape, output.dtype.np)
         seed.reshape(-1)[element] = 1
         found = grad(output, inputs, output._wrap(seed), retain_graph=True, allow_unused=True)
         for jacobian, gradient in zip(jacobians, found, strict=True):

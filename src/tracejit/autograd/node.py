@@ -227,7 +227,7 @@ class OpNode(Node):
             if isinstance(x, _NUMBERS):
                 types.append(x)
             else:
-                types.append(x.type)
+                types.append(x.spec)
                 rule = grads.get(names[0 if variadic else position])
                 if rule is not None:
                     edge = x._edge()
@@ -240,7 +240,7 @@ class OpNode(Node):
         node.op = op
         node.attributes = attributes
         node.operands = tuple(types)
-        node.out_type = out.type
+        node.out_type = out.spec
         node.saved = node._save(needed, operands, out)
         out._requires_grad = True
         out._grad_fn = node

@@ -25,7 +25,7 @@ def differentiate_operands(
 
     >>> from tracejit.ops.table import lookup
     >>> x, g = tj.tensor(2.0), tj.tensor(1.0)
-    >>> differentiate_operands(lookup("neg"), [x.type], {}, {"g": g, "x": x}, [True])
+    >>> differentiate_operands(lookup("neg"), [x.spec], {}, {"g": g, "x": x}, [True])
     [tensor(-1.)]
     """
     for name, kind in zip(op.operands, operand_types, strict=False):
@@ -54,7 +54,7 @@ def fit(gradient: Any, operand: TensorType, broadcast: bool) -> Any:
     >>> fit(tj.ones(2, 3), TensorType((3,), tj.float32), broadcast=True)
     tensor([2., 2., 2.])
     """
-    kind = gradient.type
+    kind = gradient.spec
     if broadcast and kind.shape != operand.shape:
         gradient = sum_to(gradient, operand.shape)
     if kind.dtype is not operand.dtype:

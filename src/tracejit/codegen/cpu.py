@@ -115,7 +115,7 @@ class Writer:
     def pointer(self, value: Value, access: Access, written: bool) -> str:
         """The parameter holding the address of an operand's or output's storage."""
         assert access.layout is not None
-        dtype = value.type.dtype
+        dtype = value.spec.dtype
         name, layout = self.turns.pointer(self.names[value], access, written)
         parameter = Pointer(layout.root, layout.offset * dtype.itemsize, written)
         return self.text.parameter(name, scalar.storage_type(dtype) + "*", parameter)
@@ -126,13 +126,13 @@ class Writer:
         if index_source(value) is not None:
             return self.recomputed(value, access)
         name = self.pointer(value, access, written=False)
-        return scalar.load(f"{name}[{self.address(access, name)}]", value.type.dtype)
+        return scalar.load(f"{name}[{self.address(access, name)}]", value.spec.dtype)
 
     def recomputed(self, value: Value, access: Access) -> str:
         """A constant, or an iota's element from the loop variables."""
         source = index_source(value)
         assert source is not None
-        dtype, attributes = value.type.dtype, source.attributes
+        dtype, attributes = value.spec.dtype, source.attributes
         if "value" in attributes:
             return self.literal(attributes["value"], dtype)
         index = self.address(access, self.drawn[value])
@@ -161,7 +161,7 @@ class Writer:
         """Text and dtype of one operand of an elementwise value."""
         if not isinstance(x, Value):
             return self.literal(x, compute), compute  # type: ignore[arg-type]
-        return self.value(x, scopes, indent), x.type.dtype
+        return self.value(x, scopes, indent), x.spec.dtype
 
     def value(self, x: Value, scopes: Sequence[Scope], indent: int) -> str:
         """The variable holding a value at the current point, computing it if need be."""
@@ -220,7 +220,7 @@ class Writer:
             self.draw(value, scopes[0], indent)
             return
         if len(value.value_operands) == len(value.operands):
-            operands = [(self.value(x, scopes, indent), x.type.dtype) for x in value.value_operands]
+            operands = [(self.value(x, scopes, indent), x.spec.dtype) for x in value.value_operands]
         else:  # numbers are written in the dtype the op computes in
             compute = _compute_dtypes(value)
             operands = [
@@ -246,16 +246,16 @@ class Writer:
         for name, text in names.items():
             local[name] = f"random{self.counter}_{name}"
             self.text.add(indent, f"{local[name]} = {text}")
-        expression = value.op.scalars[value.type.dtype.short]
+        expression = value.op.scalars[value.spec.dtype.short]
         text = _NAMES.sub(lambda m: local.get(m.group(), m.group()), expression)
-        self.define(value, scalar.rounded(text, value.type.dtype), scope, indent, describe(value))
+        self.define(value, scalar.rounded(text, value.spec.dtype), scope, indent, describe(value))
 
     def pick(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """Evaluate a row's expression at one computed position; a position outside the row ends the program."""
         row, index = value.value_operands
         (axis,) = self.nest.reduced
         position = self.fresh()
-        number = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
+        number = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
         self.text.add(indent, f"{position} = {number}")
         self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {self.extent(axis)}):")
         self.text.add(indent + 1, "return 1")
@@ -272,7 +272,7 @@ class Writer:
         """An element at a position that is read; a position out of range ends the program."""
         index = value.value_operands[-1]
         position = self.fresh()
-        read = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
+        read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
         self.text.add(indent, f"{position} = {read}")
         size = self.table_size(value)
         if value.op is not None and value.op.name != "gather":
@@ -290,21 +290,21 @@ class Writer:
         assert access.layout is not None
         name = self.pointer(x, access, written=False)
         there = f"{position} * {self.number(f'{name}_at{dim}', access.layout.strides[dim])}"
-        return scalar.load(f"{name}[{self.address(access, name)} + {there}]", x.type.dtype)
+        return scalar.load(f"{name}[{self.address(access, name)} + {there}]", x.spec.dtype)
 
     def table_size(self, value: Value) -> str:
         """The parameter holding how many positions a lookup may ask for."""
         if len(value.value_operands) == 1:
             return self.number_literal(value.attributes["size"])
         x, dim = value.value_operands[0], value.attributes["dim"]
-        return self.number(f"{self.names[x]}_n{dim}", x.type.shape[dim])
+        return self.number(f"{self.names[x]}_n{dim}", x.spec.shape[dim])
 
     def write(self, value: Value, text: str, indent: int) -> None:
         """Store an output at the current point."""
         access = self.nest.writes[value]
         name = self.pointer(value, access, written=True)
         self.text.add(
-            indent, f"{name}[{self.address(access, name)}] = {scalar.store(text, value.type.dtype)}"
+            indent, f"{name}[{self.address(access, name)}] = {scalar.store(text, value.spec.dtype)}"
         )
 
     # --- loops --------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def _compute_dtypes(value: Value) -> tuple[DType, ...]:
     from ..ops.table import Elementwise, operand_info
 
     assert isinstance(value.op, Elementwise)
-    infos = tuple(operand_info(x.type if isinstance(x, Value) else x) for x in value.operands)
+    infos = tuple(operand_info(x.spec if isinstance(x, Value) else x) for x in value.operands)
     return value.op.types(infos, value.attributes)[0]
 
 
@@ -381,7 +381,7 @@ def describe(value: Value) -> str:
     """A comment that names the op, its type and the user's line."""
     assert value.op is not None
     where = f"   {describe_line(*value.line)}" if value.line else ""
-    return f"{value.op.name}: {value.type}{where}"
+    return f"{value.op.name}: {value.spec}{where}"
 
 
 def describe_domain(group: Group) -> str:

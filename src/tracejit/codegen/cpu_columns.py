@@ -139,7 +139,7 @@ def _points(
         for value, cell in cells.items():
             element = writer.value(value.value_operands[0], [scope], indent)
             combine = scalar.combine_of(value)
-            element = scalar.convert(element, value.value_operands[0].type.dtype, combine.dtype)
+            element = scalar.convert(element, value.value_operands[0].spec.dtype, combine.dtype)
             if not number:
                 name = f"acc{writer.counter}_now"
                 writer.counter += 1

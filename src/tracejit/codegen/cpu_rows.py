@@ -218,7 +218,7 @@ def _exchange(
 def _scratch_element(writer: Writer, value: Value, key: str) -> str:
     """Where a row's value is kept: each worker has a row of its own."""
     count = largest(writer.extents_product(writer.nest.reduced), 1)
-    kind = scalar.compute_type(value.type.dtype)
+    kind = scalar.compute_type(value.spec.dtype)
     name = writer.text.parameter(
         key, kind + "*", Scratch(key, _scratch_dtype(value), count, per_worker=True)
     )
@@ -232,13 +232,13 @@ def _scratch_element(writer: Writer, value: Value, key: str) -> str:
 
 def _scratch_dtype(value: Value) -> DType:
     """Half precision is kept as computed."""
-    dtype = value.type.dtype
+    dtype = value.spec.dtype
     return float32 if dtype.is_floating_point and dtype.itemsize == 2 else dtype
 
 
 def update(writer: Writer, value: Value, accumulator: str, text: str, indent: int) -> None:
     """Fold one element into an accumulator."""
-    source = value.value_operands[0].type.dtype
+    source = value.value_operands[0].spec.dtype
     combine = scalar.combine_of(value)
     element = scalar.convert(text, source, combine.dtype)
     writer.text.add(indent, combine.update.format(acc=accumulator, x=element))
@@ -247,7 +247,7 @@ def update(writer: Writer, value: Value, accumulator: str, text: str, indent: in
 def finished(writer: Writer, value: Value, accumulator: str, indent: int) -> str:
     """An accumulator in the dtype of the result."""
     combine = scalar.combine_of(value)
-    text = scalar.convert(accumulator, combine.dtype, value.type.dtype)
+    text = scalar.convert(accumulator, combine.dtype, value.spec.dtype)
     if text == accumulator:
         return accumulator
     name = writer.fresh()

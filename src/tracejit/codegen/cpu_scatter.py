@@ -29,9 +29,9 @@ def scatters(value: Value) -> bool:
     name = value.op.name if value.op is not None else ""
     if name not in ("put", "scatter", "scatter_add"):
         return False
-    if not value.type.shape or value.type.numel == 0 or value.type.dtype.is_complex:
+    if not value.spec.shape or value.spec.numel == 0 or value.spec.dtype.is_complex:
         return False
-    return not adds(value) or value.type.dtype.short in ADDED
+    return not adds(value) or value.spec.dtype.short in ADDED
 
 
 def adds(value: Value) -> bool:
@@ -72,17 +72,17 @@ def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout
     shared = bool(value.attributes["dim"])
     text = Text()
     indent = _open_loops(text, walk, range(walk.lookup), shared, 1)
-    _find(text, value, index.type.dtype, walk, indent, out)
+    _find(text, value, index.spec.dtype, walk, indent, out)
     if not shared:
         text.add(indent, "if (p >= lo) and (p < hi):")
         indent += 1
     indent = _open_loops(text, walk, range(walk.lookup, len(walk.extents)), shared, indent)
     place = f"out[{place_of(text, 'out', walk.out, 'p * out_at')}]"
     text.parameter("out_at", "i64", Number(out.strides[value.attributes["dim"]]))
-    element = scalar.load(f"new[{place_of(text, 'new', walk.new)}]", new.type.dtype)
+    element = scalar.load(f"new[{place_of(text, 'new', walk.new)}]", new.spec.dtype)
     if adds(value):
         element = f"{place} + {element}"
-    text.add(indent, f"{place} = {scalar.store(element, value.type.dtype)}")
+    text.add(indent, f"{place} = {scalar.store(element, value.spec.dtype)}")
     pointers = {
         "out": (value, out),
         "index": (index, layout_of(index)),
@@ -97,15 +97,15 @@ def walk_of(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> 
     See `write_scatter`.
     """
     _, index, new = value.value_operands
-    dim, ndim = value.attributes["dim"], index.type.ndim
+    dim, ndim = value.attributes["dim"], index.spec.ndim
     strides = layout_of(index).strides
     if "accumulate" in value.attributes:  # put: one tensor of positions along one dimension
-        shape, last = new.type.shape, dim + ndim
+        shape, last = new.spec.shape, dim + ndim
         there = (*out.strides[:dim], *(0 for _ in range(ndim)), *out.strides[dim + 1 :])
         strides = (*(0 for _ in range(dim)), *strides, *(0 for _ in shape[last:]))
         positions = frozenset(range(dim, last))
     else:
-        shape, last = index.type.shape, ndim
+        shape, last = index.spec.shape, ndim
         there = (*out.strides[:dim], 0, *out.strides[dim + 1 :])
         positions = frozenset((dim,))
     walked = (there, strides, layout_of(new).strides)
@@ -131,7 +131,7 @@ def _open_loops(text: Text, walk: Walk, axes: range, shared: bool, indent: int) 
 
 def _find(text: Text, value: Value, dtype: DType, walk: Walk, indent: int, out: Layout) -> None:
     """The position, checked: one out of range ends the program."""
-    size = value.type.shape[value.attributes["dim"]]
+    size = value.spec.shape[value.attributes["dim"]]
     text.parameter("size", "i64", Number(size))
     position = f"index[{place_of(text, 'index', walk.index)}]"
     text.add(indent, f"p = {scalar.convert(position, dtype, int64)}")
@@ -157,12 +157,12 @@ def _finish(
     text: Text, name: str, value: Value, walk: Walk, pointers: dict[str, tuple[Value, Layout]]
 ) -> Function:
     for key, (shown, layout) in pointers.items():
-        dtype = shown.type.dtype
+        dtype = shown.spec.dtype
         pointer = Pointer(layout.root, layout.offset * dtype.itemsize, key == "out")
         text.parameter(key, scalar.storage_type(dtype) + "*", pointer)
     dim = value.attributes["dim"]
-    extent = walk.extents[0] if dim else value.type.shape[0]
+    extent = walk.extents[0] if dim else value.spec.shape[0]
     work = largest(1, numel(walk.extents))
     grain = largest(1, config.grain_elements * extent // work)
-    doc = f"{value.type}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
+    doc = f"{value.spec}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
     return Function(name, text.source(name, doc), tuple(text.parameters.values()), extent, grain)

@@ -103,7 +103,7 @@ class DeviceWriter(Writer):
     def read(self, value: Value) -> str:
         """The element of an outside operand at the current point."""
         if value in self.staged:
-            return scalar.load(self.staged[value], value.type.dtype)
+            return scalar.load(self.staged[value], value.spec.dtype)
         return super().read(value)
 
     def write(self, value: Value, text: str, indent: int) -> None:
@@ -111,20 +111,20 @@ class DeviceWriter(Writer):
         if value not in self.staged_writes:
             super().write(value, text, indent)
             return
-        stored = scalar.store(text, value.type.dtype)
+        stored = scalar.store(text, value.spec.dtype)
         self.text.add(indent, f"{self.staged_writes[value]} = {stored}")
 
     def look_up(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """An element at a position that is read; one out of range sets the status word."""
         index = value.value_operands[-1]
         position, result = self.fresh(), self.fresh()
-        read = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
+        read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
         self.text.add(indent, f"{position} = {read}")
         size = self.table_size(value)
         if value.op is not None and value.op.name != "gather":
             self.text.add(indent, f"if {position} < int64(0):")
             self.text.add(indent + 1, f"{position} = {position} + {size}")
-        zero = f"{scalar.cast_name(value.type.dtype)}(0)"
+        zero = f"{scalar.cast_name(value.spec.dtype)}(0)"
         self.text.add(indent, f"{result} = {zero}", describe(value))
         self.text.add(indent, f"if ({position} >= int64(0)) and ({position} < {size}):")
         found = position if len(value.value_operands) == 1 else self.table_element(value, position)
@@ -143,10 +143,10 @@ class DeviceWriter(Writer):
         row, index = value.value_operands
         (axis,) = self.nest.reduced
         position, result = self.fresh(), self.fresh()
-        number = scalar.convert(self.value(index, scopes, indent), index.type.dtype, int64)
+        number = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
         self.text.add(indent, f"{position} = {number}")
         self.text.add(
-            indent, f"{result} = {scalar.cast_name(value.type.dtype)}(0)", describe(value)
+            indent, f"{result} = {scalar.cast_name(value.spec.dtype)}(0)", describe(value)
         )
         extent = self.extent(axis)
         self.text.add(indent, f"if ({position} >= int64(0)) and ({position} < {extent}):")
@@ -194,7 +194,7 @@ class DeviceWriter(Writer):
 
     def access_alignment(self, value: Value, name: str) -> None:
         """Note what the address of a vector access must be a multiple of."""
-        self.aligned[name] = vector_alignment(value.type.dtype.itemsize)
+        self.aligned[name] = vector_alignment(value.spec.dtype.itemsize)
 
     def copy_in(self, value: Value, array: str, position: str, indent: int, aligned: bool) -> None:
         """Four elements from memory, the first at the current point, into ``array``."""
@@ -258,7 +258,7 @@ def plus(first: str, second: str) -> str:
 
 def words_of(values: Iterable[Value]) -> int:
     """Registers of 32 bits that one element of each value takes."""
-    return sum(max(v.type.dtype.itemsize // 4, 1) for v in values)
+    return sum(max(v.spec.dtype.itemsize // 4, 1) for v in values)
 
 
 def blocks_for(items: int, per_block: int = BLOCK, most: int = 0) -> int:

@@ -30,12 +30,12 @@ def attends(value: Value) -> bool:
     >>> attends(graph.outputs[0])
     False
     """
-    if value.op is None or value.op.name not in KINDS or value.type.numel == 0:
+    if value.op is None or value.op.name not in KINDS or value.spec.numel == 0:
         return False
     shown = dict(zip(KINDS[value.op.name], value.value_operands, strict=True))
-    widths = [shown[name].type.shape[-1] for name in ("q", "v") if name in shown]
-    dtypes = {shown[name].type.dtype.short for name in ("q", "k", "v") if name in shown}
-    small = dtypes <= {"f32", "f16", "bf16"} and shown["k"].type.numel != 0
+    widths = [shown[name].spec.shape[-1] for name in ("q", "v") if name in shown]
+    dtypes = {shown[name].spec.dtype.short for name in ("q", "k", "v") if name in shown}
+    small = dtypes <= {"f32", "f16", "bf16"} and shown["k"].spec.numel != 0
     return small and all(width <= WIDEST for width in widths)
 
 
@@ -48,7 +48,7 @@ def write_attention(value: Value, out: Layout, layout_of: Callable[[Value], Layo
     ...     %0: f32[2, 9, 4] = attention(q, k, v, q, scale=0.5, causal=True, masked=False)
     ...     return %0
     ... }''')
-    >>> dense = lambda value: Layout(value, 0, value.type.contiguous_strides())
+    >>> dense = lambda value: Layout(value, 0, value.spec.contiguous_strides())
     >>> (launch,) = write_attention(graph.outputs[0], dense(graph.outputs[0]), dense).launches
     >>> launch.name, launch.grid
     ('k_attention', 2)

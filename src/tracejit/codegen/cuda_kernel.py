@@ -31,7 +31,7 @@ def write_device_kernel(
     >>> from tracejit.passes.fusion import fuse
     >>> graph = parse("graph f(x: f32[8, 2]) { %0: f32[8, 2] = exp(x) return %0 }")
     >>> (group,) = fuse(graph, printable).groups
-    >>> dense = lambda value: Layout(value, 0, value.type.contiguous_strides())
+    >>> dense = lambda value: Layout(value, 0, value.spec.contiguous_strides())
     >>> code = write_device_kernel(group, graph.outputs, dense, "k_exp", {})
     >>> [(launch.grid, len(launch.aligned)) for launch in code.launches]
     [(1, 2), (1, 0)]

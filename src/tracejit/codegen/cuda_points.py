@@ -108,12 +108,12 @@ def _vector_points(
     writer.decompose(axes, "first", 2)
     count = writer.extent(inner)
     at = writer.variables[inner]
-    arrays = {v: writer.local(f"{writer.names[v]}_four", v.type.dtype, WIDTH) for v in vector.reads}
+    arrays = {v: writer.local(f"{writer.names[v]}_four", v.spec.dtype, WIDTH) for v in vector.reads}
     if flat:
         writer.text.add(2, f"whole = first + {WIDTH} <= {count}")
     _copy_in(writer, arrays, flat, aligned)
     new = {
-        v: writer.local(f"out_{writer.names[v]}_four", v.type.dtype, WIDTH) for v in vector.writes
+        v: writer.local(f"out_{writer.names[v]}_four", v.spec.dtype, WIDTH) for v in vector.writes
     }
     writer.text.add(2, f"for lane in range({WIDTH}):")
     writer.variables[inner] = lane = f"i{inner}_lane"

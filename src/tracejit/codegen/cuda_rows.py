@@ -114,7 +114,7 @@ class RowPrinter:
         operands = [v for v in self.writer.memory_reads() if sum(v in found for found in reads) > 1]
         count, words = self.parts * self.width, 0
         kinds = {v: _kept_type(v) for v in values}
-        kinds |= {v: scalar.storage_type(v.type.dtype) for v in operands}
+        kinds |= {v: scalar.storage_type(v.spec.dtype) for v in operands}
         for value, kind in kinds.items():
             words += count * words_of([value])
             if words <= KEPT_WORDS:
@@ -277,11 +277,11 @@ class RowPrinter:
                 self._fill_four(value, vector, indent)
                 reads[value] = f"{self.kept[value]}[part * {WIDTH} + k]"
             elif value in vector.reads:
-                array = writer.local(f"{writer.names[value]}_four", value.type.dtype, WIDTH)
+                array = writer.local(f"{writer.names[value]}_four", value.spec.dtype, WIDTH)
                 writer.copy_in(value, array, "0", indent, self.aligned)
                 reads[value] = f"{array}[k]"
         new = {
-            v: writer.local(f"out_{writer.names[v]}_four", v.type.dtype, WIDTH)
+            v: writer.local(f"out_{writer.names[v]}_four", v.spec.dtype, WIDTH)
             for v in vector.writes
             if v in set(self.targets[stage])
         }
@@ -327,13 +327,13 @@ class RowPrinter:
         for value in dear:
             cell = f"{self.kept[value]}[{slot}]"
             if value in self.filled:
-                loaded = scalar.load(cell, value.type.dtype) if _is_bool(value) else cell
+                loaded = scalar.load(cell, value.spec.dtype) if _is_bool(value) else cell
                 scope[value] = writer.fresh()
                 writer.text.add(indent, f"{scope[value]} = {loaded}")
         for value in dear:
             if value not in self.filled:
                 text = writer.value(value, [scope, row], indent)
-                stored = scalar.store(text, value.type.dtype) if _is_bool(value) else text
+                stored = scalar.store(text, value.spec.dtype) if _is_bool(value) else text
                 writer.text.add(indent, f"{self.kept[value]}[{slot}] = {stored}")
                 self.filled.add(value)
         for value in self.targets[stage]:
@@ -345,9 +345,9 @@ class RowPrinter:
 
 
 def _is_bool(value: Value) -> bool:
-    return value.type.dtype.short == "bool"
+    return value.spec.dtype.short == "bool"
 
 
 def _kept_type(value: Value) -> str:
     """The element type of an array of computed values: half precision is kept as computed."""
-    return "u8" if _is_bool(value) else scalar.compute_type(value.type.dtype)
+    return "u8" if _is_bool(value) else scalar.compute_type(value.spec.dtype)

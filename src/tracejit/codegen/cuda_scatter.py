@@ -37,7 +37,7 @@ def write_device_scatter(
     ...     %0: f32[9, 5] = put(x, i, y, dim=0, accumulate=True)
     ...     return %0
     ... }''')
-    >>> dense = lambda value: Layout(value, 0, value.type.contiguous_strides())
+    >>> dense = lambda value: Layout(value, 0, value.spec.contiguous_strides())
     >>> code = write_device_scatter(graph.outputs[0], dense(graph.outputs[0]), dense)
     >>> print("\\n".join(code.launches[0].source.splitlines()[-9:]))
             for i0 in range(n0):
@@ -67,7 +67,7 @@ class _Printer:
         axes = range(len(walk.extents))
         self.positions = [a for a in axes if walk.first <= a < walk.last]
         self.along = [a for a in axes if not walk.first <= a < walk.last]
-        self.size = value.type.shape[value.attributes["dim"]]
+        self.size = value.spec.shape[value.attributes["dim"]]
         self.lines = numel([walk.extents[a] for a in self.along])
         self.parts = smallest(self.size, -(-ENOUGH_THREADS // largest(self.lines, 1)))
         self.part_size = -(-self.size // self.parts)
@@ -98,7 +98,7 @@ class _Printer:
         status = text.parameter("status", "i32*", Status())  # type: ignore[arg-type]
         text.add(indent + 1, f"{status}[0] = int32(1)")
         dim = value.attributes["dim"]
-        doc = f"{value.type}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
+        doc = f"{value.spec}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
         source = text.source(name, doc)
         return Launch(name, source, tuple(text.parameters.values()), blocks_for(tasks))
 
@@ -108,7 +108,7 @@ class _Printer:
 
     def pointer(self, name: str, shown: Value, layout: Layout) -> None:
         """A parameter holding the address that a layout starts at."""
-        dtype = shown.type.dtype
+        dtype = shown.spec.dtype
         parameter = Pointer(layout.root, layout.offset * dtype.itemsize, name == "out")
         self.text.parameter(name, scalar.storage_type(dtype) + "*", parameter)
 
@@ -128,7 +128,7 @@ class _Printer:
         _, index, _ = self.value.value_operands
         self.pointer("index", index, self.layout_of(index))
         found = f"index[{place_of(self.text, 'index', self.walk.index)}]"
-        self.text.add(indent, f"p = {scalar.convert(found, index.type.dtype, int64)}")
+        self.text.add(indent, f"p = {scalar.convert(found, index.spec.dtype, int64)}")
         if "accumulate" in self.value.attributes:
             self.text.add(indent, "if p < int64(0):")
             self.text.add(indent + 1, "p = p + size")
@@ -141,7 +141,7 @@ class _Printer:
         self.pointer("new", new, self.layout_of(new))
         self.number("out_at", self.out.strides[value.attributes["dim"]])
         target = f"out[{place_of(text, 'out', self.walk.out, 'p * out_at')}]"
-        element = scalar.load(f"new[{place_of(text, 'new', self.walk.new)}]", new.type.dtype)
+        element = scalar.load(f"new[{place_of(text, 'new', self.walk.new)}]", new.spec.dtype)
         if adds(value):
             element = f"{target} + {element}"
-        text.add(indent, f"{target} = {scalar.store(element, value.type.dtype)}")
+        text.add(indent, f"{target} = {scalar.store(element, value.spec.dtype)}")

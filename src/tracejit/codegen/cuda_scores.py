@@ -38,7 +38,7 @@ class TilePrinter:
             del shown["mask"]
         self.tensors = {n: Tensor(self.text, n, x, layout_of(x)) for n, x in shown.items()}
         self.out = Tensor(self.text, "out", value, out, written=True)
-        q, k, v = (shown.get(n, shown["k"]).type.shape for n in ("q", "k", "v"))
+        q, k, v = (shown.get(n, shown["k"]).spec.shape for n in ("q", "k", "v"))
         self.batch = q[:-2]
         self.sizes = {"queries": q[-2], "keys": k[-2], "width": q[-1], "depth": v[-1]}
         self.tiles: Tiles = tiles_for(self.kind, q[-1], v[-1])
@@ -62,7 +62,7 @@ class TilePrinter:
         self.before()
         self.walk()
         self.finish()
-        source = text.source(name, f"{self.value.type}: tiles of {tiles.rows} by {tiles.columns}")
+        source = text.source(name, f"{self.value.spec}: tiles of {tiles.rows} by {tiles.columns}")
         return Launch(name, source, tuple(text.parameters.values()), blocks_for(tasks, 1))
 
     def place(self) -> None:
@@ -143,8 +143,8 @@ class TilePrinter:
             self.text.add(indent, "pass")
             return
         tensor = self.tensors["mask"]
-        found = scalar.load(tensor.at("query", "key"), tensor.value.type.dtype)
-        if tensor.value.type.dtype.short == "bool":
+        found = scalar.load(tensor.at("query", "key"), tensor.value.spec.dtype)
+        if tensor.value.spec.dtype.short == "bool":
             self.text.add(indent, f"score = select({found}, score, float32(-inf))")
         else:
             self.text.add(indent, f"score = score + {found}")
@@ -197,5 +197,5 @@ class TilePrinter:
         text.add(4, f"place = tx + {SIDE} * n")
         text.add(4, f"if (row < {self.size(self.row_count)}) and (place < {self.size(wide)}):")
         found = f"{source}[i * {steps} + n]{factor}"
-        stored = scalar.store(found, self.value.type.dtype)
+        stored = scalar.store(found, self.value.spec.dtype)
         text.add(5, f"{self.out.at('row', f'({shift}place)')} = {stored}")

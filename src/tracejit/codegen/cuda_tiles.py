@@ -121,24 +121,24 @@ class Tensor:
     def begin(self, indent: int, batch: int) -> None:
         """Where the matrix of a block begins; the last ``batch`` dimensions before it are the batch's."""
         terms = []
-        ndim = self.value.type.ndim
+        ndim = self.value.spec.ndim
         vector = self.name in ("lse", "delta") or (self.written and ndim == batch + 1)
         self.own = 1 if vector else 2
         for axis in range(batch):
             dim = ndim - self.own - batch + axis
-            if dim >= 0 and self.layout.strides[dim] != 0 and self.value.type.shape[dim] != 1:
+            if dim >= 0 and self.layout.strides[dim] != 0 and self.value.spec.shape[dim] != 1:
                 terms.append(f"b{axis} * {self.stride(dim)}")
         self.text.add(indent, f"{self.name}_at = {' + '.join(terms) or 'int64(0)'}")
 
     def stride(self, dim: int) -> str:
         """The parameter holding the step of a dimension, zero where its elements are all one."""
-        there = dim >= 0 and self.value.type.shape[dim] != 1
+        there = dim >= 0 and self.value.spec.shape[dim] != 1
         step = self.layout.strides[dim] if there else 0
         return self.text.parameter(f"{self.name}_s{dim}", "i64", Number(step))
 
     def pointer(self) -> str:
         """The parameter holding the address."""
-        dtype = self.value.type.dtype
+        dtype = self.value.spec.dtype
         parameter = Pointer(self.layout.root, self.layout.offset * dtype.itemsize, self.written)
         return self.text.parameter(self.name, scalar.storage_type(dtype) + "*", parameter)
 
@@ -146,7 +146,7 @@ class Tensor:
         """The element at a position in the matrix of a block."""
         terms = [f"{self.name}_at"]
         for number, text in enumerate(position):
-            dim = self.value.type.ndim - self.own + number
+            dim = self.value.spec.ndim - self.own + number
             if dim >= 0:
                 terms.append(f"({text}) * {self.stride(dim)}")
         return f"{self.pointer()}[{' + '.join(terms)}]"
@@ -161,6 +161,6 @@ class Tensor:
         text.add(indent + 1, f"c = t & {pad - 1}")
         text.add(indent + 1, "element = float32(0)")
         text.add(indent + 1, f"if ({start} + r < {count}) and (c < {width}):")
-        found = scalar.load(self.at(f"{start} + r", "c"), self.value.type.dtype)
+        found = scalar.load(self.at(f"{start} + r", "c"), self.value.spec.dtype)
         text.add(indent + 2, f"element = {found}")
         text.add(indent + 1, f"{buffer}[r * {pad + 1} + c] = element")

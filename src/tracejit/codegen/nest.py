@@ -88,12 +88,12 @@ def build_nest(
         strides = layout.strides
         if index_source(value) is not None:  # nothing is walked along an extent of one
             strides = tuple(
-                0 if e == 1 else s for e, s in zip(value.type.shape, strides, strict=True)
+                0 if e == 1 else s for e, s in zip(value.spec.shape, strides, strict=True)
             )
         reads[value] = (_axis_strides(group, value, dims, strides), layout)
     for value in group.values:
         if is_random(value):  # its "access" is the running number of the element
-            strides = value.type.contiguous_strides()
+            strides = value.spec.contiguous_strides()
             reads[value] = (_axis_strides(group, value, group.dims[value], strides), None)
     writes: dict[Value, tuple[list[int], Layout | None]] = {}
     for value in outputs:

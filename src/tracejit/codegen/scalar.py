@@ -218,7 +218,7 @@ def _template(value: Value, dtypes_read: tuple[DType, ...]) -> str | None:
     """``value``'s expression with ``{0}``, ``{1}``, ... for its operands, made once per kind; None when it has none."""
     op = value.op
     assert isinstance(op, Elementwise)
-    infos = tuple([operand_info(x.type if isinstance(x, Value) else x) for x in value.operands])
+    infos = tuple([operand_info(x.spec if isinstance(x, Value) else x) for x in value.operands])
     key = (op, infos, dtypes_read, *value.attributes.values(), dtypes.get_default_dtype())
     if key not in _templates:
         try:
@@ -283,20 +283,20 @@ def printable(value: Value) -> bool:
     if isinstance(op, Reduction):
         return op.combine is not None and bool(value.attributes["dims"]) and _reduces(value)
     if is_random(value):
-        return isinstance(op, RandomSource) and value.type.dtype.short in op.scalars
+        return isinstance(op, RandomSource) and value.spec.dtype.short in op.scalars
     if not isinstance(op, Elementwise) or op.scalar is None:
         return False
-    read = tuple([operand_info(x.type if isinstance(x, Value) else x)[0] for x in value.operands])
+    read = tuple([operand_info(x.spec if isinstance(x, Value) else x)[0] for x in value.operands])
     return _template(value, read) is not None
 
 
 def has_complex(value: Value) -> bool:
     """Are there complex numbers in or out, which kernels do not know?"""
-    return value.type.dtype.is_complex or any(x.type.dtype.is_complex for x in value.value_operands)
+    return value.spec.dtype.is_complex or any(x.spec.dtype.is_complex for x in value.value_operands)
 
 
 def _reduces(value: Value) -> bool:
-    return value.value_operands[0].type.ndim > 0
+    return value.value_operands[0].spec.ndim > 0
 
 
 @dataclass(frozen=True)
@@ -313,13 +313,13 @@ def combine_of(value: Value) -> Combine:
     """The accumulation of a reduction value."""
     assert isinstance(value.op, Reduction)
     assert value.op.combine is not None
-    source = value.value_operands[0].type.dtype
+    source = value.value_operands[0].spec.dtype
     kind = value.op.combine
     if kind in ("any", "all"):
         symbol = "|" if kind == "any" else "&"
         step = f"{{acc}} = {{acc}} {symbol} {{x}}"
         return Combine(dtypes.bool_, "bool_(0)" if kind == "any" else "bool_(1)", step, step)
-    accumulate = value.type.dtype
+    accumulate = value.spec.dtype
     if accumulate.itemsize == 2 and accumulate.is_floating_point:
         accumulate = dtypes.float32
     cast = cast_name(accumulate)

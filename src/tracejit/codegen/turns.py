@@ -38,7 +38,7 @@ class Turns:
         step = access.strides[-1] if access.strides else 1
         if is_symbolic(step) or not 1 < step <= MOST_STEPS or access.layout is None:
             return False
-        dtype = access.layout.root.type.dtype
+        dtype = access.layout.root.spec.dtype
         return not (dtype.is_floating_point and dtype.itemsize == 2)
 
     def pointer(self, name: str, access: Access, written: bool) -> tuple[str, Layout]:

@@ -128,7 +128,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     given = _same_structure(tangents, trace.structure, trace.leaves, "tangents")
     with grad_mode.enable_grad():
         weights = [
-            full(shape=r.type.shape, value=0, dtype=r.dtype).requires_grad_() for r in results
+            full(shape=r.spec.shape, value=0, dtype=r.dtype).requires_grad_() for r in results
         ]
         first = trace.gradients(results, weights, retain=True)
         pairs = [(g, t) for g, t in zip(first, given, strict=True) if g.requires_grad]
@@ -164,7 +164,7 @@ class _Trace:
         for tensor in self.given:
             if not tensor.dtype.is_floating_point:
                 raise AutogradError(
-                    f"only floating point tensors have gradients, not {tensor.type}"
+                    f"only floating point tensors have gradients, not {tensor.spec}"
                 )
         with grad_mode.enable_grad():
             self.leaves: list[Any] = [_leaf(t, self.grad) for t in self.given]
@@ -252,7 +252,7 @@ class _Trace:
 def _leaf(tensor: Tensor, grad: bool) -> Any:
     """What stands for an argument: a new leaf, or a view that keeps its history."""
     if grad and tensor.requires_grad:
-        return reshape(tensor, shape=tensor.type.shape)
+        return reshape(tensor, shape=tensor.spec.shape)
     return tensor.detach().requires_grad_()
 
 
@@ -263,9 +263,9 @@ def _differentiated(
     positions = _positions(argnums, len(args))
     trace = _Trace([args[i] for i in positions])
     value, aux = trace.run(func, args, kwargs, positions, has_aux)
-    if not isinstance(value, Tensor) or value.type.numel != 1 or value.type.shape:
+    if not isinstance(value, Tensor) or value.spec.numel != 1 or value.spec.shape:
         kind = (
-            f"a tensor of type {value.type}" if isinstance(value, Tensor) else type(value).__name__
+            f"a tensor of type {value.spec}" if isinstance(value, Tensor) else type(value).__name__
         )
         raise AutogradError(
             f"the function must return one element (a 0-d tensor), but it returned {kind}",
@@ -292,7 +292,7 @@ def _positions(argnums: Argnums, count: int) -> list[int]:
 def _or_zeros(gradient: Any, like: Any) -> Any:
     if gradient is not None:
         return gradient
-    return full(shape=like.type.shape, value=0, dtype=like.dtype)
+    return full(shape=like.spec.shape, value=0, dtype=like.dtype)
 
 
 def _same_structure(value: Any, structure: Any, like: Sequence[Any], what: str) -> list[Any]:
@@ -301,6 +301,6 @@ def _same_structure(value: Any, structure: Any, like: Sequence[Any], what: str) 
     if flatten(value, found) != structure:
         raise AutogradError(f"{what} must have the same structure as what they belong to")
     for given, expected in zip(found, like, strict=True):
-        if given.type != expected.type:
-            raise AutogradError(f"{what} of type {given.type} where {expected.type} is expected")
+        if given.spec != expected.spec:
+            raise AutogradError(f"{what} of type {given.spec} where {expected.spec} is expected")
     return found

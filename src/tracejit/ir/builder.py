@@ -69,7 +69,7 @@ class Builder:
         known = self._known.get(key)
         if known is not None:
             if kind is not None:
-                known.type = kind  # the same, in symbols of the present recording
+                known.spec = kind  # the same, in symbols of the present recording
             return known
         value = Value(
             kind or self._inferred(op, operands, attributes),
@@ -87,7 +87,7 @@ class Builder:
     def _inferred(
         self, op: Op, operands: Sequence[Value | Scalar], attributes: Mapping[str, Any]
     ) -> TensorType:
-        return op.infer([x.type if isinstance(x, Value) else x for x in operands], attributes)
+        return op.infer([x.spec if isinstance(x, Value) else x for x in operands], attributes)
 
     def found(self, value: Value) -> Value:
         """``value``, of an op whose shape the run tells, or the known one that is equal."""
@@ -144,7 +144,7 @@ def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
     operands = tuple([mapping[x] if isinstance(x, Value) else x for x in value.operands])
     if all(map(operator.is_, operands, value.operands)):
         return value
-    new = Value(value.type, value.op, operands, value.attributes, line=value.line)
+    new = Value(value.spec, value.op, operands, value.attributes, line=value.line)
     new.attribute_key = value.attribute_key
     return new
 

@@ -31,7 +31,7 @@ class Value(OperatorMixin):
         "name",
         "op",
         "operands",
-        "type",
+        "spec",
         "value_operands",
     )
 
@@ -45,7 +45,7 @@ class Value(OperatorMixin):
         name: str = "",
         line: tuple[str, int] | None = None,
     ) -> None:
-        self.type = type
+        self.spec = type
         self.op = op
         self.operands = operands
         self.attributes = attributes or {}
@@ -61,7 +61,7 @@ class Value(OperatorMixin):
         )
 
     def __repr__(self) -> str:
-        return f"<{self.name or (self.op.name if self.op else 'value')}: {self.type}>"
+        return f"<{self.name or (self.op.name if self.op else 'value')}: {self.spec}>"
 
 
 @dataclass(frozen=True, eq=False)

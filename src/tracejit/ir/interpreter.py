@@ -76,10 +76,10 @@ def _check_inputs(graph: Graph, found: Sequence[tuple[Any, Any]], *, arrays: boo
             f"graph {graph.name} takes {len(graph.inputs)} inputs, not {len(found)}"
         )
     for value, (shape, dtype) in zip(graph.inputs, found, strict=True):
-        expected = value.type.dtype.np if arrays else value.type.dtype
-        if shape != value.type.shape or dtype != expected:
+        expected = value.spec.dtype.np if arrays else value.spec.dtype
+        if shape != value.spec.shape or dtype != expected:
             raise ArgumentValueError(
-                f"graph {graph.name}: input {value.name} is {value.type}, not {dtype}{list(shape)}"
+                f"graph {graph.name}: input {value.name} is {value.spec}, not {dtype}{list(shape)}"
             )
 
 

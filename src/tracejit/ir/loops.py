@@ -122,7 +122,7 @@ def run_rounds(
     state = list(operands[:carried])
     fixed = list(operands[carried : len(operands) - items])
     stacks = operands[len(operands) - items :]
-    kinds = [v.type for v in graph.outputs[carried:]]
+    kinds = [v.spec for v in graph.outputs[carried:]]
     collected: list[list[Any]] = [[] for _ in kinds]
     for number in range(count):
         found = run(graph, [*state, *fixed, *(s[number, ...] for s in stacks)])
@@ -148,24 +148,24 @@ def _loop_type(*operands: TensorType | Scalar, **attributes: Any) -> TensorType:
     for number, (x, value) in enumerate(zip(operands, graph.inputs, strict=True)):
         assert isinstance(x, TensorType)
         shape = x.shape[1:] if number >= first else x.shape
-        if shape != value.type.shape or x.dtype is not value.type.dtype:
-            raise ShapeError(f"loop: operand {number} is {x}, its body takes {value.type}")
+        if shape != value.spec.shape or x.dtype is not value.spec.dtype:
+            raise ShapeError(f"loop: operand {number} is {x}, its body takes {value.spec}")
         if number >= first and x.shape[0] != count:
             raise ShapeError(f"loop: a stack of {x.shape[0]} items for {count} rounds")
-    parts = [v.type for v in graph.outputs[:carried]]
+    parts = [v.spec for v in graph.outputs[:carried]]
     for before, after in zip(graph.inputs, parts, strict=False):
-        if before.type != after:
-            raise ShapeError(f"loop: {before.type} is carried on as {after}")
+        if before.spec != after:
+            raise ShapeError(f"loop: {before.spec} is carried on as {after}")
     if attributes.get("until") is not None:
         _check_open(graph, carried, items)
-    parts += [TensorType((count, *v.type.shape), v.type.dtype) for v in graph.outputs[carried:]]
+    parts += [TensorType((count, *v.spec.shape), v.spec.dtype) for v in graph.outputs[carried:]]
     return LoopType((), dtypes.int64, tuple(parts))
 
 
 def _check_open(graph: Graph, carried: int, items: int) -> None:
     if items or len(graph.outputs) > carried:
         raise ShapeError("loop: how many rounds there are is not known, so there are no stacks")
-    last = graph.outputs[-1].type if carried else None
+    last = graph.outputs[-1].spec if carried else None
     if last is None or last.dtype is not dtypes.bool_ or last.numel != 1:
         raise ShapeError("loop: what is carried last decides about the end: one truth value")
 
@@ -255,11 +255,11 @@ def loop_value(
     if until is not None:
         attributes["until"] = until
     operands = (*carried, *fixed, *stacks)
-    kind = loop.infer([x.type for x in operands], attributes)
+    kind = loop.infer([x.spec for x in operands], attributes)
     return Value(kind, loop, operands, attributes, line=line)
 
 
 def part_value(value: Value, index: int) -> Value:
     """The statement of one of a loop's parts."""
     attributes = {"index": index}
-    return Value(part.infer([value.type], attributes), part, (value,), attributes, line=value.line)
+    return Value(part.infer([value.spec], attributes), part, (value,), attributes, line=value.line)

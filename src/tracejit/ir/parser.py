@@ -336,7 +336,7 @@ class _Parser:
         if not op.variadic and len(operands) != len(op.operands):
             expected = f"{len(op.operands)} operands, found {len(operands)}"
             self.fail(f"{op.name} takes {expected}", op_token)
-        kinds = [x.type if isinstance(x, Value) else x for x in operands]
+        kinds = [x.spec if isinstance(x, Value) else x for x in operands]
         try:
             found = op.infer(kinds, attributes)
         except Exception as error:  # noqa: BLE001 - whatever the op says about its operands

@@ -48,7 +48,7 @@ def print_graph(graph: Graph, lines: bool = True) -> str:
     }
     """
     names = value_names(graph)
-    inputs = ", ".join(f"{names[v]}: {v.type}" for v in graph.inputs)
+    inputs = ", ".join(f"{names[v]}: {v.spec}" for v in graph.inputs)
     body = [_statement(s, names) for s in graph.body]
     if lines:
         body = _with_lines(body, graph.body)
@@ -115,8 +115,8 @@ def _statement(statement: Statement, names: dict[Value, str]) -> str:
     if isinstance(statement, Guard):
         return f"    guard {_name(statement.value, names)} is {literal(statement.expected)}"
     if statement.op is None:
-        return f"    {_name(statement, names)}: {statement.type} = %undefined"
-    return f"    {names[statement]}: {statement.type} = {call(statement, names)}"
+        return f"    {_name(statement, names)}: {statement.spec} = %undefined"
+    return f"    {names[statement]}: {statement.spec} = {call(statement, names)}"
 
 
 def _with_lines(texts: list[str], body: tuple[Statement, ...]) -> list[str]:

@@ -43,7 +43,7 @@ def verify(graph: Graph) -> Graph:
         _verify_value(statement, where)
         defined.add(statement)
     _verify_defined(graph.outputs, defined, names, "return")
-    if any(isinstance(v.type, LoopType) for v in graph.outputs):
+    if any(isinstance(v.spec, LoopType) for v in graph.outputs):
         raise GraphError(f"graph {graph.name}: a loop is no result; its parts are")
     return graph
 
@@ -51,7 +51,7 @@ def verify(graph: Graph) -> Graph:
 def _verify_inputs(graph: Graph) -> None:
     seen: set[str] = set()
     for value in graph.inputs:
-        if value.op is not None or isinstance(value.type, LoopType):
+        if value.op is not None or isinstance(value.spec, LoopType):
             raise GraphError(f"graph {graph.name}: input {value!r} is the result of an op")
         if not value.name or value.name in seen:
             raise GraphError(
@@ -64,7 +64,7 @@ def _describe(statement: Statement, names: dict[Value, str]) -> str:
     if isinstance(statement, Guard):
         return f"guard {names.get(statement.value, '%undefined')} is {statement.expected!r}"
     right = call(statement, names) if statement.op is not None else repr(statement)
-    return f"{names[statement]}: {statement.type} = {right}"
+    return f"{names[statement]}: {statement.spec} = {right}"
 
 
 def _used(statement: Statement) -> Iterable[Value]:
@@ -82,8 +82,8 @@ def _verify_defined(
 
 
 def _verify_guard(guard: Guard, where: str) -> None:
-    if guard.value.type.numel != 1:
-        raise GraphError(f"{where}: a guard needs one element, not {guard.value.type}")
+    if guard.value.spec.numel != 1:
+        raise GraphError(f"{where}: a guard needs one element, not {guard.value.spec}")
     if type(guard.expected) not in _NUMBERS:
         raise GraphError(f"{where}: a guard expects a bool, int or float")
 
@@ -99,7 +99,7 @@ def _verify_value(value: Value, where: str) -> None:
     for operand in value.operands:
         if not isinstance(operand, Value) and type(operand) not in _NUMBERS:
             raise GraphError(f"{where}: operand {operand!r} is neither a value nor a number")
-        if isinstance(operand, Value) and isinstance(operand.type, LoopType) and op is not part:
+        if isinstance(operand, Value) and isinstance(operand.spec, LoopType) and op is not part:
             raise GraphError(f"{where}: a loop is read by its parts only")
     _verify_attributes(value, where)
     if is_loop(value):
@@ -137,12 +137,12 @@ def _verify_attributes(value: Value, where: str) -> None:
 def _verify_type(value: Value, where: str) -> None:
     assert value.op is not None
     kinds: list[TensorType | bool | int | float] = [
-        x.type if isinstance(x, Value) else x for x in value.operands
+        x.spec if isinstance(x, Value) else x for x in value.operands
     ]
     try:
         found = value.op.infer(kinds, value.attributes)
     except Exception as error:
         reason = getattr(error, "summary", str(error))
         raise GraphError(f"{where}: {value.op.name} refuses its operands: {reason}") from error
-    if found != value.type:
+    if found != value.spec:
         raise GraphError(f"{where}: the op gives {found}")

@@ -87,11 +87,11 @@ class _Convolution(Module):
 
     def reset_parameters(self) -> None:
         """Draw new values, uniform on ±1/sqrt(fan_in)."""
-        if not self.weight.type.numel:
+        if not self.weight.spec.numel:
             return
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            fan_in = self.weight.type.numel // self.weight.shape[0]
+            fan_in = self.weight.spec.numel // self.weight.shape[0]
             bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
             init.uniform_(self.bias, -bound, bound)
 

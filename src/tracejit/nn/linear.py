@@ -115,7 +115,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draw new values."""
-        if self.weight.type.numel:
+        if self.weight.spec.numel:
             # gain(leaky_relu, sqrt(5)) = sqrt(1/3), so the bound is 1/sqrt(fan_in)
             init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:

@@ -140,9 +140,9 @@ def _query_rule(
 
 def _columns(x: Any, first: int, count: int) -> Any:
     """Columns of a matrix."""
-    last = len(x.type.shape) - 1
+    last = len(x.spec.shape) - 1
     starts = tuple(first if d == last else 0 for d in range(last + 1))
-    counts = tuple(count if d == last else e for d, e in enumerate(x.type.shape))
+    counts = tuple(count if d == last else e for d, e in enumerate(x.spec.shape))
     return part_of(x, starts=starts, counts=counts, steps=(1,) * (last + 1))
 
 
@@ -151,7 +151,7 @@ def _key_rule(
 ) -> Any:
     options = {"scale": scale, "causal": causal, "masked": masked}
     found = attention_dkv(*_saved(g, out, q, k, v, mask, options), **options)
-    return _columns(found, 0, k.type.shape[-1])
+    return _columns(found, 0, k.spec.shape[-1])
 
 
 def _value_rule(
@@ -159,7 +159,7 @@ def _value_rule(
 ) -> Any:
     options = {"scale": scale, "causal": causal, "masked": masked}
     found = attention_dkv(*_saved(g, out, q, k, v, mask, options), **options)
-    return _columns(found, k.type.shape[-1], v.type.shape[-1])
+    return _columns(found, k.spec.shape[-1], v.spec.shape[-1])
 
 
 class _Square:
@@ -173,7 +173,7 @@ class _Square:
             scores = where(mask, scores, float("-inf")) if is_bool else add(scores, mask)
         if options["causal"]:
             rows, columns = (
-                arange(start=0, step=1, count=n, dtype=dtypes.int64) for n in scores.type.shape[-2:]
+                arange(start=0, step=1, count=n, dtype=dtypes.int64) for n in scores.spec.shape[-2:]
             )
             seen = le(unsqueeze(columns, dims=(0,)), unsqueeze(rows, dims=(1,)))
             scores = where(seen, scores, float("-inf"))
@@ -189,7 +189,7 @@ class _Square:
 
 
 def _column(x: Any) -> Any:
-    return unsqueeze(x, dims=(len(x.type.shape),))
+    return unsqueeze(x, dims=(len(x.spec.shape),))
 
 
 def _row_sum(x: Any) -> Any:
@@ -224,8 +224,8 @@ def _second(h: Any, part: str, known: dict[str, Any], options: dict[str, Any]) -
         p_bar = a * rest
         found["k"] = mul(matmul(transposed(p * rest), h), square.scale)
     else:
-        width = square.k.type.shape[-1]
-        keys, values = _columns(h, 0, width), _columns(h, width, v.type.shape[-1])
+        width = square.k.spec.shape[-1]
+        keys, values = _columns(h, 0, width), _columns(h, width, v.spec.shape[-1])
         a = mul(matmul(square.q, transposed(keys)), square.scale)
         p_bar = a * rest + matmul(g, transposed(values))
         found["q"] = mul(matmul(p * rest, keys), square.scale)

@@ -104,7 +104,7 @@ def _put_type(
 def _put_grad(g: Any, index: Any, dim: int, accumulate: bool) -> Any:
     if accumulate:
         return g
-    hole = _zeros(_take_type(g.type, index.type, dim=dim).shape, g.dtype)
+    hole = _zeros(_take_type(g.spec, index.spec, dim=dim).shape, g.dtype)
     return put(g, index, hole, dim=dim, accumulate=False)
 
 
@@ -183,9 +183,9 @@ def _gather_grad(g: Any, x_type: TensorType, index: Any, dim: int) -> Any:
     """A comparison with the position when one element is taken (it fuses), else a scatter."""
     same = all(
         a == b or d == dim
-        for d, (a, b) in enumerate(zip(index.type.shape, x_type.shape, strict=True))
+        for d, (a, b) in enumerate(zip(index.spec.shape, x_type.shape, strict=True))
     )
-    if not same or not x_type.shape or index.type.shape[dim] != 1:
+    if not same or not x_type.shape or index.spec.shape[dim] != 1:
         return scatter_add(_zeros(x_type.shape, g.dtype), index, g, dim=dim)
     positions = arange(start=0, step=1, count=x_type.shape[dim], dtype=dtypes.int64)
     shape = tuple(x_type.shape[dim] if d == dim else 1 for d in range(len(x_type.shape)))
@@ -240,7 +240,7 @@ def _scatter_type(
 def _value_grad(g: Any, value_type: TensorType, index: Any, dim: int) -> Any:
     """The gradient of the part of ``value`` that ``index`` covers; zero elsewhere."""
     taken = gather(g, index, dim=dim)
-    widths = tuple((0, v - i) for i, v in zip(index.type.shape, value_type.shape, strict=True))
+    widths = tuple((0, v - i) for i, v in zip(index.spec.shape, value_type.shape, strict=True))
     return pad(taken, widths=widths, value=0) if any(b for _, b in widths) else taken
 
 
@@ -259,7 +259,7 @@ _SCATTER_SAMPLES = (
 @indexing(
     _scatter_type,
     grad={
-        "x": lambda g, index, dim: scatter(g, index, _zeros(index.type.shape, g.dtype), dim=dim),
+        "x": lambda g, index, dim: scatter(g, index, _zeros(index.spec.shape, g.dtype), dim=dim),
         "value": lambda g, value_type, index, dim: _value_grad(g, value_type, index, dim),
     },
     samples=_SCATTER_SAMPLES,
@@ -354,7 +354,7 @@ def scatter_combine(x: Array, index: Array, value: Array, *, dim: int, reduce: s
 
 def _reduced_grad_x(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, reduce: str) -> Any:
     if reduce == "prod":
-        ones = full(shape=tuple(x.type.shape), value=1, dtype=g.dtype)
+        ones = full(shape=tuple(x.spec.shape), value=1, dtype=g.dtype)
         return g * scatter_combine(ones, index, value, dim=dim, reduce="prod")
     share = _scatter_reduce_grad(g, x, index, value, out, dim)
     return where(eq(x, out), share, 0.0)
@@ -365,14 +365,14 @@ def _reduced_grad_value(
 ) -> Any:
     used = slice(
         value,
-        starts=(0,) * len(index.type.shape),
-        counts=index.type.shape,
-        steps=(1,) * len(index.type.shape),
+        starts=(0,) * len(index.spec.shape),
+        counts=index.spec.shape,
+        steps=(1,) * len(index.spec.shape),
     )
     if reduce == "prod":
         part = gather(g * out, index, dim=dim) / used
     else:
         share = _scatter_reduce_grad(g, x, index, used, out, dim)
         part = where(eq(used, gather(out, index, dim=dim)), gather(share, index, dim=dim), 0.0)
-    widths = tuple((0, v - i) for i, v in zip(index.type.shape, value.type.shape, strict=True))
+    widths = tuple((0, v - i) for i, v in zip(index.spec.shape, value.spec.shape, strict=True))
     return pad(part, widths=widths, value=0)

@@ -54,24 +54,24 @@ class OperatorMixin:
     takes_varying_numbers = True  # operators between a varying number and this are this one's
 
     if TYPE_CHECKING:
-        type: TensorType
+        spec: TensorType
 
         def __getattr__(self, name: str) -> Any: ...
 
     @property
     def shape(self) -> Any:
         """The extents, as a tuple of ints that also answers ``numel()``."""
-        return Size(self.type.shape)
+        return Size(self.spec.shape)
 
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return self.type.dtype
+        return self.spec.dtype
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self.type.shape)
+        return len(self.spec.shape)
 
     __add__ = _binary("add")
     __radd__ = _binary("add", reflected=True)

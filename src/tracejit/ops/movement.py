@@ -92,7 +92,7 @@ def _expand_type(x: TensorType, *, shape: Shape) -> TensorType:
 
 def _write_expanded(base: Any, value: Any, *, shape: Shape) -> Any:
     """Only where nothing is repeated: then the view has the elements of its base."""
-    if shapes.numel(shape) != base.type.numel:
+    if shapes.numel(shape) != base.spec.numel:
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."

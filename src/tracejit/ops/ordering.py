@@ -60,7 +60,7 @@ def reversed_cumsum(g: Any, dim: int) -> Any:
 
 
 def _flip(x: Any, dim: int) -> Any:
-    shape = x.type.shape
+    shape = x.spec.shape
     if not shape:
         return x
     starts = tuple(largest(n - 1, 0) if d == dim else 0 for d, n in enumerate(shape))

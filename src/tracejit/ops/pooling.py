@@ -99,7 +99,7 @@ def _masked(x: Array, mask: Array) -> Array:
 
 def _max_grad(g: Any, x: Any, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Any:
     where = argmax_windows(x, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-    shape = x.type.shape
+    shape = x.spec.shape
     return put_windows(
         g,
         where,

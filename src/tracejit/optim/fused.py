@@ -103,7 +103,7 @@ def _build(
 ) -> FusedUpdate:
     """Write the rule down for every parameter and plan it as one program."""
     builder = Builder("optimizer_step")
-    inputs = [builder.input(f"t{i}", layout.type) for i, layout in enumerate(layouts)]
+    inputs = [builder.input(f"t{i}", layout.spec) for i, layout in enumerate(layouts)]
     scalars = {at: builder.input(f"h{at[0]}_{at[1]}", _SCALAR) for at in varying}
     outputs: list[Value] = []
     overwrite: dict[int, int] = {}
@@ -154,7 +154,7 @@ def _run(
         for target in tensors[first : first + len(state) + 1]:
             if not found.in_place[number]:
                 result = results[number]
-                array = shaped(result, target.type) if hasattr(result, "ptr") else result
+                array = shaped(result, target.spec) if hasattr(result, "ptr") else result
                 write_into(target.array, array)
             target._version.value += 1
             number += 1

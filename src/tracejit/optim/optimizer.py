@@ -142,7 +142,7 @@ class Optimizer:
         state = self.state[parameter]
         found: Tensor | None = state.get(name)
         if found is None:
-            kind = parameter.type
+            kind = parameter.spec
             if isinstance(value, Tensor):
                 array = value.array.copy(order="C")
             else:

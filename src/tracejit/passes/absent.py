@@ -36,7 +36,7 @@ def without(
     (['mul'], (True, False), frozenset({2}))
     """
     builder = Builder(graph.name)
-    mapping = {v: builder.input(v.name, v.type) for v in graph.inputs}
+    mapping = {v: builder.input(v.name, v.spec) for v in graph.inputs}
     seeds = graph.inputs[first:]
     nothing = {seeds[i] for i in absent}
     after = set(seeds)
@@ -48,7 +48,7 @@ def without(
             nothing.add(value)
             continue
         rest = [x for x in given if x not in nothing]
-        if value.op is add and len(rest) == 1 < len(given) and rest[0].type == value.type:
+        if value.op is add and len(rest) == 1 < len(given) and rest[0].spec == value.spec:
             mapping[value] = mapping[rest[0]]
             continue
         for operand in given:
@@ -65,5 +65,5 @@ def without(
 
 
 def _zeros(builder: Builder, value: Value) -> Value:
-    kind = value.type
+    kind = value.spec
     return builder.emit(full, (), {"shape": kind.shape, "value": 0, "dtype": kind.dtype})

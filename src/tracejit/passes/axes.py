@@ -12,7 +12,7 @@ def renames_axes(value: Value) -> bool:
     if value.op is None or not is_view(value):
         return False
     if value.op.name == "reshape":
-        return _ones_dropped(value.type.shape) == _ones_dropped(value.value_operands[0].type.shape)
+        return _ones_dropped(value.spec.shape) == _ones_dropped(value.value_operands[0].spec.shape)
     return value.op.name in ("permute", "expand", "unsqueeze", "squeeze")
 
 
@@ -40,7 +40,7 @@ def through_view(value: Value, dims: Dims) -> Dims | None:
 
 def _expanded_dims(value: Value, dims: Dims) -> Dims:
     """A broadcast dimension no longer stands for an axis of its operand."""
-    before, after = value.value_operands[0].type.shape, value.type.shape
+    before, after = value.value_operands[0].spec.shape, value.spec.shape
     ahead = len(after) - len(before)
     kept = (a if before[d] == after[ahead + d] else None for d, a in enumerate(dims))
     return (*(None,) * ahead, *kept)
@@ -48,9 +48,9 @@ def _expanded_dims(value: Value, dims: Dims) -> Dims:
 
 def _reshaped_dims(value: Value, dims: Dims) -> Dims:
     """Reshapes that only add or drop extents of one."""
-    source = value.value_operands[0].type.shape
+    source = value.value_operands[0].spec.shape
     axes = iter([a for a, extent in zip(dims, source, strict=True) if extent != 1])
-    return tuple(next(axes) if extent != 1 else None for extent in value.type.shape)
+    return tuple(next(axes) if extent != 1 else None for extent in value.spec.shape)
 
 
 def reduced_dims(value: Value, dims: Dims) -> Dims:

@@ -92,7 +92,7 @@ def can_batch(value: Value, stacked: Sequence[bool]) -> bool:
 
 def _same_types(value: Value, op: Elementwise, stacked: Sequence[bool]) -> bool:
     """A number beside tensors is weak; a stack of numbers must not make it strong."""
-    before = [x.type if isinstance(x, Value) else x for x in value.operands]
+    before = [x.spec if isinstance(x, Value) else x for x in value.operands]
     after = [
         TensorType((1, *x.shape), x.dtype) if many and isinstance(x, TensorType) else x
         for x, many in zip(before, stacked, strict=True)
@@ -202,13 +202,13 @@ class Batch:
         outside = self.known[value]
         if value in self.stacks:
             return outside
-        shape = (self.count, *value.type.shape)
+        shape = (self.count, *value.spec.shape)
         return self.builder.emit(m.expand, (outside,), {"shape": shape})
 
     def aligned(self, value: Value, ndim: int) -> Value:
         """A known value outside such that it broadcasts against stacks of values of ``ndim`` dimensions."""
         outside = self.known[value]
-        missing = ndim - value.type.ndim
+        missing = ndim - value.spec.ndim
         if value not in self.stacks or not missing:
             return outside
         return self.builder.emit(m.unsqueeze, (outside,), {"dims": tuple(range(1, missing + 1))})
@@ -218,7 +218,7 @@ class Batch:
         op = value.op
         assert op is not None
         operands = [
-            self.aligned(x, value.type.ndim) if isinstance(x, Value) else x for x in value.operands
+            self.aligned(x, value.spec.ndim) if isinstance(x, Value) else x for x in value.operands
         ]
         return self.builder.emit(op, operands, value.attributes)
 
@@ -228,7 +228,7 @@ class Batch:
         assert op is not None
         attributes = _ATTRIBUTES[op](value.attributes, self.count)
         if op is m.expand:
-            operands = [self.aligned(value.value_operands[0], value.type.ndim)]
+            operands = [self.aligned(value.value_operands[0], value.spec.ndim)]
         else:
             operands = [self.in_memory(x) for x in value.value_operands]
         return self.builder.emit(op, operands, attributes)
@@ -236,25 +236,25 @@ class Batch:
     def matmul(self, value: Value, stacked: Sequence[bool]) -> Value:
         """One product over all rounds where one side is a fixed matrix; else a batch of products."""
         x, y = value.value_operands
-        if stacked == [True, False] and y.type.ndim == 2:
+        if stacked == [True, False] and y.spec.ndim == 2:
             return self.rows(self.known[x], self.known[y])
-        ndim = value.type.ndim
+        ndim = value.spec.ndim
         operands = [self.aligned(v, ndim) for v in (x, y)]
         return self.builder.emit(matmul, operands, {})
 
     def rows(self, stack: Value, matrix: Value) -> Value:
         """The product of all rows of a stack with a matrix; views that only order the rows are looked through."""
-        last = stack.type.ndim - 1
+        last = stack.spec.ndim - 1
         if is_flipped(stack):
             return flipped(self.builder, self.rows(stack.value_operands[0], matrix))
         op = stack.op
         if op is not None and op is m.permute and stack.attributes["dims"][last] == last:
             product = self.rows(stack.value_operands[0], matrix)
             return self.builder.emit(op, (product,), stack.attributes)
-        *front, inner = stack.type.shape
+        *front, inner = stack.spec.shape
         flat = self.reshaped(stack, (numel(front), inner))
         product = self.builder.emit(matmul, (flat, matrix), {})
-        return self.reshaped(product, (*front, matrix.type.shape[1]))
+        return self.reshaped(product, (*front, matrix.spec.shape[1]))
 
     def reshaped(self, value: Value, shape: Shape) -> Value:
         """``value`` with another shape."""

@@ -80,7 +80,7 @@ class _Form:
 
     def fits(self, samples: int, channels: int) -> bool:
         """Is this of a dtype that is computed in, in one group, with not too many windows and nothing cut off?"""
-        if self.value.attributes["groups"] != 1 or self.value.type.dtype.short not in (
+        if self.value.attributes["groups"] != 1 or self.value.spec.dtype.short not in (
             "f32",
             "f64",
         ):
@@ -88,7 +88,7 @@ class _Form:
         if any(a < 0 or b < 0 for a, b in self.padding) or not 0 < numel(self.kernel) <= MOST_TAPS:
             return False
         size = samples * channels * numel(self.kernel) * numel(self.counts)
-        return at_most(1, size) and at_most(size * self.value.type.dtype.itemsize, MOST_BYTES)
+        return at_most(1, size) and at_most(size * self.value.spec.dtype.itemsize, MOST_BYTES)
 
     def taps(self) -> Iterator[tuple[int, ...]]:
         """The elements of the kernel."""
@@ -101,7 +101,7 @@ class _Form:
 
 def _channels_first(rewriter: Rewriter, x: Value) -> Value:
     """Channels and samples exchanged."""
-    return rewriter.write("permute", (x,), x.line, dims=(1, 0, *range(2, x.type.ndim)))
+    return rewriter.write("permute", (x,), x.line, dims=(1, 0, *range(2, x.spec.ndim)))
 
 
 def _windows(rewriter: Rewriter, x: Value, form: _Form) -> Value:
@@ -110,7 +110,7 @@ def _windows(rewriter: Rewriter, x: Value, form: _Form) -> Value:
         widths = ((0, 0), (0, 0), *form.padding)
         x = rewriter.write("pad", (x,), form.line, widths=widths, value=0)
     x = _channels_first(rewriter, x)
-    channels, samples = x.type.shape[:2]
+    channels, samples = x.spec.shape[:2]
     counts, steps = (channels, samples, *form.counts), (1, 1, *form.stride)
     parts = []
     for tap in form.taps():
@@ -125,50 +125,50 @@ def _windows(rewriter: Rewriter, x: Value, form: _Form) -> Value:
 def _as_matrix(rewriter: Rewriter, x: Value) -> Value:
     """(samples, channels, *size) as (channels, samples and size)."""
     x = _channels_first(rewriter, x)
-    return rewriter.write("reshape", (x,), x.line, shape=(x.type.shape[0], numel(x.type.shape[1:])))
+    return rewriter.write("reshape", (x,), x.line, shape=(x.spec.shape[0], numel(x.spec.shape[1:])))
 
 
 def _multiplied(rewriter: Rewriter, x: Value, weight: Value, form: _Form) -> Value:
     """The products of a weight (out channels, ...) with windows of x."""
-    count = weight.type.shape[0]
+    count = weight.spec.shape[0]
     matrix = rewriter.write(
-        "reshape", (weight,), form.line, shape=(count, numel(weight.type.shape[1:]))
+        "reshape", (weight,), form.line, shape=(count, numel(weight.spec.shape[1:]))
     )
     found = rewriter.write("matmul", (matrix, _windows(rewriter, x, form)), form.line)
-    shape = (count, x.type.shape[0], *form.counts)
+    shape = (count, x.spec.shape[0], *form.counts)
     return _channels_first(rewriter, rewriter.write("reshape", (found,), form.line, shape=shape))
 
 
 def _forward(rewriter: Rewriter, value: Value) -> Value | None:
     x, weight = value.value_operands
-    form = _Form(value, weight.type.shape[2:], value.type.shape[2:])
-    if not form.fits(x.type.shape[0], x.type.shape[1]):
+    form = _Form(value, weight.spec.shape[2:], value.spec.shape[2:])
+    if not form.fits(x.spec.shape[0], x.spec.shape[1]):
         return None
     return _multiplied(rewriter, x, weight, form)
 
 
 def _weight(rewriter: Rewriter, value: Value) -> Value | None:
     x, y = value.value_operands
-    form = _Form(value, value.attributes["kernel"], y.type.shape[2:])
-    if not form.fits(x.type.shape[0], x.type.shape[1]):
+    form = _Form(value, value.attributes["kernel"], y.spec.shape[2:])
+    if not form.fits(x.spec.shape[0], x.spec.shape[1]):
         return None
     matrix = rewriter.write("permute", (_as_matrix(rewriter, y),), form.line, dims=(1, 0))
     # BLAS is up to 1.5 times as fast with the longer side of the result first, and windows have more rows than y
     found = rewriter.write("matmul", (_windows(rewriter, x, form), matrix), form.line)
     found = rewriter.write("permute", (found,), form.line, dims=(1, 0))
-    return rewriter.write("reshape", (found,), form.line, shape=value.type.shape)
+    return rewriter.write("reshape", (found,), form.line, shape=value.spec.shape)
 
 
 def _input(rewriter: Rewriter, value: Value) -> Value | None:
     """The cheaper of two forms where windows are one apart, the same that eager execution takes."""
     y, weight = value.value_operands
-    form = _Form(value, weight.type.shape[2:], y.type.shape[2:])
-    if not form.fits(y.type.shape[0], value.type.shape[1]):
+    form = _Form(value, weight.spec.shape[2:], y.spec.shape[2:])
+    if not form.fits(y.spec.shape[0], value.spec.shape[1]):
         return None
     if any(s != 1 for s in form.stride):
         return _far_apart(rewriter, value, form)
-    here, there = y.type.shape[1] * numel(value.type.shape[2:]), numel(form.counts)
-    if at_most(here, value.type.shape[1] * there):
+    here, there = y.spec.shape[1] * numel(value.spec.shape[2:]), numel(form.counts)
+    if at_most(here, value.spec.shape[1] * there):
         return _mirrored(rewriter, value, form)
     return _folded(rewriter, value, form)
 
@@ -179,8 +179,8 @@ def _mirrored(rewriter: Rewriter, value: Value, form: _Form) -> Value | None:
     spans = form.starts(tuple(k - 1 for k in form.kernel))
     pairs = zip(spans, form.padding, strict=True)
     form.padding = tuple((span - a, span - b) for span, (a, b) in pairs)
-    form.counts = value.type.shape[2:]
-    if not form.fits(y.type.shape[0], y.type.shape[1]):
+    form.counts = value.spec.shape[2:]
+    if not form.fits(y.spec.shape[0], y.spec.shape[1]):
         return None
     last = (0, 0, *(k - 1 for k in form.kernel))
     turned = rewriter.write(
@@ -188,7 +188,7 @@ def _mirrored(rewriter: Rewriter, value: Value, form: _Form) -> Value | None:
         (weight,),
         form.line,
         starts=last,
-        counts=weight.type.shape,
+        counts=weight.spec.shape,
         steps=(1, 1, *(-1 for _ in form.kernel)),
     )
     return _multiplied(rewriter, y, _channels_first(rewriter, turned), form)
@@ -215,24 +215,24 @@ def _laid(rewriter: Rewriter, value: Value, form: _Form) -> Value:
     """What every window leaves: (channels, kernel, samples, windows)."""
     y, weight = value.value_operands
     matrix = rewriter.write(
-        "reshape", (weight,), form.line, shape=(y.type.shape[1], numel(weight.type.shape[1:]))
+        "reshape", (weight,), form.line, shape=(y.spec.shape[1], numel(weight.spec.shape[1:]))
     )
     matrix = rewriter.write("permute", (matrix,), form.line, dims=(1, 0))
     laid = rewriter.write("matmul", (matrix, _as_matrix(rewriter, y)), form.line)
-    shape = (value.type.shape[1], numel(form.kernel), y.type.shape[0], *form.counts)
+    shape = (value.spec.shape[1], numel(form.kernel), y.spec.shape[0], *form.counts)
     return rewriter.write("reshape", (laid,), form.line, shape=shape)
 
 
 def _far_apart(rewriter: Rewriter, value: Value, form: _Form) -> Value:
     """Windows added up where they came from, at any distance."""
     laid = _laid(rewriter, value, form)
-    laid = rewriter.write("permute", (laid,), form.line, dims=(0, 2, 1, *range(3, laid.type.ndim)))
-    shape = (*laid.type.shape[:2], *form.kernel, *form.counts)
+    laid = rewriter.write("permute", (laid,), form.line, dims=(0, 2, 1, *range(3, laid.spec.ndim)))
+    shape = (*laid.spec.shape[:2], *form.kernel, *form.counts)
     found = rewriter.write(
         "fold_windows",
         (rewriter.write("reshape", (laid,), form.line, shape=shape),),
         form.line,
-        size=value.type.shape[2:],
+        size=value.spec.shape[2:],
         kernel=form.kernel,
         stride=form.stride,
         padding=form.padding,
@@ -245,7 +245,7 @@ def _placed(
     rewriter: Rewriter, laid: Value, number: int, before: list[int], after: list[int], form: _Form
 ) -> Value:
     """One element of every window where it came from, with so many zeros around it; negative numbers cut some off."""
-    channels, _, samples = laid.type.shape[:3]
+    channels, _, samples = laid.spec.shape[:3]
     cut = [(max(-a, 0), max(-b, 0)) for a, b in zip(before, after, strict=True)]
     starts = (0, number, 0, *(a for a, _ in cut))
     left = (n - a - b for n, (a, b) in zip(form.counts, cut, strict=True))

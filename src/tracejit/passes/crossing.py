@@ -58,7 +58,7 @@ def _fullest(graph: Graph, values: Sequence[Value]) -> tuple[int, int]:
         if used > most:
             most, place = used, position
         if not is_view(value):
-            nbytes = hint(value.type.nbytes)
+            nbytes = hint(value.spec.nbytes)
             used += nbytes
             end_of = last.get(value, position)
             freed[end_of] = freed.get(end_of, 0) + nbytes

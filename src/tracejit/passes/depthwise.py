@@ -58,15 +58,15 @@ def _is_plain(value: Value, kernel: Shape) -> bool:
     """Is this of a dtype that is computed in, with a small kernel and nothing cut off?"""
     padding = value.attributes["padding"]
     fits = 0 < numel(kernel) <= MOST_TAPS and all(a >= 0 and b >= 0 for a, b in padding)
-    return fits and value.type.dtype.short in ("f32", "f64") and value.attributes["groups"] > 1
+    return fits and value.spec.dtype.short in ("f32", "f64") and value.attributes["groups"] > 1
 
 
 def _forward(rewriter: Rewriter, value: Value) -> Value | None:
     x, weight = value.value_operands
-    kernel = weight.type.shape[2:]
-    if weight.type.shape[1] != 1 or not _is_plain(value, kernel):
+    kernel = weight.spec.shape[2:]
+    if weight.spec.shape[1] != 1 or not _is_plain(value, kernel):
         return None
-    if weight.type.shape[0] != x.type.shape[1]:
+    if weight.spec.shape[0] != x.spec.shape[1]:
         return None
     padded = _padded(rewriter, x, value.attributes["padding"])
     return _products(rewriter, value, padded, weight, kernel, False)
@@ -75,10 +75,10 @@ def _forward(rewriter: Rewriter, value: Value) -> Value | None:
 def _input(rewriter: Rewriter, value: Value) -> Value | None:
     """Where windows are one apart: the convolution with the kernel reversed."""
     y, weight = value.value_operands
-    kernel, padding = weight.type.shape[2:], value.attributes["padding"]
-    if weight.type.shape[1] != 1 or not _is_plain(value, kernel):
+    kernel, padding = weight.spec.shape[2:], value.attributes["padding"]
+    if weight.spec.shape[1] != 1 or not _is_plain(value, kernel):
         return None
-    if value.type.shape[1] != y.type.shape[1] or any(s != 1 for s in value.attributes["stride"]):
+    if value.spec.shape[1] != y.spec.shape[1] or any(s != 1 for s in value.attributes["stride"]):
         return None
     spans = [d * (k - 1) for k, d in zip(kernel, value.attributes["dilation"], strict=True)]
     around = tuple((span - a, span - b) for span, (a, b) in zip(spans, padding, strict=True))
@@ -90,20 +90,20 @@ def _input(rewriter: Rewriter, value: Value) -> Value | None:
 def _weight(rewriter: Rewriter, value: Value) -> Value | None:
     x, y = value.value_operands
     kernel = value.attributes["kernel"]
-    if value.type.shape[1] != 1 or not _is_plain(value, kernel) or x.type.numel == 0:
+    if value.spec.shape[1] != 1 or not _is_plain(value, kernel) or x.spec.numel == 0:
         return None
-    if value.type.shape[0] != x.type.shape[1]:
+    if value.spec.shape[0] != x.spec.shape[1]:
         return None
     padded = _padded(rewriter, x, value.attributes["padding"])
-    dims = (0, *range(2, x.type.ndim))
+    dims = (0, *range(2, x.spec.ndim))
     parts = []
     for tap in _taps(kernel):
-        seen = _seen(rewriter, value, padded, tap, y.type.shape)
+        seen = _seen(rewriter, value, padded, tap, y.spec.shape)
         product = rewriter.write("mul", (seen, y), value.line)
         total = rewriter.write("sum", (product,), value.line, dims=dims, keepdim=False)
         parts.append(rewriter.write("unsqueeze", (total,), value.line, dims=(1,)))
     both = rewriter.write("cat", parts, value.line, dim=1)
-    return rewriter.write("reshape", (both,), value.line, shape=value.type.shape)
+    return rewriter.write("reshape", (both,), value.line, shape=value.spec.shape)
 
 
 def _products(
@@ -113,7 +113,7 @@ def _products(
     total: Value | None = None
     for tap in _taps(kernel):
         at = tuple(k - 1 - t for k, t in zip(kernel, tap, strict=True)) if mirrored else tap
-        seen = _seen(rewriter, value, x, tap, value.type.shape)
+        seen = _seen(rewriter, value, x, tap, value.spec.shape)
         product = rewriter.write("mul", (seen, _factor(rewriter, weight, at)), value.line)
         total = product if total is None else rewriter.write("add", (total, product), value.line)
     assert total is not None
@@ -138,7 +138,7 @@ def _seen(rewriter: Rewriter, value: Value, x: Value, tap: Shape, shape: Shape) 
         (x,),
         value.line,
         starts=(0, 0, *starts),
-        counts=(x.type.shape[0], x.type.shape[1], *shape[2:]),
+        counts=(x.spec.shape[0], x.spec.shape[1], *shape[2:]),
         steps=(1, 1, *value.attributes["stride"]),
     )
 
@@ -151,7 +151,7 @@ def _factor(rewriter: Rewriter, weight: Value, tap: Shape) -> Value:
         (weight,),
         weight.line,
         starts=(0, 0, *tap),
-        counts=(weight.type.shape[0], 1, *ones),
+        counts=(weight.spec.shape[0], 1, *ones),
         steps=(1, 1, *ones),
     )
     return rewriter.write("squeeze", (one,), weight.line, dims=(1,))

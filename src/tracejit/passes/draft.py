@@ -18,7 +18,7 @@ class Draft:
     >>> h, xs = (Value(TensorType(shape, float32), name=n) for n, shape in (("h", (2,)), ("xs", (5, 2))))
     >>> draft = Draft("round", 5)
     >>> before, x = draft.carry("h", h), draft.item("x", xs)
-    >>> draft.finish([], [before, x]).type
+    >>> draft.finish([], [before, x]).spec
     LoopType(shape=(), dtype=tracejit.int64, parts=(TensorType(shape=(2,), ...), TensorType(shape=(5, 2), ...)))
     """
 
@@ -53,15 +53,15 @@ class Draft:
 
     def carry(self, name: str, start: Value) -> Value:
         """A new carried value."""
-        return self._add(self.starts, name, start, start.type)
+        return self._add(self.starts, name, start, start.spec)
 
     def fix(self, name: str, operand: Value) -> Value:
         """A new value that is the same in every round."""
-        return self._add(self.fixed, name, operand, operand.type)
+        return self._add(self.fixed, name, operand, operand.spec)
 
     def item(self, name: str, stack: Value) -> Value:
         """A new item."""
-        kind = TensorType(stack.type.shape[1:], stack.type.dtype)
+        kind = TensorType(stack.spec.shape[1:], stack.spec.dtype)
         return self._add(self.stacks, name, stack, kind)
 
     def _add(self, group: dict[Value, Value], name: str, operand: Value, kind: TensorType) -> Value:

@@ -39,7 +39,7 @@ def drop_copies(graph: Graph) -> Graph:
 
 def _source(_: Rewriter, value: Value) -> Value | None:
     x = value.operands[0]
-    return x if isinstance(x, Value) and x.type == value.type else None
+    return x if isinstance(x, Value) and x.spec == value.spec else None
 
 
 RULES: Rules = {"clone": (_source,), "detach_copy": (_source,)}

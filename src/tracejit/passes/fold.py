@@ -55,9 +55,9 @@ def constant(operand: Operand) -> Scalar | None:
     """The one number ``operand`` consists of, None when there is no such."""
     if not isinstance(operand, Value):
         return None if is_symbolic(operand) else operand
-    if operand.op is not full or operand.type.dtype.is_complex:
+    if operand.op is not full or operand.spec.dtype.is_complex:
         return None
-    return as_number(_element(operand.type, operand.attributes["value"]))
+    return as_number(_element(operand.spec, operand.attributes["value"]))
 
 
 def as_number(array: Any) -> Scalar:
@@ -76,7 +76,7 @@ def _full(rewriter: Rewriter, value: Value, number: Scalar) -> Value:
     return rewriter.builder.emit(
         full,
         (),
-        {"shape": value.type.shape, "value": number, "dtype": value.type.dtype},
+        {"shape": value.spec.shape, "value": number, "dtype": value.spec.dtype},
         value.line,
     )
 
@@ -88,7 +88,7 @@ def _elementwise(rewriter: Rewriter, value: Value) -> Value | None:
     if None in numbers:
         return None
     arrays = [
-        _element(x.type, n) if isinstance(x, Value) else x  # type: ignore[arg-type]
+        _element(x.spec, n) if isinstance(x, Value) else x  # type: ignore[arg-type]
         for x, n in zip(value.operands, numbers, strict=True)
     ]
     try:
@@ -119,15 +119,15 @@ def _same_types(value: Value, operands: tuple[Operand, ...]) -> bool:
     assert isinstance(op, Elementwise)
     before = tuple(map(_info, value.operands))
     after = tuple(map(_info, operands))
-    kinds = [x.type if isinstance(x, Value) else x for x in operands]
+    kinds = [x.spec if isinstance(x, Value) else x for x in operands]
     return (
         op.types(before, value.attributes) == op.types(after, value.attributes)
-        and op.infer(kinds, value.attributes) == value.type
+        and op.infer(kinds, value.attributes) == value.spec
     )
 
 
 def _info(operand: Operand) -> Any:
-    return operand_info(operand.type if isinstance(operand, Value) else operand)
+    return operand_info(operand.spec if isinstance(operand, Value) else operand)
 
 
 def _view(rewriter: Rewriter, value: Value) -> Value | None:
@@ -143,9 +143,9 @@ def _reduction(rewriter: Rewriter, value: Value) -> Value | None:
     assert isinstance(value.op, Reduction)
     x = value.value_operands[0]
     number = constant(x)
-    if number is None or x.type.numel == 0:
+    if number is None or x.spec.numel == 0:
         return None
-    count = numel([x.type.shape[d] for d in value.attributes["dims"]])
+    count = numel([x.spec.shape[d] for d in value.attributes["dims"]])
     if value.op.combine in ("max", "min"):
         return _full(rewriter, value, number)
     if value.op.combine in ("any", "all"):
@@ -153,7 +153,7 @@ def _reduction(rewriter: Rewriter, value: Value) -> Value | None:
     if (
         value.op.combine == "sum"
         and not is_symbolic(count)
-        and _sums_exactly(number, count, x.type)
+        and _sums_exactly(number, count, x.spec)
     ):
         total = number * count + (0.0 if isinstance(number, float) else 0)
         return _full(rewriter, value, total)

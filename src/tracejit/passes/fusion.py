@@ -106,15 +106,15 @@ class Fuser(Steps):
     def start(self, value: Value) -> None:
         """A new group whose domain is the value's (a reduction's operand's) shape."""
         shown = value.value_operands[0] if isinstance(value.op, Reduction) else value
-        group = Group(list(shown.type.shape))
+        group = Group(list(shown.spec.shape))
         admitted = self.admit(group, value)
         assert admitted, f"a group cannot start with {value}"
         self.new_step(group, value)
 
     def look_up(self, value: Value) -> None:
         """A new group that begins with elements of a tensor in memory, at positions in memory."""
-        group = Group(list(value.type.shape), values=[value])
-        group.dims[value] = tuple(range(value.type.ndim))
+        group = Group(list(value.spec.shape), values=[value])
+        group.dims[value] = tuple(range(value.spec.ndim))
         group.level[value] = FULL
         table, positions = lookup_dims(value)
         index = value.value_operands[-1]
@@ -166,15 +166,15 @@ class Fuser(Steps):
     def admit_elementwise(
         self, group: Group, value: Value, operands: list[tuple[Value, Dims | None]]
     ) -> bool:
-        dims = aligned(group.domain, value.type.shape, [d for _, d in operands if d is not None])
-        if dims is None or (not group.domain and value.type.shape):
+        dims = aligned(group.domain, value.spec.shape, [d for _, d in operands if d is not None])
+        if dims is None or (not group.domain and value.spec.shape):
             return False  # an extent that happens to be one is no reason to join a scalar's group
         levels = {self.operand_level(group, x) for x, _ in operands}
         used = {a for a in dims if a is not None}
         everything = set(range(len(group.domain)))
         if FINAL in levels:
-            outside = any(x.type.shape and d is None for x, d in operands)
-            if used or ROW in levels or value.type.numel != 1 or outside:
+            outside = any(x.spec.shape and d is None for x, d in operands)
+            if used or ROW in levels or value.spec.numel != 1 or outside:
                 return False
             level = FINAL
         elif used == everything and not (group.reduced and used <= set(group.kept)):
@@ -200,12 +200,12 @@ class Fuser(Steps):
     ) -> bool:
         x, dims = operand
         if dims is None:
-            found = aligned(group.domain, x.type.shape, [])
+            found = aligned(group.domain, x.spec.shape, [])
             if found is None:
                 return False
             dims = found
         if any(
-            axis is None and extent != 1 for axis, extent in zip(dims, x.type.shape, strict=True)
+            axis is None and extent != 1 for axis, extent in zip(dims, x.spec.shape, strict=True)
         ):
             return False  # repeats of a broadcast element count, and no loop here repeats them
         axes = frozenset(a for d in value.attributes["dims"] if (a := dims[d]) is not None)
@@ -233,7 +233,7 @@ class Fuser(Steps):
         if dims is None or group.level.get(root(x)) != FULL or group.is_column:
             return False
         if any(
-            axis is None and extent != 1 for axis, extent in zip(dims, x.type.shape, strict=True)
+            axis is None and extent != 1 for axis, extent in zip(dims, x.spec.shape, strict=True)
         ):
             return False
         dim = value.attributes["dim"]
@@ -266,9 +266,9 @@ class Fuser(Steps):
             if inner is not None:
                 continue
             if isinstance(value.op, Reduction):
-                found: Dims | None = aligned(group.domain, x.type.shape, [])
+                found: Dims | None = aligned(group.domain, x.spec.shape, [])
             else:
-                found = trailing(x.type.shape, value.type.shape, dims)
+                found = trailing(x.spec.shape, value.spec.shape, dims)
             if found is None or group.externals.get(x, found) != found:
                 return False
             new[x] = found

@@ -89,7 +89,7 @@ def differentiate(
     walk = _Walk(builder, prepared)
     for position, name in zip(seeds, names, strict=True):
         value = graph.outputs[position]
-        walk.receive(value, builder.input(name, value.type))
+        walk.receive(value, builder.input(name, value.spec))
     walk.run(graph)
     found = [i for i, v in enumerate(graph.inputs) if wrt[i] and v in walk.gradients]
     joint = builder.finish([walk.gradients[graph.inputs[i]] for i in found])
@@ -180,10 +180,10 @@ class _Walk:
         wanted = wanted_operands(value, self.tracked)
         if not any(wanted):
             return
-        types = tuple(x.type if isinstance(x, Value) else x for x in value.operands)
+        types = tuple(x.spec if isinstance(x, Value) else x for x in value.operands)
         known: dict[str, Any] = dict(zip(op.operands, value.operands, strict=False))
         self.note_saved(value, wanted, known)
-        known.update(g=gradient, out=value, out_type=value.type, types=types)
+        known.update(g=gradient, out=value, out_type=value.spec, types=types)
         attributes = {**op.attributes, **value.attributes}
         results = differentiate_operands(op, types, attributes, known, wanted)
         for operand, result in zip(value.operands, results, strict=True):

@@ -100,8 +100,8 @@ def picks_from_row(value: Value) -> bool:
         return False
     x, index = value.value_operands
     dim = value.attributes["dim"]
-    rest = tuple(1 if d == dim else e for d, e in enumerate(x.type.shape))
-    return index.type.shape == rest
+    rest = tuple(1 if d == dim else e for d, e in enumerate(x.spec.shape))
+    return index.spec.shape == rest
 
 
 def looks_up(value: Value) -> bool:
@@ -110,15 +110,15 @@ def looks_up(value: Value) -> bool:
     if name == "wrap_index":
         return True
     x = value.value_operands[0] if name in ("take", "gather") else None
-    return x is not None and bool(x.type.shape) and not is_free(root(x))
+    return x is not None and bool(x.spec.shape) and not is_free(root(x))
 
 
 def lookup_dims(value: Value) -> tuple[Dims | None, Dims]:
     """The dimensions of a lookup's table (if it has one) and of its positions, by those of the result."""
-    index = value.value_operands[-1].type.ndim
+    index = value.value_operands[-1].spec.ndim
     if len(value.value_operands) == 1:
         return None, tuple(range(index))
-    dim, count = value.attributes["dim"], value.value_operands[0].type.ndim
+    dim, count = value.attributes["dim"], value.value_operands[0].spec.ndim
     if value.op is not None and value.op.name == "gather":
         return tuple(None if d == dim else d for d in range(count)), tuple(range(count))
     table = tuple(None if d == dim else d + (index - 1) * (d > dim) for d in range(count))

@@ -27,11 +27,11 @@ def outgrows(value: Value) -> bool:
     >>> outgrows(parse(text).body[0])
     True
     """
-    if value.op is not matmul or value.type.ndim < 3:
+    if value.op is not matmul or value.spec.ndim < 3:
         return False
     x, y = value.value_operands
-    rows, inner = map(hint, x.type.shape[-2:])
-    columns = hint(y.type.shape[-1])
+    rows, inner = map(hint, x.spec.shape[-2:])
+    columns = hint(y.spec.shape[-1])
     return bool(rows * columns >= GROWTH * inner * (rows + columns))
 
 
@@ -48,6 +48,6 @@ def follows(value: Value, found: set[Value]) -> bool:
     """Does an elementwise op make ``value`` of one of ``found``, all of it, that is no smaller?"""
     if not isinstance(value.op, Elementwise) or value.op.scalar is None:
         return False
-    count = hint(value.type.numel)
+    count = hint(value.spec.numel)
     sources = map(root, value.value_operands)
-    return any(x in found and hint(x.type.numel) == count for x in sources)
+    return any(x in found and hint(x.spec.numel) == count for x in sources)

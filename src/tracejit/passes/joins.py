@@ -37,7 +37,7 @@ MAX_PIECES = 64
 def is_plain_sum(value: Value) -> bool:
     """Is this the sum of two values of its own type?"""
     operands = value.value_operands
-    return value.op is add and len(operands) == 2 and all(x.type == value.type for x in operands)
+    return value.op is add and len(operands) == 2 and all(x.spec == value.spec for x in operands)
 
 
 def terms_of(value: Value) -> list[Value]:
@@ -69,7 +69,7 @@ def _joined(rewriter: Rewriter, value: Value) -> Value | None:
 
     One more term is allowed: to each element, only that and one piece add more than a zero.
     """
-    if not is_plain_sum(value) or not value.type.dtype.is_floating_point:
+    if not is_plain_sum(value) or not value.spec.dtype.is_floating_point:
         return None
     terms = _terms(value)
     pieces = [x for x in terms if _is_piece(x)]
@@ -113,7 +113,7 @@ def _is_piece(value: Value) -> bool:
 
 def _cut_dims(piece: Value) -> list[int]:
     """The dimensions along which a piece is shorter than the whole."""
-    pairs = zip(piece.attributes["counts"], piece.type.shape, strict=True)
+    pairs = zip(piece.attributes["counts"], piece.spec.shape, strict=True)
     return [d for d, (count, extent) in enumerate(pairs) if count != extent]
 
 
@@ -128,13 +128,13 @@ def _in_order(pieces: list[Value], dim: int) -> list[Value] | None:
             return None
         ordered.append(rest.pop(found))
         end = end + ordered[-1].attributes["counts"][dim]
-    return ordered if end == pieces[0].type.shape[dim] else None
+    return ordered if end == pieces[0].spec.shape[dim] else None
 
 
 def _everywhere(rewriter: Rewriter, value: Value) -> Value | None:
     """A value scattered to every place of another is that value, in the order of the places."""
     x, new = value.value_operands
-    if x.type != new.type:
+    if x.spec != new.spec:
         return None
     starts, steps = value.attributes["starts"], value.attributes["steps"]
     if not any(starts) and all(s == 1 for s in steps):

@@ -69,7 +69,7 @@ class _Backward:
 
     def zeros(self, position: int) -> Value:
         """Zeros like an operand."""
-        return zeros(self.builder, self.loop.value_operands[position].type)
+        return zeros(self.builder, self.loop.value_operands[position].spec)
 
     def carry_gradient(self, position: int, gradient: Value | None) -> None:
         """Carry the gradient of a carried value; one that no part has starts at zero."""
@@ -127,7 +127,7 @@ class _Backward:
         """The loop, which carries gradients, sums and kept values, and collects gradients of items."""
         inner = self.inner
         found = dict(zip(self.rounds.wrt, self.rounds.backward.outputs, strict=True))
-        kinds = {i: self.loop.value_operands[i].type for i in state}
+        kinds = {i: self.loop.value_operands[i].spec for i in state}
         outputs = [found[i] if i in found else zeros(inner, kinds[i]) for i in state]
         outputs += [inner.emit(add, (total, found[i]), {}) for i, total in sums.items()]
         outputs += [*following, *(found[i] for i in items)]

@@ -86,7 +86,7 @@ def prepare(graph: Graph, wrt: Sequence[bool], outputs: Sequence[bool] | None = 
     ...     return %1
     ... }''')
     >>> ready = prepare(graph, [True]).graph
-    >>> ready.body[0].type, prepare(ready, [True]).graph is ready
+    >>> ready.body[0].spec, prepare(ready, [True]).graph is ready
     (LoopType(shape=(), dtype=tracejit.int64, parts=(..., ...)), True)
     """
     tracked = tracked_values(graph, wrt)

@@ -100,7 +100,7 @@ def _with_body(builder: Builder, loop: Value, graph: Graph) -> Parts | None:
 def _without_copies(body: Graph) -> Graph:
     """What a round returns has memory of its own in any case."""
     outputs = tuple(
-        v.value_operands[0] if v.op is clone and v.value_operands[0].type == v.type else v
+        v.value_operands[0] if v.op is clone and v.value_operands[0].spec == v.spec else v
         for v in body.outputs
     )
     return dead_code(Graph(body.name, body.inputs, body.body, outputs))

@@ -72,8 +72,8 @@ class Partition:
     @property
     def saved_bytes(self) -> int:
         """Bytes kept between forward and backward."""
-        inputs = sum(self.forward.inputs[i].type.nbytes for i in self.saved_inputs)
-        return inputs + sum(self.forward.outputs[i].type.nbytes for i in self.saved_outputs)
+        inputs = sum(self.forward.inputs[i].spec.nbytes for i in self.saved_inputs)
+        return inputs + sum(self.forward.outputs[i].spec.nbytes for i in self.saved_outputs)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class _Joint:
         inputs = gradient.graph.inputs
         count = len(forward.inputs)
         mapping = dict(zip(inputs[:count], forward.inputs, strict=True))
-        self.seeds = [builder.input(v.name, v.type) for v in inputs[count:]]
+        self.seeds = [builder.input(v.name, v.spec) for v in inputs[count:]]
         mapping.update(zip(inputs[count:], self.seeds, strict=True))
         for value in gradient.graph.values:
             mapping[value] = builder.copy(value, mapping)
@@ -309,7 +309,7 @@ class _Splitter:
         saved_outputs: dict[Value, int] = {}
         for value in self.kept:
             if self.joint.copied(value):
-                copies.append(Value(value.type, clone, (value,), {}, line=value.line))
+                copies.append(Value(value.spec, clone, (value,), {}, line=value.line))
                 saved_outputs[value] = len(self.forward.outputs) + len(added)
                 added.append(copies[-1])
             elif value in inputs:
@@ -344,9 +344,9 @@ class _Splitter:
         builder = Builder(self.joint.gradient.graph.name)
         taken = {v.name for v in (*self.joint.seeds, *self.forward.inputs)}
         fresh = (n for i in range(len(saved) + len(taken)) if (n := f"s{i}") not in taken)
-        mapping = {v: builder.input(v.name or next(fresh), v.type) for v in saved}
+        mapping = {v: builder.input(v.name or next(fresh), v.spec) for v in saved}
         for seed in self.joint.seeds:
-            mapping[seed] = builder.input(seed.name, seed.type)
+            mapping[seed] = builder.input(seed.name, seed.spec)
         live = self._live(mapping)
         for value in self.joint.values:
             if value in live:

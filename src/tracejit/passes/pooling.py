@@ -91,25 +91,25 @@ def _argmax(rewriter: Rewriter, value: Value) -> Value | None:
             best = part
             continue
         larger = sights.write("gt", part, best)
-        if x.type.dtype.is_floating_point:
+        if x.spec.dtype.is_floating_point:
             larger = sights.write("logical_or", larger, sights.write("isnan", part))
         numbers = sights.write("where", larger, number, numbers)
         best = sights.write("where", larger, part, best)
-    if numbers.type != value.type:
-        numbers = sights.write("expand", numbers, shape=value.type.shape)
+    if numbers.spec != value.spec:
+        numbers = sights.write("expand", numbers, shape=value.spec.shape)
     return numbers
 
 
 def _lowest(x: Value) -> Any:
     """What padding holds."""
-    dtype = x.type.dtype
+    dtype = x.spec.dtype
     return -math.inf if dtype.is_floating_point else int(np.iinfo(dtype.np).min)
 
 
 def _first_inside(sights: Sights, value: Value) -> Value:
     """The number of each window's first element that is no padding."""
     windows, rank = sights.windows, sights.rank
-    counts = value.type.shape[value.type.ndim - rank :]
+    counts = value.spec.shape[value.spec.ndim - rank :]
     ones = (1,) * rank
     first: Value | None = None
     for axis, (k, s, d, (before, _)) in enumerate(
@@ -126,7 +126,7 @@ def _first_inside(sights: Sights, value: Value) -> Value:
         first = along if first is None else sights.write("add", first, along)
     if first is None:
         return number_of(sights.rewriter, value, 0)
-    return sights.write("cast", first, dtype=value.type.dtype)
+    return sights.write("cast", first, dtype=value.spec.dtype)
 
 
 def _skipped(sights: Sights, left: Value, kernel: int, dilation: int) -> Value:
@@ -135,7 +135,7 @@ def _skipped(sights: Sights, left: Value, kernel: int, dilation: int) -> Value:
         return sights.write("minimum", sights.write("maximum", left, 0), kernel - 1)
     total: Value | None = None
     for tap in range(kernel - 1):
-        one = sights.write("cast", sights.write("gt", left, tap * dilation), dtype=left.type.dtype)
+        one = sights.write("cast", sights.write("gt", left, tap * dilation), dtype=left.spec.dtype)
         total = one if total is None else sights.write("add", total, one)
     assert total is not None
     return total
@@ -167,7 +167,7 @@ def _sum(rewriter: Rewriter, value: Value) -> Value | None:
         return sights.write("add", part, total)
 
     found = _combined(sights, x, tuple(range(sights.rank)), combine, 0)
-    return sights.narrow(found, value.type.dtype)
+    return sights.narrow(found, value.spec.dtype)
 
 
 def _combined(
@@ -201,12 +201,12 @@ def _unfold(rewriter: Rewriter, value: Value) -> Value | None:
         return None
     x = value.value_operands[0]
     source = sights.padded(x, 0)
-    lead = x.type.ndim - sights.rank
+    lead = x.spec.ndim - sights.rank
     parts = [
         sights.write("unsqueeze", sights.seen(source, tap), dims=(lead,)) for tap in sights.taps()
     ]
     both = rewriter.write("cat", parts, value.line, dim=lead)
-    return sights.write("reshape", both, shape=value.type.shape)
+    return sights.write("reshape", both, shape=value.spec.shape)
 
 
 RULES: Rules = {

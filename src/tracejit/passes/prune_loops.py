@@ -53,7 +53,7 @@ class _Pruned:
             self.unchanged.add(position)
         number = uniform(operand)
         if number is not None:
-            self.mapping[value] = constant_like(self.inner, number, value.type)
+            self.mapping[value] = constant_like(self.inner, number, value.spec)
             return
         known = self.stacks if position >= self.first_item else self.fixed
         if known is self.stacks:
@@ -64,10 +64,10 @@ class _Pruned:
             operand = operand.value_operands[0]
         inside = known.get(operand)
         if inside is None:
-            same = known is self.stacks or operand.type == value.type
-            inside = known[operand] = value if same else Value(operand.type, name=value.name)
-        if inside.type != value.type:
-            inside = self.inner.emit(expand, (inside,), {"shape": value.type.shape}, self.loop.line)
+            same = known is self.stacks or operand.spec == value.spec
+            inside = known[operand] = value if same else Value(operand.spec, name=value.name)
+        if inside.spec != value.spec:
+            inside = self.inner.emit(expand, (inside,), {"shape": value.spec.shape}, self.loop.line)
         self.mapping[value] = inside
 
     def parts(self, outputs: list[int]) -> Parts | None:

@@ -140,6 +140,6 @@ class _Rewriting:
 def again(value: Value, mapping: dict[Value, Value]) -> Value:
     """Another value computed as ``value`` is, on the mapped operands."""
     operands = tuple(mapping[x] if isinstance(x, Value) else x for x in value.operands)
-    new = Value(value.type, value.op, operands, value.attributes, line=value.line)
+    new = Value(value.spec, value.op, operands, value.attributes, line=value.line)
     new.attribute_key = value.attribute_key
     return new

@@ -37,7 +37,7 @@ class Rewriter:
     ) -> Value:
         """The value of ``op`` on operands that are written already, or what the rules make of it."""
         entry = lookup(op) if isinstance(op, str) else op
-        kinds = [x.type if isinstance(x, Value) else x for x in operands]
+        kinds = [x.spec if isinstance(x, Value) else x for x in operands]
         kind = entry.infer(kinds, attributes)
         return self._simplified(Value(kind, entry, tuple(operands), attributes, line=line))
 
@@ -46,7 +46,7 @@ class Rewriter:
         for rule in self._rules_for(value.op):
             found = rule(self, value)
             if found is not None:
-                assert found.type == value.type, f"{value.op.name}: {value.type} to {found.type}"
+                assert found.spec == value.spec, f"{value.op.name}: {value.spec} to {found.spec}"
                 return found
         return self.builder.insert(value)
 

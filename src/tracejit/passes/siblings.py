@@ -92,7 +92,7 @@ def structure(group: Group) -> tuple[Any, ...]:
         operands = tuple([_operand(group, x, numbers) for x in value.operands])
         attributes = tuple([_attribute(x) for x in value.attributes.values()])
         dims, level = group.dims[value], group.level[value]
-        parts.append((value.op.name, value.type.dtype.short, dims, level, operands, attributes))
+        parts.append((value.op.name, value.spec.dtype.short, dims, level, operands, attributes))
         numbers[value] = len(numbers)
     return tuple(parts)
 
@@ -101,7 +101,7 @@ def _operand(group: Group, x: Any, numbers: dict[Value, int]) -> Any:
     if not isinstance(x, Value):
         return type(x).__name__
     if x in group.externals:
-        return numbers.setdefault(x, len(numbers)), x.type.dtype.short, group.externals[x]
+        return numbers.setdefault(x, len(numbers)), x.spec.dtype.short, group.externals[x]
     return numbers.get(root(x), -1), x.op.name if x not in group.dims and x.op else ""
 
 

@@ -52,33 +52,33 @@ class Sights:
         widths = tuple((_positive(a), _positive(b)) for a, b in self.windows.padding)
         if all(a == 0 and b == 0 for a, b in widths):
             return x
-        lead = ((0, 0),) * (x.type.ndim - self.rank)
+        lead = ((0, 0),) * (x.spec.ndim - self.rank)
         return self.write("pad", x, widths=(*lead, *widths), value=number)
 
     def seen(self, x: Value, tap: Shape) -> Value:
         """What all windows over a padded value see at one element of the kernel."""
-        lead = x.type.ndim - self.rank
+        lead = x.spec.ndim - self.rank
         w = self.windows
         starts = (o + t * d for o, t, d in zip(w.origin(), tap, w.dilation, strict=True))
         padding = tuple((min(a, 0), min(b, 0)) for a, b in w.padding)
-        counts = w._replace(padding=padding).counts(x.type.shape[lead:])
+        counts = w._replace(padding=padding).counts(x.spec.shape[lead:])
         return self.write(
             "slice",
             x,
             starts=((0,) * lead) + tuple(starts),
-            counts=(*x.type.shape[:lead], *counts),
+            counts=(*x.spec.shape[:lead], *counts),
             steps=((1,) * lead) + w.stride,
         )
 
     def wide(self, x: Value) -> Value:
         """Half precision is added up in float32."""
-        dtype = x.type.dtype
+        dtype = x.spec.dtype
         half = dtype.is_floating_point and dtype.itemsize == 2
         return self.write("cast", x, dtype=dtypes.float32) if half else x
 
     def narrow(self, x: Value, dtype: DType) -> Value:
         """Back in the dtype of the result."""
-        return x if x.type.dtype is dtype else self.write("cast", x, dtype=dtype)
+        return x if x.spec.dtype is dtype else self.write("cast", x, dtype=dtype)
 
 
 def _positive(width: Any) -> Any:
@@ -95,7 +95,7 @@ def is_small(value: Value) -> bool:
 
 def sights_of(rewriter: Rewriter, value: Value) -> Sights | None:
     """The windows of a pooling op, if they can be written out."""
-    if not is_small(value) or any(x.type.numel == 0 for x in (value, *value.value_operands)):
+    if not is_small(value) or any(x.spec.numel == 0 for x in (value, *value.value_operands)):
         return None
     windows = Windows(*(value.attributes[name] for name in Windows._fields))
     return Sights(rewriter, value, windows)
@@ -103,5 +103,5 @@ def sights_of(rewriter: Rewriter, value: Value) -> Sights | None:
 
 def number_of(rewriter: Rewriter, like: Value, number: Scalar) -> Value:
     """A constant of the type of ``like``."""
-    attributes = {"shape": like.type.shape, "value": number, "dtype": like.type.dtype}
+    attributes = {"shape": like.spec.shape, "value": number, "dtype": like.spec.dtype}
     return rewriter.builder.emit(full, (), attributes, like.line)

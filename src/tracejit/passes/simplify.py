@@ -66,7 +66,7 @@ def made_by(operand: Operand, *names: str) -> Value | None:
 
 def same(value: Value, operand: Operand) -> Value | None:
     """``operand`` as the replacement of ``value`` when it has its type (no conversion, no broadcast)."""
-    return operand if isinstance(operand, Value) and operand.type == value.type else None
+    return operand if isinstance(operand, Value) and operand.spec == value.spec else None
 
 
 def _right_number(number: float) -> Rule:
@@ -92,7 +92,7 @@ def _left_number(number: float) -> Rule:
 def _zero_of_integers(_: Rewriter, value: Value) -> Value | None:
     """``x + 0``, ``0 + x`` and ``x - 0`` of integers and bools, which have no -0.0."""
     x, y = value.operands
-    if value.type.dtype.is_differentiable:
+    if value.spec.dtype.is_differentiable:
         return None
     if not isinstance(y, Value) and y == 0:
         return same(value, x)
@@ -105,7 +105,7 @@ def _zero_to_product(_: Rewriter, value: Value) -> Value | None:
     for x, number in (value.operands, value.operands[::-1]):
         if isinstance(x, Value) and not isinstance(number, Value) and number == 0:
             source = root(x)
-            if source.op is matmul and source.type.dtype.is_floating_point:
+            if source.op is matmul and source.spec.dtype.is_floating_point:
                 return same(value, x)
     return None
 
@@ -127,7 +127,7 @@ def _idempotent(_: Rewriter, value: Value) -> Value | None:
 def _of_negated(rewriter: Rewriter, value: Value) -> Value | None:
     """``abs(-x)`` and ``(-x) * (-x)`` do not see the sign: it only flips a bit that they drop."""
     inner = made_by(value.operands[0], "neg")
-    if inner is None or not value.type.dtype.is_signed:
+    if inner is None or not value.spec.dtype.is_signed:
         return None
     assert value.op is not None
     return rewriter.write(value.op, inner.operands, value.line, **value.attributes)
@@ -144,7 +144,7 @@ def _negated_term(rewriter: Rewriter, value: Value) -> Value | None:
     x, y = value.operands
     inner = made_by(y, "neg")
     assert value.op is not None
-    if inner is None or inner.type.dtype is not value.type.dtype:
+    if inner is None or inner.spec.dtype is not value.spec.dtype:
         return None
     other = "sub" if value.op.name == "add" else "add"
     return _rewritten(rewriter, value, other, (x, inner.operands[0]))
@@ -154,7 +154,7 @@ def _negated_first_term(rewriter: Rewriter, value: Value) -> Value | None:
     """``(-x) + y`` is ``y - x``: addition commutes."""
     x, y = value.operands
     inner = made_by(x, "neg")
-    if inner is None or inner.type.dtype is not value.type.dtype:
+    if inner is None or inner.spec.dtype is not value.spec.dtype:
         return None
     return _rewritten(rewriter, value, "sub", (y, inner.operands[0]))
 
@@ -164,14 +164,14 @@ def _negated_factors(rewriter: Rewriter, value: Value) -> Value | None:
     x, y = value.operands
     assert value.op is not None
     a, b = made_by(x, "neg"), made_by(y, "neg")
-    common = value.type.dtype
+    common = value.spec.dtype
     if not common.is_floating_point:
         return None
-    if a is not None and b is not None and a.type.dtype is common and b.type.dtype is common:
+    if a is not None and b is not None and a.spec.dtype is common and b.spec.dtype is common:
         return _rewritten(rewriter, value, value.op, (a.operands[0], b.operands[0]))
-    if a is not None and a.type.dtype is common and isinstance(y, float):
+    if a is not None and a.spec.dtype is common and isinstance(y, float):
         return _rewritten(rewriter, value, value.op, (a.operands[0], -y))
-    if b is not None and b.type.dtype is common and isinstance(x, float):
+    if b is not None and b.spec.dtype is common and isinstance(x, float):
         return _rewritten(rewriter, value, value.op, (-x, b.operands[0]))
     return None
 
@@ -182,7 +182,7 @@ def _negated_product(rewriter: Rewriter, value: Value) -> Value | None:
     inner = made_by(x, "mul")
     if inner is None:
         inner = made_by(x, "div")
-    if inner is None or not value.type.dtype.is_floating_point:
+    if inner is None or not value.spec.dtype.is_floating_point:
         return None
     first, second = inner.operands
     assert inner.op is not None
@@ -205,7 +205,7 @@ def _selection(rewriter: Rewriter, value: Value) -> Value | None:
         inner = made_by(condition, "bitwise_not")
     if inner is not None:
         source = inner.operands[0]
-        if isinstance(source, Value) and source.type.dtype is dtypes.bool_:
+        if isinstance(source, Value) and source.spec.dtype is dtypes.bool_:
             return _rewritten(rewriter, value, "where", (source, y, x))
     return None
 
@@ -223,7 +223,7 @@ def _negated_equality(rewriter: Rewriter, value: Value) -> Value | None:
 def _power(rewriter: Rewriter, value: Value) -> Value | None:
     """``x**1`` is x; ``x**2`` is ``x * x``: the exponents whose power is correctly rounded in every library."""
     x, y = value.operands
-    if isinstance(y, (Value, bool)) or not isinstance(x, Value) or x.type != value.type:
+    if isinstance(y, (Value, bool)) or not isinstance(x, Value) or x.spec != value.spec:
         return None
     if y == 1:
         return x
@@ -239,9 +239,9 @@ def _cast_chain(rewriter: Rewriter, value: Value) -> Value | None:
     inner = made_by(x, "cast")
     if inner is None or not isinstance(inner.operands[0], Value):
         return None
-    source = inner.operands[0].type.dtype
+    source = inner.operands[0].spec.dtype
     out_of_range = source.is_floating_point and not target.is_floating_point
-    if not keeps_values(source, inner.type.dtype) or (out_of_range and target is not dtypes.bool_):
+    if not keeps_values(source, inner.spec.dtype) or (out_of_range and target is not dtypes.bool_):
         return None
     return rewriter.write("cast", (inner.operands[0],), value.line, dtype=target)
 
@@ -271,7 +271,7 @@ def _rewritten(
 ) -> Value | None:
     """The new form, unless a Python number now decides the type differently."""
     found = rewriter.write(op, operands, value.line)
-    return found if found.type == value.type else None
+    return found if found.spec == value.spec else None
 
 
 _ARITHMETIC: Rules = {

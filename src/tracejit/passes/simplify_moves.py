@@ -80,7 +80,7 @@ def _bounds(value: Value, dim: int) -> tuple[int, int]:
 def _source(value: Value, name: str) -> Value | None:
     """The operand of a slice that takes something, if it is made by the op ``name``."""
     x = value.value_operands[0]
-    return x if x.op is not None and x.op.name == name and value.type.numel != 0 else None
+    return x if x.op is not None and x.op.name == name and value.spec.numel != 0 else None
 
 
 def _sliced(rewriter: Rewriter, value: Value, x: Value, shifts: Sequence[int]) -> Value:
@@ -114,13 +114,13 @@ def _slice_of_cat(rewriter: Rewriter, value: Value) -> Value | None:
     if inner is None:
         return None
     dim = inner.attributes["dim"]
-    extents = [x.type.shape[dim] for x in inner.value_operands]
+    extents = [x.spec.shape[dim] for x in inner.value_operands]
     first = hint(_bounds(value, dim)[0])
     ends = accumulate(map(hint, extents))
     position = next(i for i, end in enumerate(ends) if first < end)
     x, start = inner.value_operands[position], sum(extents[:position])
-    shifts = tuple(start if d == dim else 0 for d in range(value.type.ndim))
-    return _sliced(rewriter, value, x, shifts) if _lies_in(value, shifts, x.type.shape) else None
+    shifts = tuple(start if d == dim else 0 for d in range(value.spec.ndim))
+    return _sliced(rewriter, value, x, shifts) if _lies_in(value, shifts, x.spec.shape) else None
 
 
 def _slice_of_pad(rewriter: Rewriter, value: Value) -> Value | None:
@@ -130,10 +130,10 @@ def _slice_of_pad(rewriter: Rewriter, value: Value) -> Value | None:
         return None
     x = inner.value_operands[0]
     starts = tuple(before for before, _ in inner.attributes["widths"])
-    if x.type.numel != 0 and _lies_in(value, starts, x.type.shape):
+    if x.spec.numel != 0 and _lies_in(value, starts, x.spec.shape):
         return _sliced(rewriter, value, x, starts)
-    if _misses(value, starts, x.type.shape):
-        return constant(rewriter, value, value.type.shape, inner.attributes["value"])
+    if _misses(value, starts, x.spec.shape):
+        return constant(rewriter, value, value.spec.shape, inner.attributes["value"])
     return None
 
 
@@ -148,9 +148,9 @@ def _slice_of_scatter(rewriter: Rewriter, value: Value) -> Value | None:
     starts, counts, steps = _region(inner)
     if all(step == 1 for step in steps) and _lies_in(value, starts, counts):
         return _sliced(rewriter, value, new, starts)
-    box = [_bounds(inner, d) for d in range(value.type.ndim)]
+    box = [_bounds(inner, d) for d in range(value.spec.ndim)]
     low, size = [a for a, _ in box], [b - a + 1 for a, b in box]
-    if new.type.numel == 0 or _misses(value, low, size):
+    if new.spec.numel == 0 or _misses(value, low, size):
         return _sliced(rewriter, value, base, (0,) * len(low))
     return None
 
@@ -167,7 +167,7 @@ def _short_cat(rewriter: Rewriter, value: Value) -> Value | None:
     dim = value.attributes["dim"]
     parts: list[Value] = []
     for x in value.value_operands:
-        if x.type.shape[dim] == 0:
+        if x.spec.shape[dim] == 0:
             continue
         both = _neighbours(rewriter, parts[-1], x, dim) if parts else None
         if both is None:
@@ -183,8 +183,8 @@ def _short_cat(rewriter: Rewriter, value: Value) -> Value | None:
 
 def _neighbours(rewriter: Rewriter, a: Value, b: Value, dim: int) -> Value | None:
     """Two values as one, where they are parts of one value that lie side by side, or the same constant."""
-    total = a.type.shape[dim] + b.type.shape[dim]
-    shape = (*a.type.shape[:dim], total, *a.type.shape[dim + 1 :])
+    total = a.spec.shape[dim] + b.spec.shape[dim]
+    shape = (*a.spec.shape[:dim], total, *a.spec.shape[dim + 1 :])
     first, second = uniform(a), uniform(b)
     if first is not None and second is not None:
         return constant(rewriter, a, shape, first) if same_number(first, second) else None
@@ -213,16 +213,16 @@ def _no_padding(rewriter: Rewriter, value: Value) -> Value | None:
     number = uniform(x)
     if number is None or not same_number(number, value.attributes["value"]):
         return None
-    return constant(rewriter, value, value.type.shape, number)
+    return constant(rewriter, value, value.spec.shape, number)
 
 
 def _scatter_of_itself(rewriter: Rewriter, value: Value) -> Value | None:
     """Writing everything, nothing, what is there already, or over what was written last."""
     base, new = value.value_operands
     starts, counts, steps = _region(value)
-    if new.type.numel == 0:
+    if new.spec.numel == 0:
         return base
-    if all(step == 1 for step in steps) and all(map(is_whole, starts, counts, value.type.shape)):
+    if all(step == 1 for step in steps) and all(map(is_whole, starts, counts, value.spec.shape)):
         return new
     if _is_slice(new) and new.value_operands[0] is base and _same_region(new, value):
         return base
@@ -244,7 +244,7 @@ def _scatter_into_strip(rewriter: Rewriter, value: Value) -> Value | None:
     strip = strip_of(rewriter, base)
     if strip is None or any(step != 1 for step in steps):
         return None
-    shape = value.type.shape
+    shape = value.spec.shape
     whole = [is_whole(starts[d], counts[d], shape[d]) for d in range(len(shape))]
     if not all(found or d == strip.dim for d, found in enumerate(whole)):
         return None
@@ -272,7 +272,7 @@ def _sum_of_strips(rewriter: Rewriter, value: Value) -> Value | None:
 
 def _adds_alike(value: Value) -> bool:
     """Is this a sum of two values of its own type?"""
-    return is_plain_sum(value) and value.type.dtype.is_floating_point
+    return is_plain_sum(value) and value.spec.dtype.is_floating_point
 
 
 def _zero_strip(rewriter: Rewriter, x: Value) -> Strip | None:
@@ -326,7 +326,7 @@ def _gathered(rewriter: Rewriter, value: Value, strip: Strip, rest: Value) -> Va
 def _zero_added_before(_: Rewriter, value: Value) -> Value | None:
     """``x + 0.0`` is x when x has no -0.0."""
     for x, y in (value.operands, value.operands[::-1]):
-        if isinstance(x, Value) and isinstance(y, float) and y == 0 and x.type == value.type:
+        if isinstance(x, Value) and isinstance(y, float) and y == 0 and x.spec == value.spec:
             return x if has_no_negative_zero(x) else None
     return None
 
@@ -338,7 +338,7 @@ def has_no_negative_zero(value: Value, depth: int = 4) -> bool:
     number = uniform(value)
     if number is not None:
         return not same_number(float(number), -0.0)
-    if value.op.name == "add" and value.type.dtype.is_floating_point:
+    if value.op.name == "add" and value.spec.dtype.is_floating_point:
         return any(
             has_no_negative_zero(x, depth - 1)
             if isinstance(x, Value)

@@ -19,7 +19,7 @@ def _source(value: Value, *names: str) -> Value | None:
 def _identity(_: Rewriter, value: Value) -> Value | None:
     """A view that changes no extent and moves nothing (reshape, expand, squeeze, unsqueeze)."""
     x = value.value_operands[0]
-    return x if x.type == value.type else None
+    return x if x.spec == value.spec else None
 
 
 def _identity_permute(_: Rewriter, value: Value) -> Value | None:
@@ -30,7 +30,7 @@ def _identity_permute(_: Rewriter, value: Value) -> Value | None:
 def _identity_slice(_: Rewriter, value: Value) -> Value | None:
     x = value.value_operands[0]
     moves = any(value.attributes["starts"]) or any(s != 1 for s in value.attributes["steps"])
-    return x if x.type == value.type and (not moves or value.type.numel == 0) else None
+    return x if x.spec == value.spec and (not moves or value.spec.numel == 0) else None
 
 
 def _composed_permute(rewriter: Rewriter, value: Value) -> Value | None:
@@ -47,14 +47,14 @@ def _composed_reshape(rewriter: Rewriter, value: Value) -> Value | None:
     inner = _source(value, "reshape", "unsqueeze", "squeeze")
     if inner is None:
         return None
-    return rewriter.write("reshape", inner.operands, value.line, shape=value.type.shape)
+    return rewriter.write("reshape", inner.operands, value.line, shape=value.spec.shape)
 
 
 def _composed_expand(rewriter: Rewriter, value: Value) -> Value | None:
     inner = _source(value, "expand")
     if inner is None:
         return None
-    return rewriter.write("expand", inner.operands, value.line, shape=value.type.shape)
+    return rewriter.write("expand", inner.operands, value.line, shape=value.spec.shape)
 
 
 def _undone(_: Rewriter, value: Value) -> Value | None:
@@ -97,11 +97,11 @@ def _before_expand(rewriter: Rewriter, value: Value) -> Value | None:
         return None
     source = expanded.value_operands[0]
     operands = [source if isinstance(x, Value) else x for x in value.operands]
-    kinds = [x.type if isinstance(x, Value) else x for x in operands]
-    if value.op.infer(kinds, value.attributes).dtype is not value.type.dtype:
+    kinds = [x.spec if isinstance(x, Value) else x for x in operands]
+    if value.op.infer(kinds, value.attributes).dtype is not value.spec.dtype:
         return None
     small = rewriter.write(value.op, operands, value.line, **value.attributes)
-    return rewriter.write("expand", (small,), value.line, shape=value.type.shape)
+    return rewriter.write("expand", (small,), value.line, shape=value.spec.shape)
 
 
 def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
@@ -111,11 +111,11 @@ def _reduction_of_nothing(rewriter: Rewriter, value: Value) -> Value | None:
     """
     assert isinstance(value.op, Reduction)
     x = value.value_operands[0]
-    if value.attributes["dims"] or x.type != value.type:
+    if value.attributes["dims"] or x.spec != value.spec:
         return None
     if value.op.combine not in ("sum", "prod", "max", "min", "any", "all"):
         return None
-    if value.op.combine == "sum" and value.type.dtype.is_differentiable:
+    if value.op.combine == "sum" and value.spec.dtype.is_differentiable:
         return rewriter.write("add", (x, 0.0), value.line)
     return x
 

@@ -83,7 +83,7 @@ def _reads_along(user: Value, value: Value) -> bool:
     if x is value and y is value:
         return False
     back = 1 if x is value else 2
-    return bool(value.attributes["dim"] == value.type.ndim - back)
+    return bool(value.attributes["dim"] == value.spec.ndim - back)
 
 
 def _split(
@@ -96,7 +96,7 @@ def _split(
     total: Value | None = None
     builder.line = product.line
     for piece, rows in _pieces(source):
-        dim = other.type.ndim - (2 if left else 1)
+        dim = other.spec.ndim - (2 if left else 1)
         part = _block(builder, other, dim, *rows)
         operands = (mapping[piece], part) if left else (part, mapping[piece])
         term = builder.emit(matmul, operands, {})
@@ -110,14 +110,14 @@ def _pieces(value: Value) -> Iterator[tuple[Value, tuple[int, int]]]:
     """The pieces of a joined value, with where each starts and how long it is."""
     dim, start = value.attributes["dim"], 0
     for piece in value.value_operands:
-        count = piece.type.shape[dim]
+        count = piece.spec.shape[dim]
         yield piece, (start, count)
         start = start + count
 
 
 def _block(builder: Builder, value: Value, dim: int, start: int, count: int) -> Value:
     """A part of ``value`` along one dimension."""
-    shape = value.type.shape
+    shape = value.spec.shape
     starts = tuple(start if d == dim else 0 for d in range(len(shape)))
     counts = (*shape[:dim], count, *shape[dim + 1 :])
     attributes = {"starts": starts, "counts": counts, "steps": (1,) * len(shape)}

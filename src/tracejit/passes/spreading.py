@@ -96,7 +96,7 @@ class _Spreading:
         widths = tuple((axis.before, axis.after) for axis in self.axes)
         if all(a == 0 and b == 0 for a, b in widths):
             return x
-        lead = ((0, 0),) * (x.type.ndim - len(widths))
+        lead = ((0, 0),) * (x.spec.ndim - len(widths))
         return self.sights.write("pad", x, widths=(*lead, *widths), value=0)
 
     def read(self, x: Value, shifts: Shape, lead: Shape, first: int = 0) -> Value:
@@ -105,14 +105,14 @@ class _Spreading:
         Where it has one more dimension than ``lead`` and the windows, that is read at ``first``.
         """
         starts = tuple(axis.before - c for axis, c in zip(self.axes, shifts, strict=True))
-        extra = x.type.ndim - len(lead) - len(starts)
+        extra = x.spec.ndim - len(lead) - len(starts)
         at, one = (first,) * extra, (1,) * extra
         seen = self.sights.write(
             "slice",
             x,
             starts=((0,) * len(lead)) + at + starts,
             counts=(*lead, *one, *(axis.count for axis in self.axes)),
-            steps=(1,) * x.type.ndim,
+            steps=(1,) * x.spec.ndim,
         )
         return self.sights.write("squeeze", seen, dims=(len(lead),)) if extra else seen
 
@@ -141,7 +141,7 @@ class _Spreading:
         options = (axis.classes[rest] for axis, rest in zip(self.axes, rests, strict=True))
         for some in itertools.product(*options):
             part = term(tuple(tap for tap, _ in some), tuple(shift for _, shift in some))
-            zero = 0.0 if part.type.dtype.is_floating_point else 0
+            zero = 0.0 if part.spec.dtype.is_floating_point else 0
             total = self.sights.write("add", part, zero if total is None else total)
         if total is not None:
             return self.sights.narrow(total, self.dtype)
@@ -169,14 +169,14 @@ def _spreading(rewriter: Rewriter, value: Value) -> _Spreading | None:
     sights = sights_of(rewriter, value)
     if sights is None:
         return None
-    shape = value.value_operands[0].type.shape
+    shape = value.value_operands[0].spec.shape
     counts = shape[len(shape) - sights.rank :]
-    return _Spreading(sights, value.attributes["size"], counts, value.type.dtype)
+    return _Spreading(sights, value.attributes["size"], counts, value.spec.dtype)
 
 
 def _lead(value: Value) -> Shape:
     """The dimensions before those of the windows."""
-    return value.type.shape[: value.type.ndim - len(value.attributes["kernel"])]
+    return value.spec.shape[: value.spec.ndim - len(value.attributes["kernel"])]
 
 
 def _put(rewriter: Rewriter, value: Value) -> Value | None:
@@ -187,7 +187,7 @@ def _put(rewriter: Rewriter, value: Value) -> Value | None:
     x, numbers = value.value_operands
     given, told = spreading.padded(sights.wide(x)), spreading.padded(numbers)
     order = {tap: number for number, tap in enumerate(sights.taps())}
-    zero = 0.0 if x.type.dtype.is_floating_point else 0
+    zero = 0.0 if x.spec.dtype.is_floating_point else 0
 
     def term(tap: Shape, shifts: Shape) -> Value:
         here = sights.write("eq", spreading.read(told, shifts, lead), order[tap])
@@ -205,11 +205,11 @@ def _spread(rewriter: Rewriter, value: Value) -> Value | None:
     found = sights.wide(value.value_operands[0])
     every = tuple(range(sights.rank))
     for axes in [(axis,) for axis in every] if whole.overlaps else [every]:
-        counts = found.type.shape[len(lead) :]
+        counts = found.spec.shape[len(lead) :]
         extents = tuple(size[a] if a in axes else n for a, n in enumerate(counts))
-        part = _Spreading(sights.only(axes), extents, counts, found.type.dtype)
+        part = _Spreading(sights.only(axes), extents, counts, found.spec.dtype)
         found = part.gathered(lead, _reading(part, part.padded(found), lead))
-    return sights.narrow(found, value.type.dtype)
+    return sights.narrow(found, value.spec.dtype)
 
 
 def _reading(spreading: _Spreading, given: Value, lead: Shape) -> Term:
@@ -223,7 +223,7 @@ def _fold(rewriter: Rewriter, value: Value) -> Value | None:
         return None
     sights, lead = spreading.sights, _lead(value)
     x = value.value_operands[0]
-    counts = x.type.shape[x.type.ndim - sights.rank :]
+    counts = x.spec.shape[x.spec.ndim - sights.rank :]
     laid = sights.write("reshape", x, shape=(*lead, numel(sights.windows.kernel), *counts))
     given = spreading.padded(sights.wide(laid))
     order = {tap: number for number, tap in enumerate(sights.taps())}

@@ -25,7 +25,7 @@ def flipped(builder: Builder, stack: Value) -> Value:
     """
     if is_flipped(stack):
         return stack.value_operands[0]
-    return builder.emit(slice_op, (stack,), _flip(stack.type), builder.line)
+    return builder.emit(slice_op, (stack,), _flip(stack.spec), builder.line)
 
 
 def _flip(kind: TensorType) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def is_flipped(stack: Value) -> bool:
     """Is this a view of another stack that runs from its last round to its first?"""
     if stack.op is not slice_op:
         return False
-    kind = stack.value_operands[0].type
-    return stack.type == kind and dict(stack.attributes) == _flip(kind)
+    kind = stack.value_operands[0].spec
+    return stack.spec == kind and dict(stack.attributes) == _flip(kind)
 
 
 def same_every_round(builder: Builder, stack: Value) -> Value | None:
@@ -49,9 +49,9 @@ def same_every_round(builder: Builder, stack: Value) -> Value | None:
     if stack.op is not expand:
         return None
     x = stack.value_operands[0]
-    if x.type.ndim < stack.type.ndim:
+    if x.spec.ndim < stack.spec.ndim:
         return x
-    if type(x.type.shape[0]) is not int or x.type.shape[0] != 1:
+    if type(x.spec.shape[0]) is not int or x.spec.shape[0] != 1:
         return None
     return builder.emit(squeeze, (x,), {"dims": (0,)}, stack.line)
 

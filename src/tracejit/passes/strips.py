@@ -37,7 +37,7 @@ class Strip:
     def end(self, position: int) -> int:
         """Where a segment ends."""
         segment = self.segments[position]
-        return segment.start + segment.value.type.shape[self.dim]
+        return segment.start + segment.value.spec.shape[self.dim]
 
 
 def equal(a: Any, b: Any) -> bool:
@@ -81,7 +81,7 @@ def _of_cat(value: Value) -> Strip | None:
             number = found
         else:
             return None
-        start = start + x.type.shape[dim]
+        start = start + x.spec.shape[dim]
     return None if number is None else Strip(value, dim, number, tuple(segments))
 
 
@@ -92,9 +92,9 @@ def _of_scatter(rewriter: Rewriter, value: Value) -> Strip | None:
     """
     number = uniform(value.value_operands[0])
     starts, counts, steps = (value.attributes[name] for name in ("starts", "counts", "steps"))
-    if number is None or any(step != 1 for step in steps) or value.type.numel == 0:
+    if number is None or any(step != 1 for step in steps) or value.spec.numel == 0:
         return None
-    shape = value.type.shape
+    shape = value.spec.shape
     parts = [d for d in range(len(shape)) if not is_whole(starts[d], counts[d], shape[d])]
     if not parts or any(count == 0 for count in counts):
         return None
@@ -126,7 +126,7 @@ def same_number(a: Scalar, b: Scalar) -> bool:
 
 def constant(rewriter: Rewriter, like: Value, shape: Shape, number: Scalar) -> Value:
     """A constant of the dtype of ``like``."""
-    attributes = {"shape": shape, "value": number, "dtype": like.type.dtype}
+    attributes = {"shape": shape, "value": number, "dtype": like.spec.dtype}
     return rewriter.builder.emit(full, (), attributes, like.line)
 
 
@@ -145,7 +145,7 @@ def united(
             found.append(segment)
             continue
         last = found[-1]
-        if not equal(last.start, segment.start) or last.value.type != segment.value.type:
+        if not equal(last.start, segment.start) or last.value.spec != segment.value.spec:
             return None
         value = both(last.value, segment.value)
         if value is None:
@@ -155,12 +155,12 @@ def united(
 
 
 def _end(segment: Segment, dim: int) -> int:
-    return segment.start + segment.value.type.shape[dim]
+    return segment.start + segment.value.spec.shape[dim]
 
 
 def joined(rewriter: Rewriter, strip: Strip, segments: Sequence[Segment]) -> Value:
     """The value of a strip with these segments."""
-    dim, shape = strip.dim, strip.like.type.shape
+    dim, shape = strip.dim, strip.like.spec.shape
     operands: list[Value] = []
     at = 0
 

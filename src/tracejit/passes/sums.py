@@ -153,7 +153,7 @@ class _Sums:
         if inner is None:
             return None
         if term.op is reshape:
-            return lambda written: _reshaped(written, inner(written), term.type.shape)
+            return lambda written: _reshaped(written, inner(written), term.spec.shape)
         op = term.op
         assert op is not None
         return lambda written: written.builder.emit(op, (inner(written),), term.attributes)
@@ -170,7 +170,7 @@ class _Sums:
             builder, op = written.builder, term.op
             assert op is not None
             operands = [
-                constant_like(builder, 0, x.type) if total is None else total(written)
+                constant_like(builder, 0, x.spec) if total is None else total(written)
                 for x, total in ((x, inner.get(x)) for x in term.value_operands)
             ]
             return builder.emit(op, operands, term.attributes, term.line)
@@ -181,28 +181,28 @@ class _Sums:
         """The sum of a sum: along the rounds as well."""
         (source,) = term.value_operands
         dims = term.attributes["dims"]
-        if source.op is matmul and dims == tuple(range(source.type.ndim - 2)):
+        if source.op is matmul and dims == tuple(range(source.spec.ndim - 2)):
             product = self.product(source, merged=True)
             if product is not None:
-                return lambda written: _reshaped(written, product(written), term.type.shape)
+                return lambda written: _reshaped(written, product(written), term.spec.shape)
         if not self.after.feasible([source]):
             return None
         self.after.collect([source])
         return lambda written: _reshaped(
-            written, _sum(written, written.in_memory(source), dims), term.type.shape
+            written, _sum(written, written.in_memory(source), dims), term.spec.shape
         )
 
     def product(self, value: Value, merged: bool) -> Total | None:
         """The sum of products of matrices is the product of the matrices side by side; of batches too if ``merged``."""
         x, y = value.value_operands
-        if x.type.shape[:-2] != y.type.shape[:-2]:
+        if x.spec.shape[:-2] != y.spec.shape[:-2]:
             return None
-        transposed = x.op is permute and x.attributes["dims"] == _last_two(x.type.ndim)
+        transposed = x.op is permute and x.attributes["dims"] == _last_two(x.spec.ndim)
         left = x.value_operands[0] if transposed else x
         if not self.after.feasible([left, y]):
             return None
         self.after.collect([left, y])
-        kept = 0 if merged else x.type.ndim - 2
+        kept = 0 if merged else x.spec.ndim - 2
 
         def write(written: Written) -> Value:
             first, second = written.in_memory(left), written.in_memory(y)
@@ -277,7 +277,7 @@ def _last_two(ndim: int) -> tuple[int, ...]:
 
 
 def _transposed(written: Written, x: Value) -> Value:
-    dims = _last_two(x.type.ndim)
+    dims = _last_two(x.spec.ndim)
     if x.op is permute and x.attributes["dims"] == dims:
         return x.value_operands[0]
     return written.builder.emit(permute, (x,), {"dims": dims})
@@ -286,7 +286,7 @@ def _transposed(written: Written, x: Value) -> Value:
 def _reshaped(written: Written, x: Value, shape: Shape) -> Value:
     while x.op is reshape:
         x = x.value_operands[0]
-    return x if x.type.shape == shape else written.builder.emit(reshape, (x,), {"shape": shape})
+    return x if x.spec.shape == shape else written.builder.emit(reshape, (x,), {"shape": shape})
 
 
 def _sum(written: Written, stack: Value, dims: Shape) -> Value:
@@ -299,7 +299,7 @@ def _sum(written: Written, stack: Value, dims: Shape) -> Value:
 
 def _side_by_side(written: Written, stack: Value, kept: int) -> Value:
     """The matrices of a stack below each other; ``kept`` dimensions before the matrices stay, other ones merge too."""
-    count, *shape = stack.type.shape
+    count, *shape = stack.spec.shape
     *batch, rows, columns = shape
     if kept:
         dims = (*range(1, kept + 1), 0, kept + 1, kept + 2)

@@ -75,7 +75,7 @@ def _product(view: Value, users: dict[Value, list[Value]], shown: set[Value]) ->
         return None
     if view not in shown and all(v.op is matmul for v in users.get(view, ())):
         return None  # a product reads either layout
-    ndim = product.type.ndim
+    ndim = product.spec.ndim
     return product if view.attributes["dims"] == (*range(ndim - 2), ndim - 1, ndim - 2) else None
 
 
@@ -92,7 +92,7 @@ def _transposed(builder: Builder, product: Value, mapping: dict[Value, Value]) -
     sides = []
     for operand in reversed(product.value_operands):
         x = mapping[operand]
-        ndim = x.type.ndim
+        ndim = x.spec.ndim
         dims = (*range(ndim - 2), ndim - 1, ndim - 2)
         if x.op is permute and x.attributes["dims"] == dims:
             sides.append(x.value_operands[0])

@@ -20,7 +20,7 @@ Ones = tuple[bool, ...]  # for each dimension: is its extent one whatever the in
 
 def weights(inputs: Iterable[Value], values: Sequence[Value]) -> dict[Value, int]:
     """The weight of every value."""
-    ones: dict[Value, Ones] = {v: (False,) * v.type.ndim for v in inputs}
+    ones: dict[Value, Ones] = {v: (False,) * v.spec.ndim for v in inputs}
     for value in values:
         ones[value] = _ones(value, ones)
     found = {value: _weight(value, known) for value, known in ones.items()}
@@ -30,30 +30,30 @@ def weights(inputs: Iterable[Value], values: Sequence[Value]) -> dict[Value, int
 
 
 def _weight(value: Value, ones: Ones) -> int:
-    count = value.type.dtype.itemsize
-    for extent, one in zip(map(hint, value.type.shape), ones, strict=True):
+    count = value.spec.dtype.itemsize
+    for extent, one in zip(map(hint, value.spec.shape), ones, strict=True):
         count *= extent if one or extent == 0 else max(extent, SHORT)
     return max(count, 1)
 
 
 def _inherited(value: Value, found: dict[Value, int]) -> int:
     """What a value weighs by its operands: short extents count in the rows they are laid side by side in, too."""
-    count: int = hint(value.type.numel)
+    count: int = hint(value.spec.numel)
     if not count:
         return 0
     sources = value.value_operands
     if value.op is matmul:
         x = sources[0]
-        inner, columns = (max(hint(v.type.shape[-1]), SHORT) for v in (x, value))
+        inner, columns = (max(hint(v.spec.shape[-1]), SHORT) for v in (x, value))
         return int(found[x] // inner * columns)
-    alike = [x for x in sources if hint(x.type.numel) == count]
-    size = value.type.dtype.itemsize
-    return max((found[x] * size // x.type.dtype.itemsize for x in alike), default=0)
+    alike = [x for x in sources if hint(x.spec.numel) == count]
+    size = value.spec.dtype.itemsize
+    return max((found[x] * size // x.spec.dtype.itemsize for x in alike), default=0)
 
 
 def _ones(value: Value, known: dict[Value, Ones]) -> Ones:
     """Which extents of a result are one by construction."""
-    op, attributes, shape = value.op, value.attributes, value.type.shape
+    op, attributes, shape = value.op, value.attributes, value.spec.shape
     operands = [known[x] for x in value.value_operands]
     if isinstance(op, Elementwise):
         return tuple(
@@ -76,7 +76,7 @@ def _at(ones: Ones, back: int) -> bool:
 
 
 def _ones_of_view(name: str, value: Value, ones: Ones) -> Ones:
-    attributes, shape = value.attributes, value.type.shape
+    attributes, shape = value.attributes, value.spec.shape
     if name == "unsqueeze":
         result = list(ones)
         for d in attributes["dims"]:

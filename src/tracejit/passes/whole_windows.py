@@ -74,14 +74,14 @@ def _whole(rewriter: Rewriter, value: Value, shape: Shape, counts: Sequence[Any]
         return None
     if any(d != 1 for d in attributes["dilation"]):
         return None
-    if any(x.type.numel == 0 for x in (value, *value.value_operands)):
+    if any(x.spec.numel == 0 for x in (value, *value.value_operands)):
         return None
     return _Whole(rewriter, value, lead, size)
 
 
 def _pooled(rewriter: Rewriter, value: Value) -> _Whole | None:
-    shape, rank = value.value_operands[0].type.shape, len(value.attributes["kernel"])
-    return _whole(rewriter, value, shape, value.type.shape[value.type.ndim - rank :])
+    shape, rank = value.value_operands[0].spec.shape, len(value.attributes["kernel"])
+    return _whole(rewriter, value, shape, value.spec.shape[value.spec.ndim - rank :])
 
 
 def _max(rewriter: Rewriter, value: Value) -> Value | None:
@@ -89,7 +89,7 @@ def _max(rewriter: Rewriter, value: Value) -> Value | None:
     if whole is None:
         return None
     found = whole.over("amax", whole.rows(value.value_operands[0]))
-    return whole.write("reshape", found, shape=value.type.shape)
+    return whole.write("reshape", found, shape=value.spec.shape)
 
 
 def _argmax(rewriter: Rewriter, value: Value) -> Value | None:
@@ -100,26 +100,26 @@ def _argmax(rewriter: Rewriter, value: Value) -> Value | None:
     x, places = whole.rows(value.value_operands[0]), whole.places()
     best = whole.over("amax", x)
     found = whole.over("amin", whole.write("where", whole.write("eq", x, best), places, 2**31 - 1))
-    if x.type.dtype.is_floating_point:
+    if x.spec.dtype.is_floating_point:
         nan = whole.write("where", whole.write("isnan", x), places, -1)
         last = whole.over("amax", nan)
         found = whole.write("where", whole.write("ge", last, 0), last, found)
-    found = whole.write("cast", found, dtype=value.type.dtype)
-    return whole.write("reshape", found, shape=value.type.shape)
+    found = whole.write("cast", found, dtype=value.spec.dtype)
+    return whole.write("reshape", found, shape=value.spec.shape)
 
 
 def _put(rewriter: Rewriter, value: Value) -> Value | None:
     x, numbers = value.value_operands
     rank = len(value.attributes["kernel"])
-    whole = _whole(rewriter, value, value.type.shape, x.type.shape[x.type.ndim - rank :])
+    whole = _whole(rewriter, value, value.spec.shape, x.spec.shape[x.spec.ndim - rank :])
     if whole is None:
         return None
-    zero = 0.0 if x.type.dtype.is_floating_point else 0
+    zero = 0.0 if x.spec.dtype.is_floating_point else 0
     number = whole.write("cast", whole.column(numbers), dtype=dtypes.int32)
     here = whole.write("eq", number, whole.places())
     found = whole.write("where", here, whole.column(x), zero)
     found = whole.write("add", found, zero)
-    return whole.write("reshape", found, shape=value.type.shape)
+    return whole.write("reshape", found, shape=value.spec.shape)
 
 
 RULES: Rules = {"max_windows": (_max,), "argmax_windows": (_argmax,), "put_windows": (_put,)}

@@ -108,14 +108,14 @@ def _work(kernel: Any, number: int, again: bool) -> Work:
         return Work(name, "device kernel", (), (), (), False)
     reads: dict[Value, Any] = {}
     for value in _read_by(code):
-        reads[root(value)] = reads.get(root(value), 0) + value.type.nbytes
+        reads[root(value)] = reads.get(root(value), 0) + value.spec.nbytes
     return Work(
         name,
         "device kernel",
-        tuple((seen, value.type.nbytes) for value, seen in reads.items()),
-        tuple(v.type.nbytes for v in code.outputs),
+        tuple((seen, value.spec.nbytes) for value, seen in reads.items()),
+        tuple(v.spec.nbytes for v in code.outputs),
         tuple(map(operations_of, code.group.values)) if code.group is not None else (),
-        any(v.type.dtype.short == "f64" for v in (*reads, *code.outputs)),
+        any(v.spec.dtype.short == "f64" for v in (*reads, *code.outputs)),
     )
 
 

@@ -118,15 +118,15 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         return Work(kernel.code.functions[number].name, "kernel", (), (), (), False)
     reads: dict[Value, Any] = {}
     for value in _read_by(kernel):
-        reads[root(value)] = reads.get(root(value), 0) + value.type.nbytes
+        reads[root(value)] = reads.get(root(value), 0) + value.spec.nbytes
     outputs, group = kernel.code.outputs, kernel.code.group
     return Work(
         kernel.name,
         "kernel",
-        tuple((seen, value.type.nbytes) for value, seen in reads.items()),
-        tuple(v.type.nbytes for v in outputs),
+        tuple((seen, value.spec.nbytes) for value, seen in reads.items()),
+        tuple(v.spec.nbytes for v in outputs),
         tuple(operations_of(v) for v in group.values) if group is not None else (),
-        any(v.type.dtype.short == "f64" for v in (*reads, *outputs)),
+        any(v.spec.dtype.short == "f64" for v in (*reads, *outputs)),
     )
 
 
@@ -151,9 +151,9 @@ def _read_by(kernel: Kernel) -> list[Value]:
 def operations_of(value: Value) -> Any:
     """Operations that a value takes: one for each result, or for each element that is reduced."""
     if isinstance(value.op, Elementwise):
-        return value.type.numel
+        return value.spec.numel
     if isinstance(value.op, Reduction):
-        return value.value_operands[0].type.numel
+        return value.value_operands[0].spec.numel
     return 0
 
 

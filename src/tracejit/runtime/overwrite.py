@@ -59,9 +59,9 @@ def _same_points(group: Group, value: Value, target: Value, layouts: Layouts) ->
     In a reduction over outer axes, what follows from a finished column is written after the column was read.
     """
     columns = group.is_column and group.level[value] == ROW
-    if (group.reduced and not columns) or value.type != target.type:
+    if (group.reduced and not columns) or value.spec != target.spec:
         return False
-    if layouts(target).strides != target.type.contiguous_strides():
+    if layouts(target).strides != target.spec.contiguous_strides():
         return False
     if any(root(x) is target for x in group.tables):
         return False

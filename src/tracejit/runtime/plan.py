@@ -176,7 +176,7 @@ class Planner:
             return slot
         if layout.root not in self.slots:
             self.place(layout.root)
-        slot = self.slots[value] = self.address(layout, value.type.dtype.itemsize)
+        slot = self.slots[value] = self.address(layout, value.spec.dtype.itemsize)
         return slot
 
     def memory(self, value: Value) -> Slot:
@@ -185,11 +185,11 @@ class Planner:
             return self.windows[value]
         if value in self.packed:
             slot = Slot("pack", 0, self.pack_bytes)
-            self.pack_bytes += aligned(value.type.nbytes)
+            self.pack_bytes += aligned(value.spec.nbytes)
             return slot
         if value in self.output_roots:
             return Slot("output", self.output_roots[value])
-        nbytes = value.type.nbytes
+        nbytes = value.spec.nbytes
         nbytes = 2 * aligned(nbytes) if value in self.doubled else nbytes
         return Slot("arena", 0, self.arena.take(nbytes, value))
 
@@ -220,7 +220,7 @@ class Planner:
             tuple(self.items),
             self.graph.inputs,
             tuple(self.slots[v] for v in self.graph.outputs),
-            tuple(v.type for v in self.graph.outputs),
+            tuple(v.spec for v in self.graph.outputs),
             self.packed_inputs,
             self.pack_bytes,
             self.arena.finish(),
@@ -338,7 +338,7 @@ class Planner:
 
     def host_operand(self, value: Value) -> HostOperand:
         layout = self.layouts(value)
-        return HostOperand(self.slots[layout.root], value.type, layout.offset, layout.strides)
+        return HostOperand(self.slots[layout.root], value.spec, layout.offset, layout.strides)
 
     def address(self, layout: Layout, itemsize: int) -> Slot:
         """Where a view starts."""
@@ -353,10 +353,10 @@ class Planner:
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:
         """Address, leading dimension, transposition and batch stride of an operand, None when BLAS cannot read it."""
         layout = self.layouts(value)
-        found = matrix_layout(value.type.shape, layout.strides, batch, self.products.levels)
+        found = matrix_layout(value.spec.shape, layout.strides, batch, self.products.levels)
         if found is None:
             return None
-        address = self.argument(self.slots[layout.root], layout.offset * value.type.dtype.itemsize)
+        address = self.argument(self.slots[layout.root], layout.offset * value.spec.dtype.itemsize)
         return address, *found
 
 

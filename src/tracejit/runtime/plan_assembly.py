@@ -168,7 +168,7 @@ class _Homes:
                 if piece.operand is None or piece.part.op is not None:
                     continue
                 operand = value.value_operands[piece.operand]
-                if self.place(value, operand, piece.place.layout(lie, value.type)):
+                if self.place(value, operand, piece.place.layout(lie, value.spec)):
                     found.direct.add(number)
 
     def copy(self, value: Value) -> None:
@@ -226,13 +226,13 @@ class _Homes:
         for view in self.views.get(value, ()):
             source = view.value_operands[0]
             assert isinstance(view.op, Movement)
-            shape = source.type.shape
-            new = strided_view(view.op, view.attributes, found[source], shape, view.type.shape)
+            shape = source.spec.shape
+            new = strided_view(view.op, view.attributes, found[source], shape, view.spec.shape)
             if new is None:
                 return False
             found[view] = new
         return all(
-            self.matrix(x, found[x], reader.type.shape[:-2]) is not None
+            self.matrix(x, found[x], reader.spec.shape[:-2]) is not None
             for reader in readers
             if _is_product(reader, self.products)
             for x in reader.value_operands
@@ -241,12 +241,12 @@ class _Homes:
 
     def matrix(self, value: Value, lie: Layout, batch: Shape) -> tuple[int, bool, Any] | None:
         """How a library reads or writes a value that lies like ``lie``, None where it cannot."""
-        return matrix_layout(value.type.shape, lie.strides, batch, self.products.levels)
+        return matrix_layout(value.spec.shape, lie.strides, batch, self.products.levels)
 
     def is_computed(self, value: Value, lie: Layout) -> bool:
         """Does a kernel, a product or other pieces write a value, and can they write it where it lies like ``lie``?"""
         if _is_product(value, self.products):
-            found = self.matrix(value, lie, value.type.shape[:-2])
+            found = self.matrix(value, lie, value.spec.shape[:-2])
             return found is not None and not found[1] and self.products.find() is not None
         if is_move(value) or scatters(value):
             return True
@@ -257,16 +257,16 @@ class _Homes:
 
 def _before_view(view: Value, lie: Layout) -> Layout | None:
     """How the operand of a view lies where all of it shows in a view that lies like ``lie``; None for other views."""
-    x, shape, dims = view.value_operands[0], view.type.shape, view.attributes.get("dims")
+    x, shape, dims = view.value_operands[0], view.spec.shape, view.attributes.get("dims")
     if view.op is movement.unsqueeze:
-        return _seen(movement.squeeze, {"dims": dims}, lie, shape, x.type.shape)
+        return _seen(movement.squeeze, {"dims": dims}, lie, shape, x.spec.shape)
     if view.op is movement.squeeze:
-        return _seen(movement.unsqueeze, {"dims": dims}, lie, shape, x.type.shape)
+        return _seen(movement.unsqueeze, {"dims": dims}, lie, shape, x.spec.shape)
     if view.op is movement.permute:
         back = tuple(sorted(range(len(shape)), key=view.attributes["dims"].__getitem__))
-        return _seen(movement.permute, {"dims": back}, lie, shape, x.type.shape)
+        return _seen(movement.permute, {"dims": back}, lie, shape, x.spec.shape)
     if view.op is movement.reshape:
-        return _seen(movement.reshape, {"shape": x.type.shape}, lie, shape, x.type.shape)
+        return _seen(movement.reshape, {"shape": x.spec.shape}, lie, shape, x.spec.shape)
     return None
 
 
@@ -281,7 +281,7 @@ def _seen(
 def _is_product(value: Value, products: Products) -> bool:
     """Is this a product that a library computes?"""
     is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
-    return is_product and value.type.dtype.short in products.dtypes
+    return is_product and value.spec.dtype.short in products.dtypes
 
 
 def _lays_out_anew(value: Value, products: Products) -> bool:
@@ -331,8 +331,8 @@ class _Rewriting:
         for number, piece in enumerate(found.pieces):
             source = self.source(value, piece)
             if number not in found.direct:
-                source = self.add(Value(source.type, clone, (source,), {}, line=value.line))
-                self.copies[source] = piece.place.layout(lie, value.type)
+                source = self.add(Value(source.spec, clone, (source,), {}, line=value.line))
+                self.copies[source] = piece.place.layout(lie, value.spec)
             if piece.late:
                 readers = (self.mapping[r] for r in found.readers)
                 self.before[root(source)] = (*map(root, operands), *readers)
@@ -340,23 +340,23 @@ class _Rewriting:
         if scatters(value):
             return self.scatter(value, operands[0], found.readers)
         attributes = {
-            "shape": value.type.shape,
-            "dtype": value.type.dtype,
+            "shape": value.spec.shape,
+            "dtype": value.spec.dtype,
             "places": tuple(piece.place for piece in found.pieces),
         }
-        return self.add(Value(value.type, assemble, tuple(operands), attributes, line=value.line))
+        return self.add(Value(value.spec, assemble, tuple(operands), attributes, line=value.line))
 
     def scatter(self, value: Value, base: Value, readers: Sequence[Value]) -> Value:
         """A scatter into what lies in its memory, after others read that."""
         operands = (base, *(self.mapping[x] for x in value.value_operands[1:]))
-        new = Value(value.type, value.op, operands, value.attributes, line=value.line)
+        new = Value(value.spec, value.op, operands, value.attributes, line=value.line)
         if readers:
             self.before[new] = tuple(self.mapping[r] for r in readers)
         return self.add(new)
 
     def source(self, value: Value, piece: Piece) -> Value:
         """What is written as a piece."""
-        kind = piece.place.kind(value.type)
+        kind = piece.place.kind(value.spec)
         if piece.operand is None:
             attributes = {"shape": kind.shape, "value": piece.number, "dtype": kind.dtype}
             return self.add(Value(kind, full, (), attributes, line=value.line))

@@ -51,7 +51,7 @@ class BodyPlanner(Planner):
     def memory(self, value: Value) -> Slot:
         """What the body returns has its place already."""
         slot = self.targets.get(value)
-        return slot or Slot("arena", 0, self.arena.take(value.type.nbytes, value))
+        return slot or Slot("arena", 0, self.arena.take(value.spec.nbytes, value))
 
     def run_body(self) -> list[Step]:
         """The steps of one round; temporaries are free again after each."""
@@ -78,7 +78,7 @@ def distinct_outputs(graph: Graph) -> Graph:
     seen: set[Value] = set()
     for number, value in enumerate(graph.outputs):
         if value in seen:
-            outputs[number] = Value(value.type, clone, (value,), {}, line=value.line)
+            outputs[number] = Value(value.spec, clone, (value,), {}, line=value.line)
             body.append(outputs[number])
         seen.add(value)
     return Graph(graph.name, graph.inputs, tuple(body), tuple(outputs))

@@ -20,7 +20,7 @@ def caller(call: HostCall, constants: Sequence[Any], memory: Any = None) -> Call
     ``constants`` are the arrays of the program's constants, ``memory`` that of its device if it has one. The result has
     memory of its own and is contiguous.
     """
-    operands = [x.type if isinstance(x, HostOperand) else x for x in call.operands]
+    operands = [x.spec if isinstance(x, HostOperand) else x for x in call.operands]
     shown = [x for x in call.operands if isinstance(x, HostOperand)]
     views: list[View] = [viewer(x, constants, memory) for x in shown]
     kind = call.op.infer(operands, call.attributes)
@@ -85,7 +85,7 @@ def _body(call: HostCall, operands: Sequence[Any]) -> Callable[[list[Any]], Any]
 
 def viewer(operand: HostOperand, constants: Sequence[Any], memory: Any = None) -> View:
     """A function from the memory of an operand's storage (on a device: from its block) to the operand's array."""
-    kind, dtype = operand.type, operand.type.dtype.np
+    kind, dtype = operand.spec, operand.spec.dtype.np
     strides = tuple(s * dtype.itemsize for s in operand.strides)
     start = operand.slot.offset + operand.offset * dtype.itemsize
     shifted = _shifted if memory is None else memory.shifted

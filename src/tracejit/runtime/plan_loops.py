@@ -85,7 +85,7 @@ def _sorted(terms: Sequence[tuple[tuple[int, ...], int]]) -> Terms:
 
 def scope_of(values: Sequence[Value], sizes: Sequence[Any]) -> Extents:
     """The symbols that the sizes of some values are made of; new ones where all sizes are plain numbers."""
-    numbers = (*sizes, *(e for v in values for e in v.type.shape))
+    numbers = (*sizes, *(e for v in values for e in v.spec.shape))
     return next((e.scope for e in numbers if type(e) is Extent), None) or Extents()
 
 
@@ -97,9 +97,9 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
     rounds = Rounds(scope_of((*value.value_operands, *graph.inputs), [rounds_count]))
     slots: list[Slot] = []
     targets: list[Slot] = []
-    strides = [v.type.contiguous_strides() for v in first]
+    strides = [v.spec.contiguous_strides() for v in first]
     for number, start in enumerate(first):
-        step = aligned(start.type.nbytes)
+        step = aligned(start.spec.nbytes)
         place = planner.slots[start]
         slots.append(place.moved(rounds.parity * step))
         targets.append(place.moved(step - rounds.parity * step))
@@ -107,17 +107,17 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
             planner.slots[parts[number]] = place.moved(rounds_count % 2 * step)
     for operand in fixed:
         layout = planner.layouts(operand)
-        slots.append(planner.address(layout, operand.type.dtype.itemsize))
+        slots.append(planner.address(layout, operand.spec.dtype.itemsize))
         strides.append(layout.strides)
     for operand in stacks:
         layout = planner.layouts(operand)
-        size = operand.type.dtype.itemsize
+        size = operand.spec.dtype.itemsize
         slots.append(
             planner.address(layout, size).moved(rounds.number * (layout.strides[0] * size))
         )
         strides.append(layout.strides[1:])
     for index in sorted(i for i in parts if i >= len(first)):
-        nbytes = parts[index].type.nbytes // rounds_count if rounds_count else 0
+        nbytes = parts[index].spec.nbytes // rounds_count if rounds_count else 0
         targets.append(planner.place(parts[index]).moved(rounds.number * nbytes))
     with rounds.scope.deciding() as decisions:
         body = planner.body(graph, strides, slots, targets)
@@ -148,10 +148,10 @@ def _copied(planner: Planner, parts: Mapping[int, Value], slots: Sequence[Slot])
 
     if not parts:
         return []
-    inputs = tuple(Value(x.type, name=f"last{i}") for i, x in parts.items())
-    copies = tuple(Value(x.type, clone, (x,), {}) for x in inputs)
+    inputs = tuple(Value(x.spec, name=f"last{i}") for i, x in parts.items())
+    copies = tuple(Value(x.spec, clone, (x,), {}) for x in inputs)
     graph = Graph("last", inputs, copies, copies)
-    strides = [x.type.contiguous_strides() for x in inputs]
+    strides = [x.spec.contiguous_strides() for x in inputs]
     found = [slots[i] for i in parts]
     return BodyPlanner(
         planner, graph, strides, found, [*map(planner.place, parts.values())]

@@ -74,14 +74,14 @@ def sliced(starts: Shape, counts: Shape) -> Place:
 
 def is_move(value: Value) -> bool:
     """Does an op move elements into memory of its own?"""
-    return value.op in _PIECES and not value.type.dtype.is_complex
+    return value.op in _PIECES and not value.spec.dtype.is_complex
 
 
 def pieces_of(value: Value) -> list[Piece]:
     """The pieces of the result of a movement op that copies."""
     if scatters(value):
         return _old_values(value)
-    return [] if value.type.numel == 0 else _PIECES[value.op](value)
+    return [] if value.spec.numel == 0 else _PIECES[value.op](value)
 
 
 def over_base(value: Value) -> list[Piece] | None:
@@ -89,7 +89,7 @@ def over_base(value: Value) -> list[Piece] | None:
     is_scatter = scatters(value)
     if not is_scatter and value.op not in (movement.slice_scatter, movement.diagonal_scatter):
         return None
-    if value.type.numel == 0 or uniform(value.value_operands[0]) is not None:
+    if value.spec.numel == 0 or uniform(value.value_operands[0]) is not None:
         return None
     if is_scatter:
         return _old_values(value)
@@ -108,21 +108,21 @@ def uniform(value: Value) -> Scalar | None:
 def _cat(value: Value) -> list[Piece]:
     dim, start, found = value.attributes["dim"], 0, []
     for position, x in enumerate(value.value_operands):
-        if x.type.numel != 0:
-            starts = tuple(start if d == dim else 0 for d in range(x.type.ndim))
-            found.append(Piece(sliced(starts, x.type.shape), position))
-        start = start + x.type.shape[dim]
+        if x.spec.numel != 0:
+            starts = tuple(start if d == dim else 0 for d in range(x.spec.ndim))
+            found.append(Piece(sliced(starts, x.spec.shape), position))
+        start = start + x.spec.shape[dim]
     return found
 
 
 def _pad(value: Value) -> list[Piece]:
     x = value.value_operands[0]
     starts = tuple(before for before, _ in value.attributes["widths"])
-    number = as_number(convert_scalar(value.attributes["value"], value.type.dtype))
-    around = _around(starts, x.type.shape, value.type.shape)
+    number = as_number(convert_scalar(value.attributes["value"], value.spec.dtype))
+    around = _around(starts, x.spec.shape, value.spec.shape)
     found = [Piece(sliced(*box), number=number) for box in around]
-    if x.type.numel != 0:
-        found.append(Piece(sliced(starts, x.type.shape), 0))
+    if x.spec.numel != 0:
+        found.append(Piece(sliced(starts, x.spec.shape), 0))
     return found
 
 
@@ -132,7 +132,7 @@ def _slice_scatter(value: Value) -> list[Piece]:
     new = _new_values(value, late=False)
     if not new:
         return _old_values(value)
-    boxes = list(_around(starts, counts, value.type.shape))
+    boxes = list(_around(starts, counts, value.spec.shape))
     if any(step != 1 for step in steps) or len(boxes) > MOST_PIECES:
         return [*_old_values(value), *_new_values(value, late=True)]
     number = uniform(value.value_operands[0])
@@ -151,7 +151,7 @@ def _old_values(value: Value) -> list[Piece]:
 
 
 def _new_values(value: Value, late: bool) -> list[Piece]:
-    if value.value_operands[1].type.numel == 0:
+    if value.value_operands[1].spec.numel == 0:
         return []
     view = movement.slice if value.op is movement.slice_scatter else movement.diagonal
     return [Piece(Place(view, tuple(value.attributes.items())), 1, late=late)]

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 def plan_product(planner: Planner, value: Value) -> Step | None:
     """The step of a product when its operands lie as BLAS can read them, None otherwise."""
     x, y = value.value_operands
-    dtype, batch = value.type.dtype, value.type.shape[:-2]
+    dtype, batch = value.spec.dtype, value.spec.shape[:-2]
     if dtype.short not in ("f32", "f64"):
         return None
     left, right = planner.matrix(x, batch), planner.matrix(y, batch)
     if left is None or right is None:
         return None
     (a, lda, trans_a, stride_a), (b, ldb, trans_b, stride_b) = left, right
-    m, n = value.type.shape[-2:]
+    m, n = value.spec.shape[-2:]
     slot = planner.place(value)
     row, _, stride = result_layout(planner, value)
     lying = (lda, ldb, row, trans_a, trans_b, numel(batch), stride_a, stride_b, stride)
-    sizes = (m, n, x.type.shape[-1])
+    sizes = (m, n, x.spec.shape[-1])
     step = gemm_step(Gemm(dtype.short, a, b, planner.argument(slot, 0), *sizes, *lying))
     if step is None:
         planner.arena.give(value)
@@ -39,7 +39,7 @@ def plan_product(planner: Planner, value: Value) -> Step | None:
 
 def result_layout(planner: Planner, value: Value) -> tuple[int, bool, Any]:
     """Leading dimension and batch stride of a product, which may lie in the memory of another value."""
-    shape = value.type.shape
+    shape = value.spec.shape
     levels = planner.products.levels
     found = matrix_layout(shape, planner.layouts(value).strides, shape[:-2], levels)
     return found or (largest(shape[-1], 1), False, shape[-2] * shape[-1])

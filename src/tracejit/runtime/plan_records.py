@@ -52,7 +52,7 @@ class HostOperand:
     """An array argument of a host call."""
 
     slot: Slot
-    type: TensorType
+    spec: TensorType
     offset: int
     strides: Shape
 
@@ -67,5 +67,5 @@ class Constant:
 
 def may_lie_on_the_host(value: Value) -> bool:
     """Inputs that a call on a GPU may find on the host: single numbers, and keys of random draws."""
-    shape = value.type.shape
-    return shape == () or (shape == (2,) and value.type.dtype is int64)
+    shape = value.spec.shape
+    return shape == () or (shape == (2,) and value.spec.dtype is int64)

@@ -43,7 +43,7 @@ def plan_run(planner: Planner, run: TileRun) -> None:
 
 def unit_bytes(value: Value, units: Shape) -> Any:
     """Bytes of what belongs to one unit."""
-    return numel(value.type.shape[len(units) :]) * value.type.dtype.itemsize
+    return numel(value.spec.shape[len(units) :]) * value.spec.dtype.itemsize
 
 
 def _place_inside(planner: Planner, run: TileRun) -> tuple[Any, dict[Value, Any], Any]:
@@ -68,4 +68,4 @@ def _spared(planner: Planner, run: TileRun) -> Any:
     """Bytes that the steps would move if each were done for all units before the next."""
     steps = planner.schedule.steps[run.first : run.last]
     reads = Counter(v for step in steps for v in dict.fromkeys(map(root, read_by(step))))
-    return sum(v.type.nbytes * (1 + reads[v]) for v in run.inside)
+    return sum(v.spec.nbytes * (1 + reads[v]) for v in run.inside)

@@ -101,7 +101,7 @@ class _Finder:
             if i in taken or self.writes_late(step) or not _is_batch(step, self.most):
                 continue
             assert isinstance(step, Call)
-            units = step.value.type.shape[:-2]
+            units = step.value.spec.shape[:-2]
             members = self.grow(i, units, taken)
             if len(members) > 1 and self.inside(members):
                 found.append((units, frozenset(members)))
@@ -156,14 +156,14 @@ class _Finder:
     def is_apart(self, reader: Step, x: Value, units: Shape) -> bool:
         """Of a value of the run, does ``reader`` read through ``x`` at a unit what belongs to that unit only?"""
         source, layout = root(x), self.layouts(x)
-        if layout.root is not source or tuple(source.type.shape[: len(units)]) != units:
+        if layout.root is not source or tuple(source.spec.shape[: len(units)]) != units:
             return False
-        expected = source.type.contiguous_strides()
+        expected = source.spec.contiguous_strides()
         if isinstance(reader, Group):
             dims = reader.externals[x]
             strides = {a: s for a, s in zip(dims, layout.strides, strict=True) if a is not None}
         else:
-            if x.type.shape[:-2] != units:
+            if x.spec.shape[:-2] != units:
                 return False
             strides = dict(enumerate(layout.strides))
         return all(e == 1 or strides.get(a) == expected[a] for a, e in enumerate(units))
@@ -274,10 +274,10 @@ def _is_batch(step: Step, most: int) -> bool:
     """Is this a product of a batch of matrices that BLAS computes?"""
     if not isinstance(step, Call) or step.value.op is not matmul:
         return False
-    kind = step.value.type
+    kind = step.value.spec
     if kind.dtype.short not in ("f32", "f64") or kind.ndim < 3:
         return False
-    sizes = (*kind.shape[-2:], step.value.value_operands[0].type.shape[-1])
+    sizes = (*kind.shape[-2:], step.value.value_operands[0].spec.shape[-1])
     count = 1
     for extent in kind.shape[:-2]:
         count *= hint(extent)
@@ -287,7 +287,7 @@ def _is_batch(step: Step, most: int) -> bool:
 def _walks(step: Step, units: Shape, schedule: Schedule, layouts: Layouts, most: int) -> bool:
     """Is the range of a step cut along these leading dimensions?"""
     if isinstance(step, Call):
-        return _is_batch(step, most) and step.value.type.shape[:-2] == units
+        return _is_batch(step, most) and step.value.spec.shape[:-2] == units
     ahead = len(units)
     if len(step.domain) <= ahead or tuple(step.domain[:ahead]) != units:
         return False

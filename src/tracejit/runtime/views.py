@@ -28,7 +28,7 @@ def strided_view(
 
 def contiguous(value: Value) -> Layout:
     """Row-major layout of a value of its own."""
-    return Layout(value, 0, value.type.contiguous_strides())
+    return Layout(value, 0, value.spec.contiguous_strides())
 
 
 class Layouts:
@@ -47,8 +47,8 @@ class Layouts:
         for view in reversed(chain):
             assert isinstance(view.op, Movement)
             if layout is not None:
-                shape = view.value_operands[0].type.shape
-                layout = strided_view(view.op, view.attributes, layout, shape, view.type.shape)
+                shape = view.value_operands[0].spec.shape
+                layout = strided_view(view.op, view.attributes, layout, shape, view.spec.shape)
             self.found[view] = layout
         return layout
 
@@ -78,7 +78,7 @@ def legalize(
     mapping: dict[Value, Value] = {}
     strides: dict[Value, Shape] = {}
     for value, found in zip(graph.inputs, input_strides, strict=True):
-        mapping[value] = builder.input(value.name, value.type)
+        mapping[value] = builder.input(value.name, value.spec)
         strides[mapping[value]] = found
     layouts = Layouts(strides)
     for statement in graph.body:
@@ -152,16 +152,16 @@ def _readable(
     """A matrix product on copies of the operands that BLAS cannot read."""
     if not isinstance(value.op, Contraction) or value.op.name != "matmul":
         return value
-    if value.type.dtype.short not in products:
+    if value.spec.dtype.short not in products:
         return value
-    batch = value.type.shape[:-2]
+    batch = value.spec.shape[:-2]
     operands = [
         x
-        if matrix_layout(x.type.shape, layouts(x).strides, batch, levels) is not None
+        if matrix_layout(x.spec.shape, layouts(x).strides, batch, levels) is not None
         else builder.emit(elementwise.clone, (x,), {}, value.line)
         for x in value.value_operands
     ]
-    return Value(value.type, value.op, tuple(operands), {}, line=value.line)
+    return Value(value.spec, value.op, tuple(operands), {}, line=value.line)
 
 
 def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) -> Value:
@@ -169,11 +169,11 @@ def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) 
     carried, fixed, stacks = split_operands(loop)
     copies: list[Value] = []
     for value in carried:
-        copy = Value(value.type, elementwise.clone, (mapping[value],), {}, line=loop.line)
+        copy = Value(value.spec, elementwise.clone, (mapping[value],), {}, line=loop.line)
         builder.body.append(copy)  # never shared, even if equal
         copies.append(copy)
     operands = (*copies, *(mapping[v] for v in (*fixed, *stacks)))
-    new = Value(loop.type, loop.op, operands, loop.attributes, line=loop.line)
+    new = Value(loop.spec, loop.op, operands, loop.attributes, line=loop.line)
     builder.body.append(new)
     return new
 
@@ -182,7 +182,7 @@ def _own_memory(builder: Builder, value: Value) -> Value:
     """An output must be computed, not shown: copy inputs, views, and constants."""
     if value.op is not None and not (is_view(value) or is_free(value) or is_last_carried(value)):
         return value
-    if value.type.ndim and _shows_all(value):
+    if value.spec.ndim and _shows_all(value):
         return builder.emit(movement.cat, (value,), {"dim": 0}, value.line)
     return builder.emit(elementwise.clone, (value,), {}, value.line)
 

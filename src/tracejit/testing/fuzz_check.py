@@ -86,7 +86,7 @@ def _facts(tensor: Any, others: list[Any]) -> tuple[Any, ...]:
     strides = tuple(
         s for extent, s in pairs if extent > 1 and tensor.numel()
     )  # where there is somewhere to go
-    return str(tensor.type), strides, tensor.requires_grad, tensor.is_leaf, shown
+    return str(tensor.spec), strides, tensor.requires_grad, tensor.is_leaf, shown
 
 
 def _backward(outputs: Any, arguments: list[Any], rng: np.random.Generator, twice: bool) -> None:

@@ -52,7 +52,7 @@ def close(found: Any, expected: Any, what: str) -> None:
     >>> import tracejit as tj
     >>> close(tj.ones(2), tj.ones(2), "ones")
     """
-    assert found.type == expected.type, f"{what}: {found.type}, expected {expected.type}"
+    assert found.spec == expected.spec, f"{what}: {found.spec}, expected {expected.spec}"
     a, b = (t.detach().cpu().to(dtypes.float64).numpy() for t in (found, expected))
     limit = CLOSE.get(found.dtype.name, 0.0)
     finite = b[np.isfinite(b)]

@@ -88,7 +88,7 @@ def run_present(
     """Run a gradient graph op by op; ``seeds`` are its last inputs, some of them absent."""
     absent = absent_among(seeds)
     present: tuple[bool, ...] = tuple(True for _ in graph.outputs)
-    kinds = [v.type for v in graph.inputs[len(first) :]]
+    kinds = [v.spec for v in graph.inputs[len(first) :]]
     if absent:
         graph, present, _ = without(graph, len(first), absent)
     given = [_seed(seed, kind, device) for seed, kind in zip(seeds, kinds, strict=True)]
@@ -116,7 +116,7 @@ class InterpretedBackward:
         given = iter(values)
         offsets, graph = self.backward.offsets, self.backward.graph
         saved = [
-            next(given) if offset is None else self.unpacked(value.type, pack, offset)
+            next(given) if offset is None else self.unpacked(value.spec, pack, offset)
             for value, offset in zip(graph.inputs, offsets, strict=False)
         ]
         return run_present(graph, saved, list(given), self.backward.plan.device)
@@ -191,7 +191,7 @@ def plan_backward(
     """
     inputs = graph.inputs
     count = len(saved_strides)
-    given = [strides_of(p, v.type.shape) for p, v in zip(patterns, inputs[count:], strict=True)]
+    given = [strides_of(p, v.spec.shape) for p, v in zip(patterns, inputs[count:], strict=True)]
     strides = dict(zip(inputs, (*saved_strides, *given), strict=True))
     packed = {v: at for v, at in zip(inputs, offsets, strict=False) if at is not None}
     values = list(graph.values)
@@ -244,17 +244,17 @@ class BoundBackward:
         first = len(self.saved) - sum(v in self.pack for v in self.plan.saved)
         patterns: list[Pattern] = []
         copied: list[int] = []
-        kinds = [v.type for v in self.graph.inputs[len(self.saved) :]]
+        kinds = [v.spec for v in self.graph.inputs[len(self.saved) :]]
         for i, layout in enumerate(layouts):
             if layout is None:
                 shape = kinds[i].shape
                 patterns.append(stride_pattern(shape, kinds[i].contiguous_strides()))
                 continue
-            pattern = stride_pattern(layout.type.shape, layout.strides)
+            pattern = stride_pattern(layout.spec.shape, layout.strides)
             if pattern[0] == "free" or not layout.aligned:
                 copied.append(first + i)
-                shape = layout.type.shape
-                pattern = stride_pattern(shape, layout.type.contiguous_strides())
+                shape = layout.spec.shape
+                pattern = stride_pattern(shape, layout.spec.contiguous_strides())
             patterns.append(pattern)
         program, reads, present = self.program(tuple(patterns), absent_among(layouts))
         dump_program(self.plan.graph.name, program)
@@ -266,7 +266,7 @@ class BoundBackward:
     def prepare(self) -> None:
         """Plan for gradients that lie in order; raises what stands in the way."""
         seeds = self.plan.graph.inputs[len(self.plan.saved) :]
-        dense = tuple(stride_pattern(v.type.shape, v.type.contiguous_strides()) for v in seeds)
+        dense = tuple(stride_pattern(v.spec.shape, v.spec.contiguous_strides()) for v in seeds)
         with self.bound.lock:
             self.plan.plan(dense, self.pack, self.bound)
 
@@ -287,7 +287,7 @@ class BoundBackward:
     @cached_property
     def wrt_types(self) -> list[TensorType]:
         """The types of the inputs that get gradients."""
-        return [v.type for v in self.gradient_graph.outputs]
+        return [v.spec for v in self.gradient_graph.outputs]
 
     def rest(
         self, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
@@ -299,7 +299,7 @@ class BoundBackward:
         if any(i < first for i in reads):
             raise AutogradError(FREED)
         given = [
-            zeros(v.type) if seed is None else seed
+            zeros(v.spec) if seed is None else seed
             for v, seed in zip(graph.inputs, (*[None] * first, *seeds), strict=True)
         ]
         return spread(interpreter.run_tensors(graph, given), present)
@@ -337,7 +337,7 @@ def make_backward(
         gradient,
         parts.backward,
         saved,
-        tuple(strides.get(v) or v.type.contiguous_strides() for v in saved),
+        tuple(strides.get(v) or v.spec.contiguous_strides() for v in saved),
         tuple(v for v in parts.forward.values if v not in known),
         tuple(parts.forward.inputs[i] for i in parts.checked_inputs),
         tuple(parts.forward.outputs[i] for i in parts.checked_outputs),

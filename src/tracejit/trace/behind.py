@@ -135,7 +135,7 @@ def compile_backwards(root: Segment) -> None:
         backward = leaf.backward
         if not backward:
             continue
-        types = [leaf.shown[i].type for i in backward.seeds]
+        types = [leaf.shown[i].spec for i in backward.seeds]
         layouts = tuple(contiguous_layout(kind, backward.plan.device) for kind in types)
         if layouts in backward.programs:
             continue

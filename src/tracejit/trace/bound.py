@@ -36,7 +36,7 @@ class Bound:
         found = self.numbers(
             [
                 (
-                    v.type.shape,
+                    v.spec.shape,
                     [x for x in v.operands if not isinstance(x, Value)],
                     {name: x for name, x in v.attributes.items() if name != "body"},
                 )
@@ -52,7 +52,7 @@ class Bound:
             operands = tuple(
                 mapping[x] if isinstance(x, Value) else next(rest) for x in value.operands
             )
-            kind = TensorType(shape, value.type.dtype)
+            kind = TensorType(shape, value.spec.dtype)
             mapping[value] = Value(
                 kind, value.op, operands, attributes, name=value.name, line=value.line
             )

@@ -15,7 +15,7 @@ def one_device(recorder: Recorder, outputs: Sequence[Tensor]) -> int:
     """The device that everything a run read, wrote and returned lies on; numbers may come from the host."""
     keys = {id(key) for _, key, _, _ in recorder.keys.values()}  # of random draws
     given = [t for t, _ in recorder.external.values() if id(t) not in keys]
-    read = {t.get_device() for t in given if t.type.shape or t.is_cuda}
+    read = {t.get_device() for t in given if t.spec.shape or t.is_cuda}
     left = {t.get_device() for t in (*outputs, *recorder.written.values())}
     found = (read | left) or {-1}
     if len(found) > 1:

@@ -205,7 +205,7 @@ class Overlaps:
     """
 
     def __init__(self, sources: Sequence[Source], targets: Sequence[int]) -> None:
-        solid = [(i, s.kind) for i, s in enumerate(sources) if s.value.type.numel]
+        solid = [(i, s.kind) for i, s in enumerate(sources) if s.value.spec.numel]
         self.fixed = [i for i, kind in solid if kind == "captured"]
         self.varying = [i for i, kind in solid if kind in ("argument", "gradient")]
         self.targets = set(targets)

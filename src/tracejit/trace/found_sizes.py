@@ -135,7 +135,7 @@ class RunTimeType:
     """The type of a tensor while it is recorded, for the thread that records."""
 
     scope: Extents
-    type: TensorType
+    spec: TensorType
     thread: int
 
 
@@ -215,7 +215,7 @@ class FindsSizes:
     ) -> bool:
         """An op ran whose shape depends on values; False when it does not for these operands."""
         values = [self.value_of(x) if isinstance(x, Tensor) else x for x in operands]
-        types = [x.type if isinstance(x, Value) else x for x in values]
+        types = [x.spec if isinstance(x, Value) else x for x in values]
         axes = op.told_axes(types, attributes)
         if not axes:
             return False
@@ -229,7 +229,7 @@ class FindsSizes:
         numbers = iter(self.signature.sizes.given(value, len(axes)))
         for d, known in enumerate(kind.shape):
             shape[d] = scope.given(next(numbers), shape[d]) if d in axes else known
-        value.type = TensorType(tuple(shape), kind.dtype)
+        value.spec = TensorType(tuple(shape), kind.dtype)
         self.end_piece(value)
         self.roots[id(out)] = value
         self.show(out, value)
@@ -237,7 +237,7 @@ class FindsSizes:
 
     def sizes_in(self, tensor: Tensor) -> list[int] | None:
         """The elements of a vector as sizes, where they can be; reading them ends a piece."""
-        kind = tensor.type
+        kind = tensor.spec
         if kind.dtype.category != "int" or len(kind.shape) != 1 or has_extents(kind.shape):
             return None
         array = tensor.array
@@ -286,15 +286,15 @@ class FindsSizes:
 
     def show(self, tensor: Tensor, value: Value) -> None:
         """While recording, ``tensor`` has the type of ``value``; so does the tape."""
-        if self.scope is None or not has_extents(value.type.shape):
+        if self.scope is None or not has_extents(value.spec.shape):
             return
-        shape: tuple[Any, ...] = value.type.shape
+        shape: tuple[Any, ...] = value.spec.shape
         self.scope.shapes.update((x.terms, x) for x in shape if has_extents(x))
         tensor._type = None
-        tensor._run_time_type = RunTimeType(self.scope, value.type, get_ident())
+        tensor._run_time_type = RunTimeType(self.scope, value.spec, get_ident())
         node = tensor._grad_fn
         if isinstance(node, OpNode) and node.op is value.op:
-            node.out_type = value.type
+            node.out_type = value.spec
 
     def on_tape(
         self, out: Tensor, op: Any, operands: Sequence[Any], attributes: dict[str, Any]
@@ -321,7 +321,7 @@ class FindsSizes:
 def occurrence_key(op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """What two equal computations on the tape have in common."""
     first, rest = operands[0] if operands else None, tuple(operands[1:])
-    shapes = tuple([x.type.shape for x in rest if isinstance(x, Value)])
+    shapes = tuple([x.spec.shape for x in rest if isinstance(x, Value)])
     if not (has_extents(shapes) or has_extents(rest) or has_extents(attributes)):
         return op.name, first, repr(rest), repr(attributes)
     others = [x if isinstance(x, Value) else attribute_key(x) for x in rest]

@@ -68,7 +68,7 @@ class Signature:
         for source in self.sources:
             if source.kind == "argument" and source.position == position:
                 return source.value
-        value = self.builder.input(name, tensor.type)
+        value = self.builder.input(name, tensor.spec)
         self.sources.append(Source("argument", value, position))
         return value
 
@@ -79,7 +79,7 @@ class Signature:
             return known
         taken = {v.name for v in self.builder.inputs}
         name = next(n for n in _names(tensor) if n not in taken)
-        value = self.builder.input(name, tensor.type)
+        value = self.builder.input(name, tensor.spec)
         self.sources.append(Source("captured", value, tensor=tensor))
         self.captured[id(tensor)] = value
         return value
@@ -89,7 +89,7 @@ class Signature:
         for source in self.sources:
             if source.kind == "random" and source.generator is generator:
                 return source.value
-        value = self.builder.input(f"key{sum(s.kind == 'random' for s in self.sources)}", key.type)
+        value = self.builder.input(f"key{sum(s.kind == 'random' for s in self.sources)}", key.spec)
         self.sources.append(Source("random", value, generator=generator))
         return value
 
@@ -99,7 +99,7 @@ class Signature:
             if source.kind == "gradient" and _same_owner(source.owner, owner):
                 return source.value
         count = sum(s.kind == "gradient" for s in self.sources)
-        value = self.builder.input(f"grad{count}", gradient.type)
+        value = self.builder.input(f"grad{count}", gradient.spec)
         strides = layout_of(gradient).strides
         self.sources.append(Source("gradient", value, owner=owner, strides=strides))
         return value
@@ -111,7 +111,7 @@ class Signature:
             return known[1]
         first = sum(s.kind == "number" for s in self.sources)
         values = tuple(
-            self.builder.input(f"number{first + i}", cell.type) for i, cell in enumerate(row.cells)
+            self.builder.input(f"number{first + i}", cell.spec) for i, cell in enumerate(row.cells)
         )
         for value, cell in zip(values, row.cells, strict=True):
             self.sources.append(Source("number", value, tensor=cell))

@@ -123,7 +123,7 @@ class NumbersInside:
             return number
         if not isinstance(op, Elementwise):
             return x._forced()
-        infos = tuple(operand_info(y.type if isinstance(y, Tensor) else plain(y)) for y in operands)
+        infos = tuple(operand_info(y.spec if isinstance(y, Tensor) else plain(y)) for y in operands)
         promoted = op.types(infos, attributes)
         dtype = promoted[0][position]
         if (

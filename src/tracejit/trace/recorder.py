@@ -170,7 +170,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         if (
             tracked
             and not out._requires_grad
-            and value.type.dtype.is_differentiable
+            and value.spec.dtype.is_differentiable
             and op.differentiable
         ):
             value = self.emit(elementwise.detach_copy, (value,), {})
@@ -216,7 +216,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def _guard(self, tensor: Tensor, value: Scalar) -> None:
         condition = self.value_of(tensor)
-        if isinstance(value, bool) and condition.type.dtype.category != "bool":
+        if isinstance(value, bool) and condition.spec.dtype.category != "bool":
             condition = self.emit(elementwise.ne, (condition, 0), {})
         key = (condition, outcome_key(value))
         if key not in self.guards:

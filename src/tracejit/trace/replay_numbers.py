@@ -26,7 +26,7 @@ class NumberLines:
         for i, source in enumerate(sources):
             if source.number is not None:
                 self.cells.setdefault(source.number, []).append(i)
-                self.names[f"cell{i}"] = cell_maker(source.value.type.dtype)
+                self.names[f"cell{i}"] = cell_maker(source.value.spec.dtype)
 
     def add(self, line: str) -> None:
         """Write a line."""

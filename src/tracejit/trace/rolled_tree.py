@@ -87,7 +87,7 @@ def is_native(value: Value) -> bool:
     if scatters(value):
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
-        return value.type.dtype.short in ("f32", "f64")
+        return value.spec.dtype.short in ("f32", "f64")
     return is_fusible(value)
 
 

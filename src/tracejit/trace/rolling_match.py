@@ -234,7 +234,7 @@ class Rounds:
         """What is carried must have one type from the first value on."""
         first = [self.record.value(c) for c in codes[:depth].tolist()]
         later = self.record.value(int(codes[depth]))
-        if any(v.type != later.type for v in first):
+        if any(v.spec != later.spec for v in first):
             raise ShorterError(0)
         return Carried((int(codes[depth]) - self.start) % self.period, tuple(first))
 

@@ -155,7 +155,7 @@ def _promoted(
 
 def _on_tensors(value: Value) -> Value | None:
     """The same statement on tensors only, where that makes no difference to the bits."""
-    op, kind = value.op, value.type
+    op, kind = value.op, value.spec
     if not isinstance(op, Elementwise) or op.scalar is None or "(" in op.scalar:
         return None
     operands = [
@@ -171,7 +171,7 @@ def _on_tensors(value: Value) -> Value | None:
         for x in value.operands
     ]
     mine, other = (
-        op.types(tuple([operand_info(x.type if isinstance(x, Value) else x) for x in xs]), a)
+        op.types(tuple([operand_info(x.spec if isinstance(x, Value) else x) for x in xs]), a)
         for xs, a in ((value.operands, value.attributes), (operands, value.attributes))
     )
     same = mine == other and all(d is kind.dtype for d in mine[0])
@@ -186,7 +186,7 @@ def _key(value: Value, operands: Any) -> Any:
         rest = (attributes["counts"], attributes["steps"])
     elif attributes:
         rest = attribute_keys(value)  # tells 1 from 1.0 and 0.0 from -0.0
-    kind = value.type
+    kind = value.spec
     return value.op, value.line, kind.shape, id(kind.dtype), operands, rest
 
 

@@ -80,7 +80,7 @@ class Gathered:
     @property
     def nbytes(self) -> int:
         """How much is copied."""
-        return sum(v.type.nbytes for v in self.values)
+        return sum(v.spec.nbytes for v in self.values)
 
 
 Stack = SliceStack | PartStack | ViewStack | Gathered
@@ -102,8 +102,8 @@ def leading(record: Record, values: Sequence[Value]) -> Stack | None:
 
 def gathered(record: Record, values: Sequence[Value]) -> Gathered | None:
     """A stack of values that no loop gives and that are no stack but for the first few either."""
-    kind = values[0].type
-    if any(v.type != kind or record.place(v) is not None for v in values):
+    kind = values[0].spec
+    if any(v.spec != kind or record.place(v) is not None for v in values):
         return None
     for first in range(MIN_ROUNDS):
         found = leading(record, values[first:])
@@ -119,16 +119,16 @@ def is_part(record: Record, value: Value) -> bool:
     return (
         place is not None
         and not place[0].is_item(place[1])
-        and (value.type.numel < source.type.numel)
+        and (value.spec.numel < source.spec.numel)
     )
 
 
 def _alike(values: Sequence[Value], same: Callable[[Value], bool]) -> list[Value]:
     """The beginning of ``values`` that is one op, of one type, and ``same``."""
-    op, kind = values[0].op, values[0].type
+    op, kind = values[0].op, values[0].spec
     found: list[Value] = []
     for value in values:
-        if value.op is not op or value.type != kind or not same(value):
+        if value.op is not op or value.spec != kind or not same(value):
             break
         found.append(value)
     return found
@@ -157,7 +157,7 @@ def _slices(base: Any, values: Sequence[Value]) -> Stack | None:
     if change is None:
         return None
     dim, delta = change
-    shape, number, line = base.type.shape, even(places), values[0].line
+    shape, number, line = base.spec.shape, even(places), values[0].line
     for count in (number, number - 1):  # the last one may lack what follows the others
         found = windows(shape, attributes, dim, delta, count) if count > 1 else None
         if found is not None:
@@ -179,8 +179,8 @@ def _views(record: Record, values: Sequence[Value]) -> Stack | None:
     attributes: Mapping[str, Any] = values[0].attributes
     same = _alike(values, lambda v: v.attributes == attributes)
     sources = [v.value_operands[0] for v in same]
-    kind = sources[0].type
-    number = next((i for i, x in enumerate(sources) if x.type != kind), len(sources))
+    kind = sources[0].spec
+    number = next((i for i, x in enumerate(sources) if x.spec != kind), len(sources))
     inner = leading(record, sources[:number])
     return None if inner is None else ViewStack(values[0], inner)
 

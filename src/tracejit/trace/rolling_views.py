@@ -25,7 +25,7 @@ def apply_steps(value: Value, steps: Sequence[Step], line: tuple[str, int] | Non
     made: list[Value] = []
     for op, pairs in steps:
         attributes = dict(pairs)
-        kind = op.infer([value.type], attributes)
+        kind = op.infer([value.spec], attributes)
         value = Value(kind, op, (value,), attributes, line=line)
         made.append(value)
     return made
@@ -146,7 +146,7 @@ def batched(item: Value, count: int) -> tuple[Step, ...]:
     """The view ``item``, one of ``count``, as a view of the stack of what it shows."""
     assert item.op is not None
     write: Callable[..., tuple[Step, ...]] = _BATCHED[item.op]
-    return write(item.value_operands[0].type, item.type, count, **item.attributes)
+    return write(item.value_operands[0].spec, item.spec, count, **item.attributes)
 
 
 def can_batch(item: Value) -> bool:

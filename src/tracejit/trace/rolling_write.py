@@ -79,7 +79,7 @@ class Writer:
         if how != "collected":
             return self.parts[loop, how, position]
         stack = self.parts[loop, how, position]
-        steps = cut(stack.type.shape, 0, number, 1)
+        steps = cut(stack.spec.shape, 0, number, 1)
         return self.views(stack, (*steps, step(movement.squeeze, dims=(0,))), value.line)
 
     # --- stacks --------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Writer:
             found = [self.views(base, chain, stack.line) for chain in stack.chains]
             return self.cat(found, stack.dim + 1, stack.line)
         part = self.parts[stack.loop, "collected", stack.position]
-        steps = cut(part.type.shape, 0, stack.first, stack.count, stack.step)
+        steps = cut(part.spec.shape, 0, stack.first, stack.count, stack.step)
         return self.views(part, steps, part.line)
 
     def join(self, value: Value, pieces: Pieces) -> Value:
@@ -117,7 +117,7 @@ class Writer:
                 found.append(self.get(piece))
             else:
                 stack = self.stack(piece)
-                found.append(self.views(stack, joined(stack.type, dim), value.line))
+                found.append(self.views(stack, joined(stack.spec, dim), value.line))
         return self.cat(found, dim, value.line)
 
     def cat(self, values: list[Value], dim: int, line: tuple[str, int] | None) -> Value:
@@ -125,7 +125,7 @@ class Writer:
         if len(values) == 1:
             return values[0]
         attributes = {"dim": dim}
-        kind = movement.cat.infer([v.type for v in values], attributes)
+        kind = movement.cat.infer([v.spec for v in values], attributes)
         return self.add(Value(kind, movement.cat, tuple(values), attributes, line=line))
 
     # --- loops ---------------------------------------------------------------------------------------------------
@@ -163,16 +163,16 @@ class Writer:
         target = self.get(target_of(loop, position))
         attributes = {"starts": place.starts, "counts": place.counts, "steps": place.steps}
         self.parts[loop, "filled", position] = self.add(
-            Value(template.type, template.op, (target, written), attributes, line=template.line)
+            Value(template.spec, template.op, (target, written), attributes, line=template.line)
         )
 
 
 def body(loop: Loop, stacks: Sequence[Value]) -> Graph:
     """The body of a loop as a graph."""
-    carried = {c: Value(c.first[0].type, name=f"carried{i}") for i, c in enumerate(loop.chains)}
-    same = {v: Value(v.type, name=f"fixed{i}") for i, v in enumerate(loop.fixed)}
+    carried = {c: Value(c.first[0].spec, name=f"carried{i}") for i, c in enumerate(loop.chains)}
+    same = {v: Value(v.spec, name=f"fixed{i}") for i, v in enumerate(loop.fixed)}
     items = {
-        s: Value(TensorType(new.type.shape[1:], new.type.dtype), name=f"item{i}")
+        s: Value(TensorType(new.spec.shape[1:], new.spec.dtype), name=f"item{i}")
         for i, (s, new) in enumerate(zip(loop.stacks, stacks, strict=True))
     }
     known: dict[int, Value] = {}
@@ -193,7 +193,7 @@ def body(loop: Loop, stacks: Sequence[Value]) -> Graph:
         operands = tuple(
             [operand(next(reads)) if isinstance(x, Value) else x for x in template.operands]
         )
-        new = Value(template.type, template.op, operands, template.attributes, line=template.line)
+        new = Value(template.spec, template.op, operands, template.attributes, line=template.line)
         known[position] = new
         made.append(new)
     after = [known[c.position] if c.shorter is None else carried[c.shorter] for c in carried]

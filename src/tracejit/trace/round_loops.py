@@ -126,7 +126,7 @@ class _Writer:
     def condition(self, visit: Visit) -> Value:
         """The truth that was read."""
         value = self.recorder.value_of(visit.tensor)
-        if value.type.dtype.category != "bool":
+        if value.spec.dtype.category != "bool":
             value = self.recorder.emit(elementwise.ne, (value, 0), {})
         return value
 
@@ -195,9 +195,9 @@ class _Body:
         """The graph; raises :class:`KeptError`."""
         builder = self.builder
         for number, (x, _) in enumerate(self.relation.pairs):
-            self.inside[id(x)] = builder.input(f"carried{number}", x.type)
+            self.inside[id(x)] = builder.input(f"carried{number}", x.spec)
         condition = self.writer.condition(self.first)
-        builder.input("before", condition.type)
+        builder.input("before", condition.spec)
         for event in self.writer.rounds.events[self.first.at + 1 : self.second.at]:
             assert isinstance(event, Ran)
             self.op(event)
@@ -209,7 +209,7 @@ class _Body:
         """Write one op down."""
         operands = [self.operand(x) if isinstance(x, Tensor) else x for x in event.operands]
         value = self.builder.emit(event.op, operands, event.attributes, event.line)
-        if value.type != event.out.type or not is_native(value):
+        if value.spec != event.out.spec or not is_native(value):
             raise KeptError
         self.inside[id(event.out)] = value
 
@@ -218,9 +218,9 @@ class _Body:
         value = self.inside.get(id(self.second.tensor))
         if value is None:
             raise KeptError
-        if value.type.dtype.category != "bool":
+        if value.spec.dtype.category != "bool":
             value = self.builder.emit(elementwise.ne, (value, 0), {})
-        if value.type != before.type:
+        if value.spec != before.spec:
             raise KeptError
         return value
 
@@ -234,5 +234,5 @@ class _Body:
         self.writer.check(x)
         value = self.recorder.value_of(x)
         if value not in self.fixed:
-            self.fixed[value] = self.builder.input(f"fixed{len(self.fixed)}", value.type)
+            self.fixed[value] = self.builder.input(f"fixed{len(self.fixed)}", value.spec)
         return self.fixed[value]

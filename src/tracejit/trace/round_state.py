@@ -88,7 +88,7 @@ class Describer:
         if getattr(x, "__dict__", None):
             raise Unfollowed
         self.tensors.append(x)
-        kind, layout = x.type, layout_of(x)
+        kind, layout = x.spec, layout_of(x)
         grad = (x.requires_grad, x.is_leaf, x._grad is None, x._base is None, x._inference)
         return type(x), kind.dtype, kind.shape, layout, x._version.value, grad
 

@@ -175,7 +175,7 @@ def with_inputs(
     builder = Builder(name)
     mapping: dict[Value, Value] = {}
     for i, value in enumerate(inputs):
-        mapping[value] = builder.input(value.name or f"v{i}", value.type)
+        mapping[value] = builder.input(value.name or f"v{i}", value.spec)
     live = _live(outputs, mapping)
     for statement in statements:
         if statement in live and statement not in mapping:
@@ -284,7 +284,7 @@ class TreeCompiler:
 
         def strides(value: Value) -> Shape:
             found = self.strides.get(value)
-            return value.type.contiguous_strides() if found is None else found
+            return value.spec.contiguous_strides() if found is None else found
 
         asked = (
             [*map(id, inputs)],

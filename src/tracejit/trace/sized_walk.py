@@ -281,7 +281,7 @@ class SizedEnds:
         """The types of recorded values, for these sizes."""
         known = self.typed.get(values)
         if known is None:
-            known = self.typed[values] = self.walk.numbered(tuple([v.type for v in values]))
+            known = self.typed[values] = self.walk.numbered(tuple([v.spec for v in values]))
         found: tuple[TensorType, ...] = known(told)
         return found
 

@@ -31,7 +31,7 @@ class GradientSlot(Check):
     def of(cls, owner: Tensor, before: Tensor | None, same: bool) -> GradientSlot:
         """The check for what was found in ``owner.grad``."""
         layout = None if before is None else layout_of(before)
-        name = f"the gradient of a tensor of type {owner.type}"
+        name = f"the gradient of a tensor of type {owner.spec}"
         return cls(owner, name, layout, before if same else None)
 
     def broken(self, bind: Bind) -> str:
@@ -81,7 +81,7 @@ class NoHooks(Check):
         count = self.holder[0]
         for leaf in self.leaves:
             if has_hooks(leaf):
-                return f"a gradient hook was added to a leaf of type {leaf.type}"
+                return f"a gradient hook was added to a leaf of type {leaf.spec}"
         self.seen[0] = count
         return None
 

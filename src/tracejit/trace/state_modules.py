@@ -140,7 +140,7 @@ def _members(
     for kind in ("parameter", "buffer"):
         for position, (key, value) in enumerate(tuple(own.get(f"_{kind}s", {}).items())):
             if isinstance(value, Tensor):
-                mark: Any = (id(value), value.type, value.requires_grad)
+                mark: Any = (id(value), value.spec, value.requires_grad)
             else:
                 mark = token(value)
             yield f"{kind} {key!r}", value, (position, mark)

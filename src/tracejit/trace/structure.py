@@ -75,7 +75,7 @@ def structure_of(
 
 
 def _source_key(source: Source, strides: Shape | None, sizes: Sizes) -> Any:
-    kind = source.value.type
+    kind = source.value.spec
     extents = _sizes_key(kind.shape, sizes)
     lie = None if strides is None else stride_pattern(kind.shape, strides)
     if lie is not None and lie[0] == "free":
@@ -239,7 +239,7 @@ class Symbols:
         if value in self.mapping:
             return
         numbers: list[int] = []
-        kind = value.type
+        kind = value.spec
         shape = self.replaced(kind.shape, numbers)
         new = self.mapping[value] = Value(TensorType(shape, kind.dtype), name=value.name)
         if strides is not None:
@@ -268,7 +268,7 @@ class Symbols:
             name: self.replaced(x, numbers) if name in SIZES or has_extents(x) else x
             for name, x in value.attributes.items()
         }
-        kind = value.op.infer([x.type if isinstance(x, Value) else x for x in operands], attributes)
+        kind = value.op.infer([x.spec if isinstance(x, Value) else x for x in operands], attributes)
         new = Value(kind, value.op, operands, attributes, line=value.line)
         self.mapping[value] = new
         self.made[value] = tuple(numbers)
@@ -283,10 +283,10 @@ class Symbols:
         for number in self.told.registry.found[value]:
             self.told.given(number, self.found(SMALLEST, numbers))
         shape = tuple(
-            [self.told.symbol(n.symbols[0]) if has_extents(n) else n for n in value.type.shape]  # type: ignore[attr-defined]
+            [self.told.symbol(n.symbols[0]) if has_extents(n) else n for n in value.spec.shape]  # type: ignore[attr-defined]
         )
         name = f"found{sum(v.name.startswith('found') for v in self.mapping.values())}"
-        new = self.mapping[value] = Value(TensorType(shape, value.type.dtype), name=name)
+        new = self.mapping[value] = Value(TensorType(shape, value.spec.dtype), name=name)
         self.made[value] = tuple(numbers)
         return new
 
@@ -299,8 +299,8 @@ class Symbols:
         self.made[value] = tuple(numbers)
         first = len(operands) - value.attributes["items"]
         for position, (x, operand) in enumerate(zip(graph.inputs, operands, strict=True)):
-            shape = operand.type.shape[position >= first :]
-            self.mapping[x] = Value(TensorType(shape, x.type.dtype), name=x.name)
+            shape = operand.spec.shape[position >= first :]
+            self.mapping[x] = Value(TensorType(shape, x.spec.dtype), name=x.name)
             self.made[x] = ()
         body = [self.statement(x) for x in graph.values]
         inputs = tuple(self.mapping[x] for x in graph.inputs)

@@ -50,7 +50,7 @@ class Leaf:
 
     def types(self, values: Sequence[Value]) -> tuple[TensorType, ...]:
         """The types of recorded values."""
-        return tuple([v.type for v in values])
+        return tuple([v.spec for v in values])
 
     @cached_property
     def wanted(self) -> list[int]:
@@ -241,7 +241,7 @@ def told_axes(value: Value | Finding) -> tuple[int, ...]:
     """The dimensions of a value whose extents the run tells."""
     if value.op is None or not getattr(value.op, "dynamic", False):
         return ()
-    types = [x.type if isinstance(x, Value) else x for x in value.operands]
+    types = [x.spec if isinstance(x, Value) else x for x in value.operands]
     return value.op.told_axes(types, value.attributes)
 
 

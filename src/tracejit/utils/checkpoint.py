@@ -83,7 +83,7 @@ class _Frame:
 
     def pack(self, tensor: Any) -> _Handle:
         """A handle in place of a tensor to keep."""
-        handle = _Handle(len(self.handles), tensor.type)
+        handle = _Handle(len(self.handles), tensor.spec)
         self.handles.append(ref(handle))
         return handle
 
@@ -94,8 +94,8 @@ class _Frame:
         if handle.place not in self.values:
             self.refuse(f"{len(self.handles)} tensors were kept in forward, fewer when run again")
         value = self.values.pop(handle.place)
-        if self.compare and value.type != handle.kind:
-            self.refuse(f"a tensor kept in forward was {handle.kind}, when run again {value.type}")
+        if self.compare and value.spec != handle.kind:
+            self.refuse(f"a tensor kept in forward was {handle.kind}, when run again {value.spec}")
         return value
 
     def refuse(self, what: str) -> None:

@@ -34,15 +34,15 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected a Tensor, but got: {type(vec).__name__}")
     targets = list(parameters)
-    total = sum(p.type.numel for p in targets)
-    if vec.ndim != 1 or vec.type.numel != total:
+    total = sum(p.spec.numel for p in targets)
+    if vec.ndim != 1 or vec.spec.numel != total:
         raise RuntimeError(
-            f"a vector of {total} elements is needed for these parameters, got {vec.type}"
+            f"a vector of {total} elements is needed for these parameters, got {vec.spec}"
         )
     values: Any = vec
     start = 0
     for parameter in targets:
-        count = parameter.type.numel
+        count = parameter.spec.numel
         with no_grad():
             parameter.copy_(values[start : start + count].reshape(parameter.shape))
         start += count

@@ -92,10 +92,10 @@ class ParametrizationList(ModuleList):
             value = self()
         if not isinstance(value, Tensor):
             raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
-        if value.type != original.type:
+        if value.spec != original.spec:
             raise ValueError(
                 "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
-                f"`unsafe` flag is enabled: {original.type} became {value.type}"
+                f"`unsafe` flag is enabled: {original.spec} became {value.spec}"
             )
 
     def right_inverse(self, value: Tensor) -> None:
@@ -170,10 +170,10 @@ def register_parametrization(
         if not unsafe:
             value = getattr(module, tensor_name)
             new = parametrization(value)
-            if new.type != value.type:
+            if new.spec != value.spec:
                 raise ValueError(
                     "Registering a parametrization may not change the shape or the dtype of the tensor, unless the "
-                    f"`unsafe` flag is enabled: {value.type} became {new.type}"
+                    f"`unsafe` flag is enabled: {value.spec} became {new.spec}"
                 )
             if hasattr(parametrization, "right_inverse"):
                 found.right_inverse(parametrization.right_inverse(value))
@@ -233,7 +233,7 @@ def remove_parametrizations(
     with no_grad():
         value = getattr(module, tensor_name).clone() if leave_parametrized else learned[0]
     kept: Tensor = learned[0]
-    if leave_parametrized and found.is_tensor and kept.type == value.type:
+    if leave_parametrized and found.is_tensor and kept.spec == value.spec:
         with no_grad():
             kept.copy_(value)
         value = kept

@@ -84,7 +84,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> tj.prelu(tj.tensor([-1.0, 2.0]), tj.tensor([0.5]))
     tensor([-0.5000,  2.0000])
     """
-    count = weight.type.numel
+    count = weight.spec.numel
     if count != 1:
         channels = shape_of(input)[1] if input.ndim > 1 else 1
         if count != channels:
@@ -328,7 +328,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor.")
-    if tensor.type.numel:
+    if tensor.spec.numel:
         if tensor.min() < 0:  # a comparison, not the number: compiled, one path serves all classes
             raise RuntimeError("Class values must be non-negative.")
         if num_classes < 0:

@@ -67,7 +67,7 @@ def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 
 
 def _refuse_bool(*operands: Tensor | Number) -> None:
-    bools = [isinstance(x, bool) or (is_tensor(x) and x.type.dtype is bool_) for x in operands]
+    bools = [isinstance(x, bool) or (is_tensor(x) and x.spec.dtype is bool_) for x in operands]
     if all(bools):
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
@@ -136,7 +136,7 @@ def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
     """Squares and roots are exact operations of their own; the other powers go through ``pow``."""
     dtype = promoted(input, exponent)
-    if exponent == 2 and dtype is input.type.dtype and dtype is not bool_:
+    if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
         return e.square(input)
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -151,7 +151,7 @@ def square(input: Tensor) -> Tensor:
     >>> tj.square(tj.tensor([-3, 2]))
     tensor([9, 4])
     """
-    return e.square(as_type(input, int64) if input.type.dtype is bool_ else input)
+    return e.square(as_type(input, int64) if input.spec.dtype is bool_ else input)
 
 
 @function()
@@ -164,7 +164,7 @@ def positive(input: Tensor) -> Tensor:
     >>> tj.positive(tj.tensor([-3]))
     tensor([-3])
     """
-    if input.type.dtype is bool_:
+    if input.spec.dtype is bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
 

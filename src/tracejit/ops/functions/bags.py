@@ -79,11 +79,11 @@ def embedding_bag(
         raise RuntimeError("embedding_bag: scale_grad_by_freq and sparse are not supported")
     if max_norm is not None:
         shorten_rows(weight, input, max_norm, norm_type)
-    flat = m.reshape(input, shape=(input.type.numel,))
+    flat = m.reshape(input, shape=(input.spec.numel,))
     bag, count = _bags(input, offsets, include_last_offset)
     rows = ix.take(weight, flat, dim=0)
     if per_sample_weights is not None:
-        rows = e.mul(rows, m.reshape(per_sample_weights, shape=(input.type.numel, 1)))
+        rows = e.mul(rows, m.reshape(per_sample_weights, shape=(input.spec.numel, 1)))
     used = None
     if padding_idx is not None:
         used = m.unsqueeze(c.ne(flat, padding_idx % shape_of(weight)[0]), dims=(1,))
@@ -97,7 +97,7 @@ def embedding_bag(
 
 def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, int]:
     """The bag of each position, and the number of bags."""
-    positions = s.arange(start=0, step=1, count=input.type.numel, dtype=dtypes.int64)
+    positions = s.arange(start=0, step=1, count=input.spec.numel, dtype=dtypes.int64)
     if offsets is None:
         count, length = shape_of(input)
         return e.floor_divide(positions, max(length, 1)), count

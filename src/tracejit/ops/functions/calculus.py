@@ -154,7 +154,7 @@ def cov(
         raise ShapeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
         )
-    x = m.reshape(input, shape=(1, input.type.numel)) if input.ndim < 2 else input
+    x = m.reshape(input, shape=(1, input.spec.numel)) if input.ndim < 2 else input
     weights = fweights
     if aweights is not None:
         weights = aweights if weights is None else e.mul(weights, aweights)

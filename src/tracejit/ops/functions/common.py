@@ -41,18 +41,18 @@ def check_tensor(name: str, x: object, argument: str = "input", position: int = 
 
 def shape_of(x: Tensor) -> Shape:
     """The extents as a plain tuple."""
-    shape: Shape = x.type.shape
+    shape: Shape = x.spec.shape
     return shape
 
 
 def dim_of(dim: int, x: Tensor, *, extra: int = 0) -> int:
     """``dim`` counted from the front."""
-    return shapes.normalize_dim(dim, len(x.type.shape), extra=extra)
+    return shapes.normalize_dim(dim, len(x.spec.shape), extra=extra)
 
 
 def dims_of(dim: int | Sequence[int] | None, x: Tensor) -> Shape:
     """Sorted dimensions counted from the front; None means all."""
-    return shapes.normalize_dims(dim, len(x.type.shape))
+    return shapes.normalize_dims(dim, len(x.spec.shape))
 
 
 _HERE = Path(__file__).parent
@@ -95,7 +95,7 @@ def place_of(x: Tensor, device: Any) -> Any:
 
 def as_type(x: Tensor, dtype: DType) -> Tensor:
     """``x`` in ``dtype``, itself when it has it."""
-    return x if x.type.dtype is dtype else cast(x, dtype=dtype)
+    return x if x.spec.dtype is dtype else cast(x, dtype=dtype)
 
 
 def constant(value: Number, dtype: DType, shape: Shape = ()) -> Tensor:
@@ -116,7 +116,7 @@ def _takes(value: Any, dtype: DType) -> bool:
 
 def as_tensor_like(value: Tensor | Number, x: Tensor) -> Tensor:
     """``value`` itself, or a 0-d tensor of the dtype of ``x``."""
-    return value if is_tensor(value) else constant(value, x.type.dtype)
+    return value if is_tensor(value) else constant(value, x.spec.dtype)
 
 
 def promoted(*xs: Tensor | Number) -> DType:
@@ -131,12 +131,12 @@ def promoted(*xs: Tensor | Number) -> DType:
 
 def conjugated(x: Tensor) -> Tensor:
     """The conjugate of complex numbers; real ones themselves."""
-    return conjugate(x) if x.type.dtype.is_complex else x
+    return conjugate(x) if x.spec.dtype.is_complex else x
 
 
 def upcast(x: Tensor) -> Tensor:
     """Half precision as float32: composites of many steps round once, at the end."""
-    dtype = x.type.dtype
+    dtype = x.spec.dtype
     if dtype.is_floating_point and dtype.itemsize == 2:
         return cast(x, dtype=dtypes.float32)
     return x
@@ -145,5 +145,5 @@ def upcast(x: Tensor) -> Tensor:
 def require_float(name: str, x: Tensor) -> None:
     """Raise ``RuntimeError`` unless ``x`` is floating point."""
     check_tensor(name, x)
-    if not x.type.dtype.is_floating_point:
-        raise UnsupportedDtypeError(f'"{name}" not implemented for {x.type.dtype.title!r}')
+    if not x.spec.dtype.is_floating_point:
+        raise UnsupportedDtypeError(f'"{name}" not implemented for {x.spec.dtype.title!r}')

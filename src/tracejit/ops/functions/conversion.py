@@ -18,7 +18,7 @@ from .common import Tensor, as_type, is_tensor
 def _target(argument: Any) -> tuple[DType | None, Any]:
     """The dtype and the device meant by a positional argument of ``to``."""
     if is_tensor(argument):
-        return argument.type.dtype, getattr(argument, "device", None)
+        return argument.spec.dtype, getattr(argument, "device", None)
     if isinstance(argument, DType) or argument in (int, float, bool):
         return dtypes.as_dtype(argument), None
     if argument is None or isinstance(argument, (str, int, device)):
@@ -55,7 +55,7 @@ def to(
         kind, where = _target(argument)
         wanted, device = kind or wanted, device if where is None else where
     moved = self if device is None else moved_to(self, device)
-    if wanted is None or wanted is self.type.dtype:
+    if wanted is None or wanted is self.spec.dtype:
         return e.clone(moved) if copy and moved is self else moved
     return e.cast(moved, dtype=wanted)
 
@@ -81,7 +81,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     >>> tj.tensor([1]).type_as(tj.ones(1))
     tensor([1.])
     """
-    return as_type(self, other.type.dtype)
+    return as_type(self, other.spec.dtype)
 
 
 def _caster(name: str, dtype: DType) -> Callable[..., Tensor]:
@@ -106,6 +106,26 @@ for _name, _dtype in {
     "bool": dtypes.bool_,
 }.items():
     METHODS[_name] = _caster(_name, _dtype)
+
+
+@function(method="type", namespace=False)
+def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """``self`` in another dtype, given as one, as a tensor type or by its name; without one, the name of its type.
+
+    Raises ``TypeError`` for what is no dtype.
+
+    >>> import tracejit as tj
+    >>> tj.ones(1).type(tj.int64), tj.ones(1).type(tj.LongTensor), tj.ones(1).type()
+    (tensor([1]), tensor([1]), 'tracejit.FloatTensor')
+    """
+    if dtype is None:
+        return self.dtype.tensor_name
+    if isinstance(dtype, str):
+        names = {d.tensor_name.split(".")[1]: d for d in dtypes.ALL + dtypes.COMPLEX}
+        if dtype.split(".")[-1] not in names:
+            raise TypeError(f"invalid type: {dtype!r}")
+        return as_type(self, names[dtype.split(".")[-1]])
+    return as_type(self, dtypes.as_dtype(getattr(dtype, "dtype", dtype)))
 
 
 @function(method=False)

@@ -42,7 +42,7 @@ def _padded(targets: Tensor, lengths: list[int]) -> Tensor:
         for start, n in zip(starts, lengths, strict=True)
         for i in range(longest)
     ]
-    last = max(targets.type.numel - 1, 0)
+    last = max(targets.spec.numel - 1, 0)
     index = s.literal(
         values=tuple(min(p, last) for p in places),
         shape=(len(lengths), longest),
@@ -77,9 +77,9 @@ def _check(log_probs: Tensor, inputs: list[int], lengths: list[int], targets: Te
             f"Expected tensor to have size at least {max(lengths)} at dimension 1, but got size "
             f"{list(shape_of(targets))} for targets"
         )
-    if targets.ndim == 1 and sum(lengths) != targets.type.numel:
+    if targets.ndim == 1 and sum(lengths) != targets.spec.numel:
         raise ShapeError(
-            f"Expected target_lengths to add up to {targets.type.numel}, but got {sum(lengths)}"
+            f"Expected target_lengths to add up to {targets.spec.numel}, but got {sum(lengths)}"
         )
 
 

@@ -21,7 +21,7 @@ def _rows(x: Tensor, d: int) -> Tensor:
     """The slices along ``d`` as the rows of a matrix."""
     order = (d, *(i for i in range(x.ndim) if i != d))
     count = shape_of(x)[d]
-    rest = x.type.numel // max(count, 1)
+    rest = x.spec.numel // max(count, 1)
     return m.reshape(m.permute(x, dims=order), shape=(count, rest))
 
 
@@ -75,7 +75,7 @@ def unique_consecutive(
     (tensor([1, 2, 1]), tensor([2, 1, 1]))
     """
     check_tensor("unique_consecutive", input)
-    x = m.reshape(input, shape=(input.type.numel,)) if dim is None else input
+    x = m.reshape(input, shape=(input.spec.numel,)) if dim is None else input
     d = 0 if dim is None else dim_of(dim, input)
     count = shape_of(x)[d]
     rows = _rows(x, d)

@@ -102,7 +102,7 @@ def full(
     (tensor([7, 7]), tensor([0.5000, 0.5000]))
     """
     if is_tensor(fill_value):
-        kind = fill_value.type.dtype if dtype is None else dtypes.as_dtype(dtype)
+        kind = fill_value.spec.dtype if dtype is None else dtypes.as_dtype(dtype)
         shape = shapes.size_arguments((size,))
         result = e.clone(m.expand(as_type(fill_value, kind), shape=shape))
         return made(result, requires_grad, device)
@@ -114,7 +114,7 @@ def _like(
     name: str, x: Tensor, value: Number, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
     check_tensor(name, x)
-    kind = x.type.dtype if dtype is None else dtype
+    kind = x.spec.dtype if dtype is None else dtype
     return _filled((shape_of(x),), value, kind, place_of(x, device), requires_grad)
 
 
@@ -199,7 +199,7 @@ def _new(name: str, value: Number) -> Callable[..., Tensor]:
         device: Any = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        kind = self.type.dtype if dtype is None else dtype
+        kind = self.spec.dtype if dtype is None else dtype
         return _filled(size, value, kind, place_of(self, device), requires_grad)
 
     new.__name__ = name
@@ -227,7 +227,7 @@ def new_full(
     >>> tj.ones(1).new_full((2,), 3)
     tensor([3., 3.])
     """
-    kind = self.type.dtype if dtype is None else dtype
+    kind = self.spec.dtype if dtype is None else dtype
     return _filled((size,), fill_value, kind, place_of(self, device), requires_grad)
 
 

@@ -31,7 +31,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     d = dim_of(dim, input)
     if not input.ndim and index.ndim == 1:
         input = _vector(input)
-    if not index.type.numel and index.ndim != input.ndim:
+    if not index.spec.numel and index.ndim != input.ndim:
         return constant(0, input.dtype, shape_of(index))
     return ix.gather(input, index, dim=d)
 
@@ -94,7 +94,7 @@ def scatter_reduce(
     """
     d = dim_of(dim, input)
     if not input.ndim:
-        row, places, values = (m.reshape(x, shape=(x.type.numel,)) for x in (input, index, src))
+        row, places, values = (m.reshape(x, shape=(x.spec.numel,)) for x in (input, index, src))
         found = scatter_reduce(row, 0, places, values, reduce, include_self=include_self)
         return m.reshape(found, shape=())
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
@@ -160,8 +160,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             [4]])
     """
     if dim is None:
-        flat = m.reshape(input, shape=(input.type.numel,))
-        return ix.gather(flat, m.reshape(indices, shape=(indices.type.numel,)), dim=0)
+        flat = m.reshape(input, shape=(input.spec.numel,))
+        return ix.gather(flat, m.reshape(indices, shape=(indices.spec.numel,)), dim=0)
     d = dim_of(dim, input)
     extent = shape_of(input)[d] if input.ndim else 1
     indices = e.where(c.lt(indices, 0), e.add(indices, extent), indices)
@@ -184,7 +184,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     >>> tj.take(tj.tensor([[1, 2], [3, 4]]), tj.tensor([0, 3]))
     tensor([1, 4])
     """
-    return ix.take(m.reshape(input, shape=(input.type.numel,)), index, dim=0)
+    return ix.take(m.reshape(input, shape=(input.spec.numel,)), index, dim=0)
 
 
 @function()
@@ -297,15 +297,15 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """
     common = shapes.broadcast("masked_scatter", [shape_of(input), shape_of(mask)])
     input, spread = (m.expand(x, shape=common) for x in (input, mask))
-    flat = m.reshape(spread, shape=(input.type.numel,))
+    flat = m.reshape(spread, shape=(input.spec.numel,))
     where = m.squeeze(o.nonzero(flat), dims=(1,))
-    wanted, there = shape_of(where)[0], source.type.numel
+    wanted, there = shape_of(where)[0], source.spec.numel
     if wanted > there:
         raise RuntimeError(
             "masked_scatter: expected self to have fewer True elements than source has elements"
         )
     values = m.slice(m.reshape(source, shape=(there,)), starts=(0,), counts=(wanted,), steps=(1,))
-    base = m.reshape(input, shape=(input.type.numel,))
+    base = m.reshape(input, shape=(input.spec.numel,))
     return m.reshape(ix.put(base, where, values, dim=0, accumulate=False), shape=shape_of(input))
 
 

@@ -50,7 +50,7 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
     if any(x.ndim == 0 for x in xs):
         position = next(i for i, x in enumerate(xs) if x.ndim == 0)
         raise ShapeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
-    dtype = dtypes.result_type_of((x.type.dtype, 2) for x in xs)
+    dtype = dtypes.result_type_of((x.spec.dtype, 2) for x in xs)
     alike = all(x.ndim == xs[0].ndim for x in xs)  # else vectors of nothing are left out
     full_size = xs if alike else [x for x in xs if shape_of(x) != (0,)] or xs[:1]
     d = dim_of(dim, full_size[0])
@@ -173,7 +173,7 @@ def column_stack(tensors: Tensors) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    return cat([m.reshape(x, shape=(x.type.numel, 1)) if x.ndim < 2 else x for x in tensors], 1)
+    return cat([m.reshape(x, shape=(x.spec.numel, 1)) if x.ndim < 2 else x for x in tensors], 1)
 
 
 @function()
@@ -187,7 +187,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     tensor([3, 0, 1, 2])
     """
     if dims is None or dims == ():
-        flat = m.reshape(input, shape=(input.type.numel,))
+        flat = m.reshape(input, shape=(input.spec.numel,))
         return m.reshape(roll(flat, shifts, 0), shape=shape_of(input))
     moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     along = (dims,) if isinstance(dims, int) else tuple(dims)
@@ -258,11 +258,11 @@ def repeat_interleave(
     tensor([1, 1, 2, 2])
     """
     if dim is None:
-        return repeat_interleave(m.reshape(input, shape=(input.type.numel,)), repeats, 0)
+        return repeat_interleave(m.reshape(input, shape=(input.spec.numel,)), repeats, 0)
     d = dim_of(dim, input)
     shape = shape_of(input)
     if is_tensor(repeats):
-        return _interleaved(input, m.reshape(repeats, shape=(repeats.type.numel,)), d)
+        return _interleaved(input, m.reshape(repeats, shape=(repeats.spec.numel,)), d)
     if repeats < 0:
         raise RuntimeError("repeats can not be negative")
     x = unsqueeze(input, d + 1)
@@ -273,7 +273,7 @@ def repeat_interleave(
 
 def _interleaved(x: Tensor, counts: Tensor, dim: int) -> Tensor:
     (count,), extent = shape_of(counts), shape_of(x)[dim]
-    if counts.type.dtype.category != "int":
+    if counts.spec.dtype.category != "int":
         raise RuntimeError("repeats must be int or long")
     if count == 1:
         counts = m.expand(counts, shape=(extent,))
@@ -305,7 +305,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         xs[:2] = xs[1::-1]
     count = len(xs)
     columns = [
-        m.reshape(x, shape=(1,) * i + (x.type.numel,) + (1,) * (count - 1 - i))
+        m.reshape(x, shape=(1,) * i + (x.spec.numel,) + (1,) * (count - 1 - i))
         for i, x in enumerate(xs)
     ]
     grids = list(broadcast_tensors(*columns))
@@ -349,4 +349,4 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors)
-    return stack([m.reshape(g, shape=(g.type.numel,)) for g in grids], 1)
+    return stack([m.reshape(g, shape=(g.spec.numel,)) for g in grids], 1)

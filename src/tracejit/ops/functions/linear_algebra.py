@@ -261,7 +261,7 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
             [0.0000, 0.0000]])
     """
     _checked("pinv", A)
-    if not A.type.numel:
+    if not A.spec.numel:
         return e.clone(transposed(A))
     if hermitian:
         A = _symmetric(A)
@@ -295,7 +295,7 @@ def matrix_rank(
     """
     _checked("matrix_rank", A)
     x = e.detach_copy(A)
-    if not x.type.numel:
+    if not x.spec.numel:
         return s.full(shape=shape_of(x)[:-2], value=0, dtype=dtypes.int64)
     values = e.abs(eigvalsh(x)) if hermitian else svdvals(x)
     return r.sum(

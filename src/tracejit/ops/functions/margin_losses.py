@@ -44,7 +44,7 @@ def _rows(name: str, input: Tensor, target: Tensor, per_class: bool) -> tuple[Te
         input, target = m.unsqueeze(input, dims=(0,)), target.reshape((1,) if per_class else ())
     alone = input.ndim == 1
     expected = shape_of(input) if per_class else shape_of(input)[:-1]
-    if input.ndim not in (1, 2) or not input.type.numel:
+    if input.ndim not in (1, 2) or not input.spec.numel:
         raise ShapeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(shape_of(input))} ({name})"

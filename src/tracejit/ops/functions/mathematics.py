@@ -87,7 +87,7 @@ def nan_to_num(
     >>> tj.nan_to_num(tj.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """
-    dtype = input.type.dtype
+    dtype = input.spec.dtype
     if not dtype.is_floating_point:
         return e.clone(input)
     high, low = _finite_limits(dtype)

@@ -27,7 +27,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """
     check_tensor("matmul", input)
     check_tensor("matmul", other, "other", 2)
-    a, b = len(input.type.shape), len(other.type.shape)
+    a, b = len(input.spec.shape), len(other.spec.shape)
     if a == 2 and b == 2:
         return k.matmul(input, other)
     if not a or not b:

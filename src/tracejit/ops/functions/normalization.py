@@ -30,7 +30,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> tj.linear(tj.tensor([1.0, 2.0]), tj.eye(2), tj.ones(2))
     tensor([2., 3.])
     """
-    transposed = m.permute(weight, dims=tuple(range(len(weight.type.shape)))[::-1])
+    transposed = m.permute(weight, dims=tuple(range(len(weight.spec.shape)))[::-1])
     product = matmul(input, transposed)
     if bias is not None and MODES.autocast is not None:
         bias = as_type(bias, product.dtype)
@@ -94,7 +94,7 @@ def embedding(
 
 def by_frequency(rows: Tensor, index: Tensor, size: int) -> Tensor:
     """``rows`` whose gradients are divided by how often their index occurs."""
-    flat = m.reshape(index, shape=(index.type.numel,))
+    flat = m.reshape(index, shape=(index.spec.numel,))
     ones = s.full(shape=shape_of(flat), value=1, dtype=rows.dtype)
     zeros = s.full(shape=(size,), value=0, dtype=rows.dtype)
     counts = ix.put(zeros, flat, ones, dim=0, accumulate=True)
@@ -108,7 +108,7 @@ def shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
     from .norms import vector_norm
 
     own = weight.detach()
-    flat = m.reshape(index, shape=(index.type.numel,))
+    flat = m.reshape(index, shape=(index.spec.numel,))
     rows = ix.take(own, flat, dim=0)
     size = vector_norm(rows, norm_type, 1, True)
     factor = e.where(c.gt(size, max_norm), e.div(max_norm, e.add(size, 1e-7)), 1.0)
@@ -212,7 +212,7 @@ def group_norm(
         )
     grouped = m.reshape(
         upcast(input),
-        shape=(shape[0], num_groups, input.type.numel // max(shape[0] * num_groups, 1)),
+        shape=(shape[0], num_groups, input.spec.numel // max(shape[0] * num_groups, 1)),
     )
     x = m.reshape(_standardized(grouped, (2,), eps), shape=shape)
     return as_type(_per_channel(x, weight, bias), input.dtype)
@@ -248,7 +248,7 @@ def batch_norm(
     if training or running_mean is None or running_var is None:
         x, mean, variance = _batch_statistics(x, eps)
         if training and running_mean is not None and running_var is not None:
-            n = input.type.numel // shape_of(input)[1]
+            n = input.spec.numel // shape_of(input)[1]
             _update(running_mean, mean, momentum)
             _update(running_var, variance * (n / (n - 1)), momentum)
     else:

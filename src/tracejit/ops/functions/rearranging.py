@@ -58,7 +58,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     tensor([[1, 0],
             [0, 2]])
     """
-    return diag_embed(m.reshape(input, shape=(input.type.numel,)), offset)
+    return diag_embed(m.reshape(input, shape=(input.spec.numel,)), offset)
 
 
 @function()
@@ -236,8 +236,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     tensor([[1., 0.],
             [0., 2.]])
     """
-    flat = m.reshape(input, shape=(input.type.numel,))
-    places, values = (m.reshape(x, shape=(x.type.numel,)) for x in (index, source))
+    flat = m.reshape(input, shape=(input.spec.numel,))
+    places, values = (m.reshape(x, shape=(x.spec.numel,)) for x in (index, source))
     written = ix.put(flat, places, values, dim=0, accumulate=accumulate)
     return m.reshape(written, shape=shape_of(input))
 

@@ -69,15 +69,15 @@ def mean(
     check_tensor("mean", input)
     if dtype is not None:
         input = as_type(input, dtypes.as_dtype(dtype))
-    if not input.type.dtype.is_differentiable:
+    if not input.spec.dtype.is_differentiable:
         source = "Input" if dtype is None else "Optional"
         raise DtypeError(
             f"mean(): could not infer output dtype. {source} dtype must be either a floating point "
-            f"or complex dtype. Got: {input.type.dtype.title}"
+            f"or complex dtype. Got: {input.spec.dtype.title}"
         )
     dims = dims_of(dim, input)
     total = r.sum(upcast(input), dims=dims, keepdim=keepdim)
-    return as_type(e.div(total, count(input, dims)), input.type.dtype)
+    return as_type(e.div(total, count(input, dims)), input.spec.dtype)
 
 
 def count(x: Tensor, dims: Sequence[int]) -> int:

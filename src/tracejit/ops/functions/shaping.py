@@ -89,7 +89,7 @@ def ravel(input: Tensor) -> Tensor:
     >>> tj.ravel(tj.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """
-    return reshape(input, (-1,)) if input.type.numel else reshape(input, (0,))
+    return reshape(input, (-1,)) if input.spec.numel else reshape(input, (0,))
 
 
 @function()
@@ -280,7 +280,7 @@ def expand(self: Tensor, *sizes: Any) -> Tensor:
     ahead = len(wanted) - len(shape)
     if ahead < 0:
         raise ShapeError(
-            f"expand({self.type}, size={list(wanted)}): the number of sizes provided "
+            f"expand({self.spec}, size={list(wanted)}): the number of sizes provided "
             f"({len(wanted)}) must be greater or equal to the number of dimensions in the tensor "
             f"({len(shape)})"
         )

@@ -164,7 +164,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """
     if input.ndim != 1 or input.dtype.category != "int":
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if input.type.numel and bool(c.lt(input, 0).any()):
+    if input.spec.numel and bool(c.lt(input, 0).any()):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     counts = o.bincount_of(input, minlength=minlength)
     if weights is None:

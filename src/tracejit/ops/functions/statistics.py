@@ -84,7 +84,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     tensor([0.0000, 0.6931])
     """
     d = dim_of(dim, input)
-    if not input.ndim or not input.type.numel:
+    if not input.ndim or not input.spec.numel:
         return e.clone(input)
     return o.log_cumsum_exp(input, dim=d)
 
@@ -147,8 +147,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     tensor(2)
     """
     if dim is None:
-        flat = m.reshape(input, shape=(input.type.numel,))
-        if not input.type.numel:
+        flat = m.reshape(input, shape=(input.spec.numel,))
+        if not input.spec.numel:
             return constant(float("nan"), input.dtype)
         return _middle(flat, 0, False).values
     if not input.ndim:
@@ -165,9 +165,9 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     tensor(2.)
     """
     if dim is None:
-        if not input.type.numel:
+        if not input.spec.numel:
             return median(input)
-        return _nan_middle(m.reshape(input, shape=(input.type.numel,)), 0, False).values
+        return _nan_middle(m.reshape(input, shape=(input.spec.numel,)), 0, False).values
     if not input.ndim:
         return median(input, dim, keepdim)
     return _nan_middle(input, dim_of(dim, input), keepdim)
@@ -217,13 +217,13 @@ def quantile(
         dim_of(dim, input)
         keepdim, dim = False, None
     whole = dim is None
-    x = m.reshape(input, shape=(input.type.numel,)) if whole else input
+    x = m.reshape(input, shape=(input.spec.numel,)) if whole else input
     d = 0 if dim is None else dim_of(dim, x)
     if not shape_of(x)[d]:
         raise RuntimeError("quantile() input tensor must be non-empty")
     values = sort(x, d).values
     nan = r.any_true(c.isnan(x), dims=(d,), keepdim=True)
-    shares = m.reshape(q, shape=(q.type.numel,)) if is_tensor(q) else constant(q, x.dtype, (1,))
+    shares = m.reshape(q, shape=(q.spec.numel,)) if is_tensor(q) else constant(q, x.dtype, (1,))
     found = e.where(nan, float("nan"), _at_shares(values, shares, d, interpolation))
     first = m.permute(found, dims=(d, *(i for i in range(found.ndim) if i != d)))
     kept = (
@@ -286,9 +286,9 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> T
     >>> tj.histc(tj.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    x = upcast(m.reshape(input, shape=(input.type.numel,)))
+    x = upcast(m.reshape(input, shape=(input.spec.numel,)))
     low, high = float(min), float(max)
-    if low == high and input.type.numel:
+    if low == high and input.spec.numel:
         low, high = float(x.min()), float(x.max())
     if low == high:
         low, high = low - 1, high + 1

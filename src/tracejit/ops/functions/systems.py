@@ -117,7 +117,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
     rows, columns = shape_of(A)[-2:]
     if shape_of(right)[-2] != rows:
         raise ShapeError(
-            f"linalg.lstsq: input.size(-2) should match other.size(-2), got {A.type} and {B.type}"
+            f"linalg.lstsq: input.size(-2) should match other.size(-2), got {A.spec} and {B.spec}"
         )
     if rows >= columns:
         factors = qr(A)

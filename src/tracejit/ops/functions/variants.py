@@ -80,7 +80,7 @@ def local_response_norm(
             f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)"
         )
     x = upcast(input)
-    if not input.type.numel:
+    if not input.spec.numel:
         return input
     last = (0, *range(2, x.ndim), 1)
     squares = p.sum_windows(

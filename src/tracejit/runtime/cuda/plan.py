@@ -153,13 +153,13 @@ class DevicePlanner(Planner):
     def plan_gemm(self, value: Value) -> Step | None:
         """A product as a step of cuBLAS when its operands lie as it can read them."""
         x, y = value.value_operands
-        if value.type.dtype.short not in TYPES:
+        if value.spec.dtype.short not in TYPES:
             return None
-        left, right = self.matrix(x, value.type.shape[:-2]), self.matrix(y, value.type.shape[:-2])
+        left, right = self.matrix(x, value.spec.shape[:-2]), self.matrix(y, value.spec.shape[:-2])
         if left is None or right is None:
             return None
         (a, lda, trans_a, stride_a), (b, ldb, trans_b, stride_b) = left, right
-        *batch, m, n = value.type.shape
+        *batch, m, n = value.spec.shape
         count = 1
         for extent in batch:
             count *= extent
@@ -167,13 +167,13 @@ class DevicePlanner(Planner):
         row, _, stride = result_layout(self, value)
         step = gemm_step(
             DeviceGemm(
-                value.type.dtype.short,
+                value.spec.dtype.short,
                 a,
                 b,
                 self.argument(slot, 0),
                 m,
                 n,
-                x.type.shape[-1],
+                x.spec.shape[-1],
                 lda,
                 ldb,
                 row,
