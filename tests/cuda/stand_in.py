@@ -12,6 +12,7 @@ import types
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.special
 from stand_in_arrays import (
     CURRENT,
@@ -179,6 +180,8 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     module.lib = types.SimpleNamespace(stride_tricks=tricks)
     names = ("inv", "solve", "det", "slogdet", "cholesky", "eigh", "qr", "svd")
     module.linalg = types.SimpleNamespace(**{n: Function(getattr(np.linalg, n)) for n in names})
+    names = ("fftn", "ifftn", "rfftn", "irfftn")
+    module.fft = types.SimpleNamespace(**{n: Function(getattr(np.fft, n)) for n in names})
     allocators = [POOL.malloc]
     module.cuda = types.SimpleNamespace(
         Device=Device,
@@ -199,9 +202,16 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     extra = types.ModuleType("cupyx")
     science = types.ModuleType("cupyx.scipy")
     special = Special("cupyx.scipy.special")
-    extra.scipy, science.special = science, special
-    names = {"cupy": module, "cupyx": extra, "cupyx.scipy": science, "cupyx.scipy.special": special}
+    linear = types.ModuleType("cupyx.scipy.linalg")
+    linear.expm = Function(_exponential)
+    extra.scipy, science.special, science.linalg = science, special, linear
+    names = {m.__name__: m for m in (module, extra, science, special, linear)}
     return module, names
+
+
+def _exponential(matrix: np.ndarray) -> np.ndarray:
+    assert matrix.ndim == 2, "CuPy takes one matrix"
+    return scipy.linalg.expm(matrix)
 
 
 def install(monkeypatch: Any, driver: Any, arrays: Any, library: Any) -> Module:

@@ -342,6 +342,14 @@ for _name in _METHODS.split():
     setattr(ndarray, _name, _method(_name))
 
 
+for _name in ("real", "imag"):
+    setattr(
+        ndarray,
+        _name,
+        property(lambda self, name=_name: wrapped(getattr(self._host, name), [self])),
+    )
+
+
 def _take(self: ndarray, indices: Any, axis: int | None = None, out: Any = None) -> Any:
     """Positions wrap; there is no other way."""
     return wrapped(self._host.take(plain(indices), axis, mode="wrap"), [])

@@ -279,7 +279,8 @@ def test_ops_compute_on_a_device_as_on_the_host(op: Op, gpu: Any) -> None:
                 assert is_on_device(found), case.label
             found = found.get() if is_on_device(found) else found
             assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-            same = found.astype(np.float64), np.asarray(expected).astype(np.float64)
+            kind = np.complex128 if found.dtype.kind == "c" else np.float64
+            same = found.astype(kind), np.asarray(expected).astype(kind)
             if op.kind == "contraction" and dtype.is_floating_point:  # another order of sums
                 np.testing.assert_allclose(*same, rtol=1e-5 if dtype is dtypes.float32 else 1e-2)
             else:

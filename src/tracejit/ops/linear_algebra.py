@@ -302,6 +302,12 @@ def exponential(x: Array) -> Array:
     """The exponential of each matrix."""
     if not x.size:
         return x.copy()
-    import scipy.linalg
+    if xp(x) is np:
+        import scipy.linalg
 
-    return scipy.linalg.expm(wide(x)).astype(x.dtype, copy=False)
+        return scipy.linalg.expm(wide(x)).astype(x.dtype, copy=False)
+    import cupyx.scipy.linalg  # one matrix at a time
+
+    matrices = wide(x).reshape((-1, *x.shape[-2:]))
+    found = [cupyx.scipy.linalg.expm(matrices[i]) for i in range(len(matrices))]
+    return xp(x).stack(found).reshape(x.shape).astype(x.dtype, copy=False)
