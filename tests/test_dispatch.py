@@ -13,6 +13,8 @@ from tracejit.ops.table import lookup
 class Listener:
     """Stands where a recorder does and notes what it is told."""
 
+    watched = None
+
     def __init__(self):
         self.calls = []
 

@@ -231,10 +231,10 @@ def _weights(output: Tensor) -> Tensor:
 
 
 def _compare_output(what: str, ours: Tensor, value: Any, theirs: Tensor) -> None:
-    if ours.spec != theirs.type or ours.requires_grad != theirs.requires_grad:
+    if ours.spec != theirs.spec or ours.requires_grad != theirs.requires_grad:
         raise VerificationError(
             f"{what} is {ours.spec} (requires_grad={ours.requires_grad}) compiled and "
-            f"{theirs.type} (requires_grad={theirs.requires_grad}) eager"
+            f"{theirs.spec} (requires_grad={theirs.requires_grad}) eager"
         )
     _compare(what, ours.dtype.short, value, theirs.array)
 

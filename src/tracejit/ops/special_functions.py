@@ -120,7 +120,7 @@ def log_ndtr(x: Array) -> Array:
 @elementwise(
     None,
     promotion=p.to_float,
-    grad={"y": lambda g, x, y: g * (-x * zeta(x + 1.0, y))},
+    grad={"y": lambda g, x, y: g * (x * -1.0 * zeta(x + 1.0, y))},
     domain={"x": (1.5, 4.0), "y": (0.5, 4.0)},
 )
 def zeta(x: Array, y: Array) -> Array:
@@ -129,7 +129,8 @@ def zeta(x: Array, y: Array) -> Array:
 
 
 def _gamma_density(g: Any, a: Any, x: Any) -> Any:
-    return g * exp((a - 1.0) * log(x) - x - lgamma(a))
+    # Sums, because operands that are bools cannot be subtracted.
+    return g * exp((a + -1.0) * log(x) + x * -1.0 - lgamma(a))
 
 
 @elementwise(

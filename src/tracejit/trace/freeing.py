@@ -33,8 +33,9 @@ def history_of(roots: Sequence[Node | None], ends: Mapping[Edge, int], first: in
     >>> import tracejit as tj
     >>> x, y = tj.ones(2, requires_grad=True), tj.ones(2, requires_grad=True)
     >>> a, b = x * x, x.sin() + y
-    >>> history_of([a.grad_fn, b.grad_fn], {x._edge(): 1, y._edge(): 2}, 0)
-    History(parts=((1, 1), (2, 1)), ends=(1, 3))
+    >>> found = history_of([a.grad_fn, b.grad_fn], {x._edge(): 1, y._edge(): 2}, 0)
+    >>> sorted(found.parts), found.ends
+    ([(1, 1), (2, 1)], (1, 3))
     """
     above: dict[Node, int] = {}
     for number, node in enumerate(roots):
