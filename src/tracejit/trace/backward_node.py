@@ -26,6 +26,7 @@ from .backward import (
 )
 from .collection import collecting_rarely
 from .freeing import History
+from .kept_alive import give_back
 from .leaf_pass import LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 
 
@@ -225,7 +226,9 @@ class CompiledBackward(LateNode):
         """The program for these gradients, or what replaces it when that fails."""
         site = self.site
         try:
-            return collecting_rarely(lambda: site.backward.compile(layouts))
+            program = collecting_rarely(lambda: site.backward.compile(layouts))
+            give_back()
+            return program
         except Exception as error:  # noqa: BLE001  (whatever fails: eager execution still works)
             reason = getattr(error, "summary", None) or str(error)
             site.report(

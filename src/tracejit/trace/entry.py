@@ -20,6 +20,7 @@ from .collection import Collection, collecting_rarely
 from .ending import Overtaken
 from .graft import graft, graft_error
 from .inputs import Signature
+from .kept_alive import give_back
 from .made import Made
 from .number_arguments import with_values
 from .number_fitness import check_codes, check_error, plain_state, take_back
@@ -369,6 +370,7 @@ class Entry(Made):
             if not self.compiled and self.failure is None:
                 try:
                     collecting_rarely(self.compile)
+                    give_back()
                 except NotReplayable:
                     raise
                 except Exception as error:

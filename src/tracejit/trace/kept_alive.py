@@ -7,8 +7,10 @@ eager run, not that of all its rounds.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ..tensor import Tensor
@@ -17,19 +19,28 @@ from ..tensor import Tensor
 MOST_BYTES = 32 << 20
 
 
+#: Was memory ever freed in the middle of a recording?
+_freed = [False]
+
+
 class KeptAlive:
-    """Tensors in order of appearance; ``forget`` is told the identities of those that go.
+    """Tensors in order of appearance; what ``forget`` refers to is told the identities of those that go.
+
+    It is a weak reference, because a recorder that referred to itself would keep all its tensors until the next
+    collection of garbage.
 
     >>> import tracejit as tj
     >>> gone = []
-    >>> kept = KeptAlive(gone.append, most_bytes=100)
+    >>> kept = KeptAlive(lambda: gone.append, most_bytes=100)
     >>> for _ in range(3):
     ...     kept.append(tj.ones(10))
     >>> len(gone), len(kept)
     (2, 1)
     """
 
-    def __init__(self, forget: Callable[[int], Any], most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, forget: Callable[[], Callable[[int], Any] | None], most_bytes: int = MOST_BYTES
+    ) -> None:
         self.forget = forget
         self.most_bytes = most_bytes
         self.tensors: list[Tensor] = []
@@ -48,11 +59,14 @@ class KeptAlive:
 
     def sweep(self) -> None:
         """Let go what only this list refers to: views first, which refer to what they show."""
+        _freed[0] = True
+        forget = self.forget()
+        assert forget is not None, "the recorder is gone"
         waiting, self.tensors = self.tensors, []
         while waiting:
             tensor = waiting.pop()
             if sys.getrefcount(tensor) == _UNREACHABLE:
-                self.forget(id(tensor))
+                forget(id(tensor))
             else:
                 self.tensors.append(tensor)
         self.tensors.reverse()
@@ -68,3 +82,23 @@ def _references() -> int:
 
 
 _UNREACHABLE = _references()
+
+
+@cache
+def _trim() -> Callable[[int], Any] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # not the GNU C library
+        return None
+
+
+def give_back() -> None:
+    """Return memory that was freed in the middle of recordings to the system, where the C library keeps it.
+
+    It does, once it has seen large pieces freed: a process then held twice what it needed from its first call on.
+
+    >>> give_back()
+    """
+    trim = _trim() if _freed[0] else None
+    if trim is not None:
+        trim(0)

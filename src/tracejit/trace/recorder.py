@@ -7,6 +7,7 @@ outside become inputs. ``bool(t)`` and ``t.item()`` become guards.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -47,7 +48,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.roots: dict[int, Value] = {}
         self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
         self.external: dict[int, tuple[Tensor, Value]] = {}
-        self.alive = KeptAlive(self.forget)
+        self.alive = KeptAlive(weakref.WeakMethod(self.forget))
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
