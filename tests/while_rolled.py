@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 import tracejit as tj
+from tracejit.trace.round_code import FOLLOWED
+
+#: For what needs loops to be recognised.
+followed = pytest.mark.skipif(
+    not FOLLOWED, reason="rounds are followed in the bytecode of CPython 3.11 only"
+)
 
 LIMIT = 12
 

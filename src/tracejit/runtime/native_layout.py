@@ -111,7 +111,7 @@ def _plain() -> bool:
     count = ctypes.c_uint32.from_address(id(one)).value
     return (
         sys.implementation.name == "cpython"
-        and getattr(sys, "_is_gil_enabled", bool)() is not True
+        and getattr(sys, "_is_gil_enabled", lambda: True)()
         and ctypes.sizeof(ctypes.c_void_p) == 8
         and sys.byteorder == "little"
         and count == sys.getrefcount(one) - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import operator
+import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -18,6 +19,9 @@ from itertools import pairwise
 from types import CodeType
 from typing import Any
 
+#: Is the bytecode of this Python known? Instructions that touch local variables differ between versions, and one that
+#: is overlooked would make a loop of what is none. Elsewhere every round is a guard.
+FOLLOWED = sys.version_info[:2] == (3, 11)
 #: More rounds than any loop will do.
 ENDLESS = 1 << 62
 #: Bytecode longer than this is not looked at.
@@ -49,7 +53,7 @@ class Flow:
     def __init__(self, code: CodeType) -> None:
         self.code = code
         self.instructions = list(dis.get_instructions(code))
-        if len(self.instructions) > MAX_INSTRUCTIONS:
+        if not FOLLOWED or len(self.instructions) > MAX_INSTRUCTIONS:
             raise Unfollowed
         self.offsets = [i.offset for i in self.instructions]
         self.next: list[list[tuple[int, int | None]]] = [[] for _ in self.instructions]
