@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dtypes import DType
+from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..passes.groups import Group
 
 
-@dataclass(frozen=True)
-class Pointer:
+@dataclass(frozen=True, eq=False)
+class Pointer(ByFields):
     """A parameter that is the address of a value's storage plus an offset in bytes."""
 
     value: Value

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops.table import Source
 from ..passes.groups import Dims, Group, is_random, root
 from ..types import Shape
 
 
-@dataclass(frozen=True)
-class Layout:
+@dataclass(frozen=True, eq=False)
+class Layout(ByFields):
     """Where a value lies: the materialised value it shows, element offset and strides per dimension."""
 
     root: Value

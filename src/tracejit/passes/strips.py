@@ -11,22 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..extents import hint
+from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops.source import full
 from ..types import Scalar, Shape
 from .rewrite import Rewriter, root
 
 
-@dataclass(frozen=True)
-class Segment:
+@dataclass(frozen=True, eq=False)
+class Segment(ByFields):
     """``value`` from position ``start`` on."""
 
     start: int
     value: Value
 
 
-@dataclass(frozen=True)
-class Strip:
+@dataclass(frozen=True, eq=False)
+class Strip(ByFields):
     """A value of the type of ``like``, which is ``number`` but for its segments, in order, along ``dim``."""
 
     like: Value

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..passes.groups import is_view
 
@@ -33,8 +34,8 @@ class Inside:
     position: int
 
 
-@dataclass(frozen=True)
-class Fixed:
+@dataclass(frozen=True, eq=False)
+class Fixed(ByFields):
     """The same value in every round."""
 
     value: Value
@@ -53,8 +54,8 @@ class Carried:
         return Carried(self.position, self.first[1:]) if len(self.first) > 1 else None
 
 
-@dataclass(frozen=True)
-class Item:
+@dataclass(frozen=True, eq=False)
+class Item(ByFields):
     """The round's item of a stack."""
 
     stack: Stack

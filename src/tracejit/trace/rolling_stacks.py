@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops import movement
 from ..types import Shape
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 MAX_OVERLAPPING = 8
 
 
-@dataclass(frozen=True)
-class SliceStack:
+@dataclass(frozen=True, eq=False)
+class SliceStack(ByFields):
     """Slices of ``base``: a chain of views shows all; or, where they overlap, several side by side along ``dim``."""
 
     base: Value
@@ -48,8 +49,8 @@ class PartStack:
     count: int
 
 
-@dataclass(frozen=True)
-class ViewStack:
+@dataclass(frozen=True, eq=False)
+class ViewStack(ByFields):
     """The view ``item``, the first of all, of every item of another stack."""
 
     item: Value
