@@ -104,15 +104,21 @@ def speeds(size_of: Callable[[Workload], int], seconds: float = 0.5) -> Iterator
         yield row
 
 
-def _ours(workload: Workload, size: int, seconds: float) -> Row:
-    function, arguments = workload.make(tj, size)
+def _eager_and_compiled(
+    workload: Workload, size: int, seconds: float, library: Any, names: tuple[str, str]
+) -> Row:
+    """Milliseconds of a workload by tracejit or PyTorch, under these names."""
+    function, arguments = workload.make(library, size)
     given = [x.detach().cuda().requires_grad_(x.requires_grad) for x in arguments]
-    eager = runner(workload, tj, function, given)
-    compiled = runner(workload, tj, tj.compile(function), given)
+    runs = [runner(workload, library, f, given) for f in (function, library.compile(function))]
+    wait = library.cuda.synchronize
     return {
-        "eager ms": round(milliseconds(eager, tj.cuda.synchronize, seconds), 4),
-        "compiled ms": round(milliseconds(compiled, tj.cuda.synchronize, seconds), 4),
+        n: round(milliseconds(run, wait, seconds), 4) for n, run in zip(names, runs, strict=True)
     }
+
+
+def _ours(workload: Workload, size: int, seconds: float) -> Row:
+    return _eager_and_compiled(workload, size, seconds, tj, ("eager ms", "compiled ms"))
 
 
 def _torch(workload: Workload, size: int, seconds: float) -> Row:
@@ -123,14 +129,8 @@ def _torch(workload: Workload, size: int, seconds: float) -> Row:
         return {}
     if not torch.cuda.is_available():
         return {}
-    function, arguments = workload.make(torch, size)
-    given = [x.detach().cuda().requires_grad_(x.requires_grad) for x in arguments]
-    eager = runner(workload, torch, function, given)
-    compiled = runner(workload, torch, torch.compile(function), given)
-    return {
-        "torch eager ms": round(milliseconds(eager, torch.cuda.synchronize, seconds), 4),
-        "torch.compile ms": round(milliseconds(compiled, torch.cuda.synchronize, seconds), 4),
-    }
+    names = ("torch eager ms", "torch.compile ms")
+    return _eager_and_compiled(workload, size, seconds, torch, names)
 
 
 def _jax(workload: Workload, size: int, seconds: float) -> Row:

@@ -46,9 +46,8 @@ class Site:
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
-    edges: tuple[
-        Edge | None, ...
-    ] = ()  # of all its nodes, where all that wants gradients is captured
+    #: Those of all its nodes, where all that wants gradients is captured.
+    edges: tuple[Edge | None, ...] = ()
     short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
 
     @cached_property

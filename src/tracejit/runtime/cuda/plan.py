@@ -51,9 +51,8 @@ class DevicePlanner(Planner):
         device: int,
     ) -> None:
         self.device = device
-        self.statuses = self.refusing = (
-            0  # parameters that are the status word; items up to the last of them
-        )
+        self.statuses = 0  # parameters that are the status word
+        self.refusing = 0  # items up to the last of them
         kept = {
             new: old for new, old in overwrite.items() if not may_lie_on_the_host(graph.inputs[old])
         }
