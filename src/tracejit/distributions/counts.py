@@ -106,13 +106,8 @@ class Geometric(Distribution):
         return -((1 - p).xlogy(1 - p) + p.xlogy(p)) / p
 
 
-class OneHotCategorical(Distribution):
-    """A one among zeros, where :class:`Categorical` gives an index.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.OneHotCategorical(tj.tensor([1.0, 3.0])).log_prob(tj.tensor([0.0, 1.0]))
-    tensor(-0.2877)
-    """
+class _OverCategories(Distribution):
+    """A vector with one element per category, by the probabilities of a :class:`Categorical`."""
 
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -130,6 +125,15 @@ class OneHotCategorical(Distribution):
     def logits(self) -> Any:
         """The logarithms of the probabilities."""
         return self._categorical.logits
+
+
+class OneHotCategorical(_OverCategories):
+    """A one among zeros, where :class:`Categorical` gives an index.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.OneHotCategorical(tj.tensor([1.0, 3.0])).log_prob(tj.tensor([0.0, 1.0]))
+    tensor(-0.2877)
+    """
 
     @property
     def mean(self) -> Any:
@@ -216,7 +220,7 @@ class RelaxedBernoulli(Distribution):
         return inside - (-softplus(-y) - softplus(y))
 
 
-class RelaxedOneHotCategorical(Distribution):
+class RelaxedOneHotCategorical(_OverCategories):
     """Shares that become one-hot vectors as ``temperature`` falls (Jang et al., 2017).
 
     >>> import tracejit as tj
@@ -230,20 +234,8 @@ class RelaxedOneHotCategorical(Distribution):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
     ) -> None:
-        self._categorical = Categorical(probs, logits, validate_args)
+        super().__init__(probs, logits, validate_args)
         self.temperature = temperature
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args)
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """softmax((logits + Gumbel noise) / temperature)."""
