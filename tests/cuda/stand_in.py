@@ -222,6 +222,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
         alloc_pinned_memory=lambda nbytes: MemoryPointer(Memory(Pool(), nbytes, 0), 0),
         runtime=types.SimpleNamespace(
             getDevice=lambda: CURRENT.device,
+            runtimeGetVersion=lambda: 13000,
             getDeviceProperties=lambda index: {"name": f"stand-in {index}".encode()},
         ),
     )
@@ -249,6 +250,8 @@ def install(monkeypatch: Any, driver: Any, arrays: Any, library: Any) -> Module:
     monkeypatch.setattr(driver, "_drivers", {})
     monkeypatch.setattr(CURRENT, "device", 0, raising=False)
     monkeypatch.setattr(CURRENT, "stream", None, raising=False)
+    monkeypatch.setattr(CURRENT, "context", None, raising=False)
+    monkeypatch.setattr(driver._here, "bound", False)
     monkeypatch.setattr(POOL, "limit", None)
     LOG.clear()
     saved = dict(arrays.MODULES)

@@ -18,7 +18,10 @@ DEVICES = 2
 
 
 class _Current(threading.local):
+    """What a thread knows; without a context the driver takes neither kernels nor launches."""
+
     device = 0
+    context: int | None = None
     stream: Any = None
     capture: list[Any] | None = None  # what is done is noted here instead
 
@@ -134,14 +137,16 @@ class Device:
 
     def __enter__(self) -> Device:
         self.before = CURRENT.device
-        CURRENT.device = self.id
+        if self.id != CURRENT.device:
+            self.use()
         return self
 
     def __exit__(self, *_: object) -> None:
-        CURRENT.device = self.before
+        if CURRENT.device != self.before:
+            Device(self.before).use()
 
     def use(self) -> None:
-        CURRENT.device = self.id
+        CURRENT.device = CURRENT.context = self.id
 
     def synchronize(self) -> None:
         LOG.append("synchronize")

@@ -45,6 +45,7 @@ class DriverLibrary:
 
     def __init__(self) -> None:
         self.images: list[str] = []
+        self.owners: list[int] = []  # the device that each image was loaded into
         self.launched: list[tuple[str, int]] = []
         self.products: list[int] = []
         self.errors: list[Exception] = []
@@ -61,7 +62,41 @@ class DriverLibrary:
         value._obj.value = {75: 9, 76: 0, 16: 132}[number]
         return 0
 
+    # --- contexts: a device's number stands for its primary one ---------------------------------------------------
+
+    def cuDeviceGet(self, device: Any, index: int) -> int:
+        device._obj.value = index
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> int:
+        context._obj.value = device.value + 1
+        return 0
+
+    def cuCtxGetCurrent(self, context: Any) -> int:
+        current = stand_in_arrays.CURRENT.context
+        context._obj.value = None if current is None else current + 1
+        return 0
+
+    def cuCtxSetCurrent(self, context: Any) -> int:
+        stand_in_arrays.Device(context.value - 1).use()
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context: Any) -> int:
+        current = stand_in_arrays.CURRENT
+        self.stack = [*getattr(self, "stack", []), (current.device, current.context)]
+        return self.cuCtxSetCurrent(context)
+
+    def cuCtxPopCurrent_v2(self, context: Any) -> int:
+        current = stand_in_arrays.CURRENT
+        current.device, current.context = self.stack.pop()
+        return 0
+
+    # --- kernels --------------------------------------------------------------------------------------------------
+
     def cuModuleLoadDataEx(self, module: Any, image: bytes, *_: Any) -> int:
+        if stand_in_arrays.CURRENT.context is None:
+            return 201
+        self.owners.append(stand_in_arrays.CURRENT.context)
         self.images.append(image.rstrip(b"\0").decode())
         module._obj.value = len(self.images)
         return 0
@@ -78,6 +113,10 @@ class DriverLibrary:
     # --- launches ------------------------------------------------------------------------------------------------
 
     def _guarded(self, *arguments: Any) -> int:
+        if stand_in_arrays.CURRENT.context is None:
+            return 201
+        if stand_in_arrays.CURRENT.context != self.owners[arguments[0] - 1]:
+            return 400
         try:
             self._launch(*arguments)
         except Exception as error:  # noqa: BLE001
