@@ -164,6 +164,45 @@ def loop(path: str, name: str, dtypes: Sequence[Any]) -> tuple[Any, ...] | None:
     raise TypeError(f"Wrong type {tuple(map(str, dtypes))} for {path}.{name}")
 
 
+#: Universal functions behind operators.
+_BEHIND = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+    "neg": "negative",
+    "abs": "absolute",
+    "invert": "invert",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+
+
+def check_operator(name: str, operands: tuple[Any, ...], result: Any) -> None:
+    """Does CuPy compute this operator on these dtypes, with the same dtype as its result?"""
+    bare = name.strip("_")
+    function = _BEHIND.get(bare) or _BEHIND.get(bare[1:])
+    dtypes = [getattr(x, "dtype", None) for x in operands]
+    if function is None or None in dtypes:
+        return  # products have rules of their own; a Python number adapts itself
+    where = "" if bare in _BEHIND else bare[0]  # "r": operands are exchanged, "i": in place
+    found = loop("cupy", function, dtypes[::-1] if where == "r" else dtypes)
+    assert found is not None
+    assert where == "i" or found[0] == result.dtype, f"{function} of {dtypes} is {found} in CuPy"
+
+
 def _dtype(letter: str) -> Any:
     return _LETTERS.get(letter) or np.dtype(letter)
 

@@ -223,6 +223,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
         runtime=types.SimpleNamespace(
             getDevice=lambda: CURRENT.device,
             runtimeGetVersion=lambda: 13000,
+            driverGetVersion=lambda: 13000,
             getDeviceProperties=lambda index: {"name": f"stand-in {index}".encode()},
         ),
     )

@@ -373,50 +373,10 @@ def _operator(name: str) -> Any:
             result = getattr(self._host, name)(*map(plain, others))
         if result is NotImplemented:
             return result
-        _check_loop(name, (self, *others), result)
+        cupy_surface.check_operator(name, (self, *others), result)
         return self if result is self._host else wrapped(result, [])
 
     return operator
-
-
-#: Universal functions behind operators.
-_BEHIND = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "true_divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "power",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "lshift": "left_shift",
-    "rshift": "right_shift",
-    "neg": "negative",
-    "abs": "absolute",
-    "invert": "invert",
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-}
-
-
-def _check_loop(name: str, operands: tuple[Any, ...], result: Any) -> None:
-    """Does CuPy compute this operator on these dtypes, with the same dtype as its result?"""
-    plain_name = name.strip("_")
-    turned = plain_name not in _BEHIND and plain_name != "rshift" and plain_name[0] == "r"
-    function = _BEHIND.get(plain_name) or _BEHIND.get(plain_name[1:])
-    dtypes = [getattr(x, "dtype", None) for x in operands]
-    if function is None or None in dtypes:
-        return  # products have rules of their own; a Python number adapts itself
-    found = cupy_surface.loop("cupy", function, dtypes[::-1] if turned else dtypes)
-    in_place = plain_name not in _BEHIND and not turned
-    assert found is not None
-    assert in_place or found[0] == result.dtype, f"{function} of {dtypes} is {found} in CuPy"
 
 
 _BINARY = "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul"

@@ -15,10 +15,13 @@ import ml_dtypes
 import numpy as np
 import ptx_machine
 import ptx_parser
+import stand_in
 import stand_in_arrays
 from ptx_text import parameter_types
 
 from tracejit.codegen.cuda_launch import BLOCK
+from tracejit.cuda import arrays, driver
+from tracejit.runtime.cuda import gemm, kernels
 from tracejit.runtime.cuda.gemm import Cublas
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -186,3 +189,15 @@ class DriverLibrary:
             left, right = left.T if trans_a else left, right.T if trans_b else right
             out = matrix(c + at * stride_c, m, n, ldc)
             out[...] = (left.astype(wide) @ right.astype(wide)).astype(dtype)
+
+
+def install(monkeypatch: Any, library: DriverLibrary) -> Any:
+    """Let the package find two devices, whose driver is ``library``; the module that stands for CuPy."""
+    from tracejit.optim import fused
+
+    module = stand_in.install(monkeypatch, driver, arrays, library)
+    monkeypatch.setattr(kernels, "image", lambda source, name, architecture: source.encode())
+    monkeypatch.setattr(kernels, "_handles", {})
+    monkeypatch.setattr(gemm, "cublas", lambda: library.cublas)
+    monkeypatch.setattr(fused, "_updates", {})
+    return module
