@@ -116,6 +116,8 @@ class DriverLibrary:
     # --- launches ------------------------------------------------------------------------------------------------
 
     def _guarded(self, *arguments: Any) -> int:
+        if not 0 < arguments[1] < 1 << 31:
+            return 1  # a grid of no blocks is an invalid value
         if stand_in_arrays.CURRENT.context is None:
             return 201
         if stand_in_arrays.CURRENT.context != self.owners[arguments[0] - 1]:
@@ -161,6 +163,8 @@ class DriverLibrary:
     def _product(
         self, handle: Any, trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any
     ) -> int:
+        if not _is_valid(trans_a, trans_b, m, n, k, *rest):
+            return 7  # CUBLAS_STATUS_INVALID_VALUE
         wide, size = ("<d", 8) if rest[2] == 1 else ("<f", 4)
         assert struct.unpack(wide, ctypes.string_at(rest[0], size)) == (1.0,)
         self._later(self._multiply, trans_a, trans_b, m, n, k, *rest)
@@ -189,6 +193,13 @@ class DriverLibrary:
             left, right = left.T if trans_a else left, right.T if trans_b else right
             out = matrix(c + at * stride_c, m, n, ldc)
             out[...] = (left.astype(wide) @ right.astype(wide)).astype(dtype)
+
+
+def _is_valid(trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any) -> bool:
+    """What cuBLAS asks of sizes and leading dimensions, whether or not there is anything to compute."""
+    lda, ldb, ldc, count = rest[3], rest[7], rest[12], rest[14]
+    rows = ((k if trans_a else m, lda), (n if trans_b else k, ldb), (m, ldc))
+    return min(m, n, k, count) >= 0 and all(ld >= max(1, extent) for extent, ld in rows)
 
 
 def install(monkeypatch: Any, library: DriverLibrary) -> Any:
