@@ -68,7 +68,7 @@ class DType:
         """True unless bool or unsigned."""
         return self.short not in ("bool", "u8")
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Position of the category in bool < int < float < complex."""
         return CATEGORIES.index(self.category)

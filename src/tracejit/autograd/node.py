@@ -278,7 +278,11 @@ class OpNode(Node):
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the op's gradient rules."""
-        known = self.saved_tensors
+        if self.saved is None:
+            raise AutogradError(FREED)
+        known = {
+            name: s.values(self) if type(s) is SavedTensor else s for name, s in self.saved.items()
+        }
         known["g"] = grads[0]
         known["out_type"] = self.out_type
         known["types"] = self.operands

@@ -28,7 +28,8 @@ def differentiate_operands(
     >>> differentiate_operands(lookup("neg"), [x.spec], {}, {"g": g, "x": x}, [True])
     [tensor(-1.)]
     """
-    known.update(zip(op.type_names, operand_types, strict=False))
+    for name, position in op.types_asked:
+        known[name] = operand_types[position]
     broadcast = isinstance(op, Elementwise)
     turned = known["g"].spec.dtype.is_complex
     if turned:  # gradients are conjugates of derivatives, and rules are written for derivatives

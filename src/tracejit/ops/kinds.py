@@ -136,8 +136,8 @@ def _conversion(operand: Array | Scalar, dtype: DType) -> Conversion | None:
     """What :func:`_converted` does to operands of this one's type; None where it does nothing."""
     if not isinstance(operand, (bool, int, float)):
         return None if operand.dtype is dtype.np else partial(_converted, dtype=dtype)
-    if dtype in (dtypes.float32, dtypes.float64):
-        return partial(np.array, dtype=dtype.np)
+    if dtype is dtypes.float32 or dtype is dtypes.float64:
+        return partial(np.array, dtype=dtype.np)  # as convert_scalar does
     return partial(convert_scalar, dtype=dtype)
 
 
@@ -158,6 +158,8 @@ def convert_scalar(value: Scalar, dtype: DType) -> Array:
         return np.asarray(bool(value))
     if dtype.is_complex:
         return np.asarray(value, dtype.np)
+    if dtype is dtypes.float32 or dtype is dtypes.float64:
+        return np.array(float(value), dtype.np)
     if dtype.is_floating_point:
         return np.asarray(float(value)).astype(dtype.np)
     if isinstance(value, float):

@@ -154,6 +154,8 @@ def sum_to(g: Any, shape: Shape) -> Any:
         for d, extent in enumerate(g.shape)
         if d < ahead or (shape[d - ahead] == 1 and extent != 1)
     )
+    if ahead and dims == tuple(range(ahead)):
+        return sum_op(g, dims=dims, keepdim=False)
     result = sum_op(g, dims=dims, keepdim=True) if dims else g
     return reshape(result, shape=shape) if ahead else result
 

@@ -119,9 +119,11 @@ class Op:
         return tuple([self.grads.get(name) for name in self.operands])
 
     @cached_property
-    def type_names(self) -> tuple[str, ...]:
-        """What gradient rules call the types of the operands."""
-        return tuple([f"{name}_type" for name in self.operands])
+    def types_asked(self) -> tuple[tuple[str, int], ...]:
+        """What gradient rules call the types of the operands they ask for, and which these are."""
+        asked = {name for rule in self.grads.values() for name in rule.needs}
+        names = [(f"{name}_type", position) for position, name in enumerate(self.operands)]
+        return tuple([pair for pair in names if pair[0] in asked])
 
     def gradient_rule(self, position: int) -> GradRule | None:
         """The rule for the operand at ``position`` (a variadic op has one rule for all)."""
