@@ -119,7 +119,7 @@ class _Walk:
         """Put the last gradients straight into ``.grad``, where all edges lead to leaves and nobody watches."""
         if type(results) is not list:
             return False
-        leaves: list[Tensor | None] = []
+        leaves: list[Any] = []
         for edge in node.edges:
             if edge is None:
                 leaves.append(None)
