@@ -214,12 +214,14 @@ def _slice_type(x: TensorType, *, starts: Shape, counts: Shape, steps: Shape) ->
 
 def basic_index(starts: Shape, counts: Shape, steps: Shape) -> tuple[builtins.slice, ...]:
     """The NumPy index that takes ``counts`` elements from ``starts`` with ``steps`` along each dimension."""
-    return tuple(map(_one_slice, starts, counts, steps))
+    return tuple([_one_slice(*part) for part in zip(starts, counts, steps, strict=True)])
 
 
 def _one_slice(start: int, count: int, step: int) -> builtins.slice:
     if count == 0:
         return builtins.slice(0, 0)
+    if step == 1:
+        return builtins.slice(start, start + count)
     stop = start + (count - 1) * step + (1 if step > 0 else -1)
     return builtins.slice(start, None if stop < 0 else stop, step)
 

@@ -76,7 +76,9 @@ def _round_keys(seed: int) -> tuple[Array, ...]:
     """What the even words are mixed with in each of the ten rounds."""
     halves = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
     return tuple(
-        np.array([[(k + i * w) & 0xFFFFFFFF] for k, w in zip(halves, _WEYL, strict=True)], np.uint64)
+        np.array(
+            [[(k + i * w) & 0xFFFFFFFF] for k, w in zip(halves, _WEYL, strict=True)], np.uint64
+        )
         for i in range(10)
     )
 

@@ -289,7 +289,10 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     """
     plan = read(self, index)
     found = _index_tensors(plan)
-    view, indices = _take_scalars(basic_view(self, plan, bool(found)), found)
+    view = basic_view(self, plan, bool(found))
+    if not found:
+        return view
+    view, indices = _take_scalars(view, found)
     if not indices:
         return view
     target = _target(view, indices)
