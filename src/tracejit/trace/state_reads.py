@@ -142,7 +142,7 @@ def steps(code: CodeType) -> list[Step]:
     >>> [name for _, name in steps((lambda: scale.real).__code__) if name is not None]
     ['scale', 'real']
     """
-    found = []
+    found: list[Step] = []
     names, constants, binary, more = code.co_names, code.co_consts, code.co_code, 0
     for at in range(0, len(binary), 2):
         operation = binary[at]
