@@ -54,6 +54,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.failure: str | None = None
         self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences: dict[Any, int] = {}
+        self.numbered: list[Any] = []  # the keys of these, in order
         WritesInside.__init__(self)
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
@@ -121,6 +122,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             key = occurrence_key(op, operands, attributes)
             occurrence = self.occurrences.get(key, 0)
             self.occurrences[key] = occurrence + 1
+            self.numbered.append(key)
             self.taped.update(storage(x) for x in operands if isinstance(x, Value))
         value: Value = self.builder.emit(op, operands, attributes, line, occurrence)
         if tracked:
@@ -192,9 +194,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
     def detach(self, source: Tensor, result: Tensor) -> None:
         """``result`` shows ``source`` without its history."""
         if self.failure is None:
-            self.not_in_rounds()
             self.alive.append(result)
             self.parents[id(result)] = (source, ((elementwise.detach_copy, {}),))
+            if self.rounds is not None:
+                self.rounds.detached(source, result, user_line())
 
     def number_read(self, tensor: Tensor, value: Scalar) -> Any:
         """What Python gets that asked for the number in a one-element tensor."""
