@@ -32,6 +32,7 @@ def same(compiled, eager, calls):
                 if isinstance(x, tj.Tensor):
                     assert x.dtype is y.dtype
                     assert x.shape == y.shape
+                    assert (x is arguments[0]) is (y is arguments[0])
                     np.testing.assert_array_equal(x.numpy(), y.numpy())
                 else:
                     assert x == y

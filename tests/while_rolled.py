@@ -177,6 +177,33 @@ def over_a_range_or_else(x):
     return x
 
 
+def one_before(x):
+    before = x + 10
+    while True:
+        if x.max() <= 1:
+            break
+        before, x = x, x / 2
+    return before
+
+
+def two_before(x):
+    first, second = x + 10, x + 20
+    for _ in range(50):
+        if x.max() <= 1:
+            break
+        first, second, x = second, x, x / 2
+    return first, second
+
+
+def shown_before(x):
+    before = x + 10
+    while True:
+        if x.max() <= 1:
+            break
+        before, x = x.detach(), x / 2
+    return before
+
+
 ROLLED = [
     newton,
     halved,
@@ -198,4 +225,7 @@ ROLLED = [
     over_a_range,
     over_a_range_of,
     over_a_range_or_else,
+    one_before,
+    two_before,
+    shown_before,
 ]
