@@ -44,7 +44,7 @@ def roll_rounds(recorder: Recorder, results: Sequence[Any]) -> bool:
 def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
     if len(rounds.visits) < 2 or not _plain(recorder, rounds, results):
         return False
-    found = find_loops(rounds)
+    found = find_loops(rounds, recorder.external)
     if not found:
         return False
     before = recorder.path, recorder.guards, recorder.roots, recorder.views

@@ -222,13 +222,16 @@ class Found:
     most: int
 
 
-def find_loops(rounds: Rounds) -> list[Found]:
-    """The loops of a run, in order; those that cannot be told apart from other control flow are left out."""
+def find_loops(rounds: Rounds, outside: Collection[int]) -> list[Found]:
+    """The loops of a run, in order; those that cannot be told apart from other control flow are left out.
+
+    ``outside`` are the tensors, by identity, that others may hold too: arguments above all.
+    """
     found: list[Found] = []
     at = 0
     visits = rounds.visits
     while at + 1 < len(visits):
-        loop = _loop_at(rounds, at)
+        loop = _loop_at(rounds, at, outside)
         if loop is None:
             at += 1
             continue
@@ -237,7 +240,7 @@ def find_loops(rounds: Rounds) -> list[Found]:
     return found
 
 
-def _loop_at(rounds: Rounds, first: int) -> Found | None:
+def _loop_at(rounds: Rounds, first: int, outside: Collection[int]) -> Found | None:
     """The loop that begins with a visit."""
     visits, relations = rounds.visits, list[Relation]()
     stay, number = visits[first].outcome, first
@@ -247,6 +250,8 @@ def _loop_at(rounds: Rounds, first: int) -> Found | None:
         if relation is None:
             break
         if not relations:
+            if _hands_on(relation, outside):
+                return None
             most = relation.most
         elif not _goes_on(rounds, first, number, relations[0], relation):
             return None
@@ -257,6 +262,12 @@ def _loop_at(rounds: Rounds, first: int) -> Found | None:
     if visits[number].outcome is stay and number - first < most:
         return None
     return Found(first, number, relations, most)
+
+
+def _hands_on(relation: Relation, outside: Collection[int]) -> bool:
+    """Does a round put a tensor from outside in the place of another? A loop would leave a copy of it there."""
+    before = {id(x) for x, _ in relation.pairs}
+    return any(id(y) in before and id(y) in outside for _, y in relation.pairs)
 
 
 def _goes_on(rounds: Rounds, first: int, number: int, before: Relation, now: Relation) -> bool:
