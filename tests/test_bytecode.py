@@ -18,7 +18,7 @@ import pytest
 import tracejit as tj
 from tracejit import bytecode, lengths
 from tracejit.bytecode import Unfollowed, at_offset, steps_of
-from tracejit.trace import round_code, state_reads
+from tracejit.trace import round_code, state_calls, state_reads
 from tracejit.trace.round_code import Flow
 
 SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -254,3 +254,29 @@ def test_the_variable_of_a_comprehension_does_not_hide_that_of_the_function():
 
     flow = Flow(reads.__code__)
     assert all("y" in flow.live(n) for n, step in enumerate(flow.steps) if step.takes_truth)
+
+
+def test_every_instruction_with_a_name_is_looked_at():
+    known = state_reads._GLOBAL | state_reads._GLOBAL_OR_CLASS | state_reads._ATTRIBUTE
+    real = {dis.opname[code] for code in dis.hasname if code < 256}  # others exist while compiling
+    assert real - known == {"IMPORT_NAME", "STORE_NAME", "DELETE_NAME"}
+
+
+def test_a_generator_that_goes_on_is_told_from_one_that_starts():
+    def numbers():
+        yield from range(2)
+        yield 2
+
+    found = []
+
+    def hook(frame, event, argument):
+        if event == "call" and frame.f_code is numbers.__code__:
+            found.append(state_calls._goes_on(frame))
+
+    before = sys.getprofile()
+    try:
+        sys.setprofile(hook)
+        list(numbers())
+    finally:
+        sys.setprofile(before)
+    assert found == [False, True, True, True]
