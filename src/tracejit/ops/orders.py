@@ -8,19 +8,17 @@ pieces: what is behind the last of the best pieces cannot be among them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from .op import Array
 
 #: Elements per piece of a row when few positions are asked for.
 PIECE = 64
 #: Fewest elements whose order is worth finding in another way than NumPy's.
 SHORT = 16
 
-_Array = np.ndarray[Any, Any]
 
-
-def stable_order(x: _Array, descending: bool) -> _Array:
+def stable_order(x: Array, descending: bool) -> Array:
     """Positions of the elements of a float, int or bool array in order along its last axis; int64.
 
     Equal elements keep their order, -0.0 equals 0.0, and NaN counts as the largest.
@@ -39,7 +37,7 @@ def stable_order(x: _Array, descending: bool) -> _Array:
     return words.view(np.int64)
 
 
-def first_in_order(x: _Array, count: int, descending: bool) -> _Array:
+def first_in_order(x: Array, count: int, descending: bool) -> Array:
     """The first ``count`` of `stable_order`, along the last axis.
 
     >>> first_in_order(np.array([[3.0, 7.0, 5.0]]), 2, True)
@@ -66,14 +64,14 @@ def first_in_order(x: _Array, count: int, descending: bool) -> _Array:
     return found.astype(np.int64, copy=False).reshape(*x.shape[:-1], count)
 
 
-def _order_of_values(x: _Array, descending: bool) -> _Array:
+def _order_of_values(x: Array, descending: bool) -> Array:
     if not descending:
         return x.argsort(axis=-1, kind="stable")
     order = x[..., ::-1].argsort(axis=-1, kind="stable")
     return x.shape[-1] - 1 - order[..., ::-1]
 
 
-def _ranks(x: _Array, descending: bool) -> _Array:
+def _ranks(x: Array, descending: bool) -> Array:
     """Unsigned integers in the order of the elements, equal where those are."""
     if x.dtype.kind == "f":
         ranks = _ranks_of_floats(x)
@@ -85,7 +83,7 @@ def _ranks(x: _Array, descending: bool) -> _Array:
     return ~ranks if descending else ranks
 
 
-def _ranks_of_floats(x: _Array) -> _Array:
+def _ranks_of_floats(x: Array) -> Array:
     """The bits of a float, all of them turned over where it is negative, else the first: NaN is behind infinity."""
     bits = 8 * x.dtype.itemsize
     signed = np.where(np.isnan(x), np.nan, x + x.dtype.type(0)).astype(x.dtype, copy=False)
