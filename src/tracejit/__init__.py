@@ -83,6 +83,7 @@ from .memory_formats import (
 )
 from .number_limits import finfo, iinfo
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
+from .ops.keywords import as_called as _as_called
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
 from .profiling import profile
@@ -153,7 +154,7 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-_PUBLISHED = dict(_ops.table.FUNCTIONS)
+_PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 globals().update(_PUBLISHED)
 globals().update(_KINDS)
 
