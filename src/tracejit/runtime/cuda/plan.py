@@ -149,6 +149,10 @@ class DevicePlanner(Planner):
             self.place(value)
         self.add_launches(value, write_device_scatter(value, self.layouts(value), self.layouts))
 
+    def plan_along(self, value: Value) -> None:
+        """CuPy goes through operands on a device."""
+        self.plan_host(value)
+
     def plan_gemm(self, value: Value) -> Step | None:
         """A product as a step of cuBLAS when its operands lie as it can read them."""
         x, y = value.value_operands
