@@ -238,7 +238,6 @@ class ndarray:  # noqa: N801
         if base is None and memory is None:
             with Device(device):  # its memory is the host's, but it is the allocator's to give
                 self._taken = ALLOCATORS[-1](host.nbytes)
-        if base is None:
             LIVE.add(self)
         return self
 
