@@ -79,6 +79,18 @@ class Step:
     increments: Sequence[tuple[int, int]] = ()
 
 
+def is_other_form(item: Any) -> bool:
+    """Does a step of a device's program launch only where the one before it did not (`runtime.cuda.launches`)?
+
+    >>> launch = [(-1, 99), (-1, 128), (0, 0), (-1, 0), (-1, 1), (-1, 0)]
+    >>> is_other_form(Step(1, launch, (-1, 4))), is_other_form(Step(1, [*launch[:5], (-1, 1)], (-1, 4)))
+    (True, False)
+    """
+    if not isinstance(item, Step) or item.args[0][0] >= 0:  # a product begins with cuBLAS's handle
+        return False
+    return item.args[5] == (-1, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Until:
     """When an open loop ends: as soon as the byte at `word` is `value` (as a truth value).

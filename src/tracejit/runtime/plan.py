@@ -24,7 +24,7 @@ from . import kernels
 from .ahead import Ahead
 from .arena import Arena, aligned
 from .blas import find_blas
-from .launcher import COARSE, Loop, Step
+from .launcher import COARSE, Loop, Step, is_other_form
 from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
@@ -77,18 +77,6 @@ class Plan:
         """Native steps per call; on a device, the forms of a kernel of which one launches itself count once."""
         steps = [i for i in self.items if not isinstance(i, HostCall)]
         return sum(self.device < 0 or not is_other_form(i) for i in steps)
-
-
-def is_other_form(item: Any) -> bool:
-    """Does a step of a device's program launch only where the one before it did not (`runtime.cuda.launches`)?
-
-    >>> launch = [(-1, 99), (-1, 128), (0, 0), (-1, 0), (-1, 1), (-1, 0)]
-    >>> is_other_form(Step(1, launch, (-1, 4))), is_other_form(Step(1, [*launch[:5], (-1, 1)], (-1, 4)))
-    (True, False)
-    """
-    if not isinstance(item, Step) or item.args[0][0] >= 0:  # a product begins with cuBLAS's handle
-        return False
-    return item.args[5] == (-1, 0)
 
 
 class Planner:
