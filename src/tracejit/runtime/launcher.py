@@ -38,6 +38,7 @@ __all__ = [
     "Until",
     "build_table",
     "failure",
+    "is_other_form",
     "make_table",
     "pack_slots",
     "rows",
@@ -79,7 +80,7 @@ class Step:
     increments: Sequence[tuple[int, int]] = ()
 
 
-def is_other_form(item: Any) -> bool:
+def is_other_form(item: object) -> bool:
     """Does a step of a device's program launch only where the one before it did not (`runtime.cuda.launches`)?
 
     >>> launch = [(-1, 99), (-1, 128), (0, 0), (-1, 0), (-1, 1), (-1, 0)]
