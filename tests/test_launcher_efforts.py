@@ -97,3 +97,18 @@ def test_idle_jobs_are_done_when_there_is_nothing_else() -> None:
     assert done.wait(30.0)
     assert worker.wait(30.0)
     worker.stop()
+
+
+def test_idle_jobs_wait_while_others_compile() -> None:
+    worker, done, moves = Worker(), threading.Event(), iter(range(4))
+    last = [0]
+
+    def progress() -> int:
+        last[0] = next(moves, last[0])
+        return last[0]
+
+    worker.progress = progress
+    worker.submit_idle(done.set)
+    assert done.wait(30.0)
+    assert last == [3]  # it was done after the number had stopped moving
+    worker.stop()
