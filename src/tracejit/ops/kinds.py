@@ -18,7 +18,6 @@ from .float_errors import ignore, restore
 from .op import Array, Op
 from .strides import Strided
 
-_ARRAYS = {np.ndarray}
 _MOST_ACCEPTED = 4096  # combinations of operand types an op remembers
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
@@ -217,6 +216,26 @@ def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
     return operand
 
 
+_Accepted = dict[Any, None]
+
+
+def _check(
+    op: Op, accepted: _Accepted, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
+) -> None:
+    """Raise the op's own error for operands it refuses; what was accepted once is not asked about again."""
+    key = tuple([(x.shape, x.dtype) if type(x) is np.ndarray else None for x in operands])
+    if None in key:
+        op.infer([_type_of(x) for x in operands], attributes)
+        return
+    key += tuple(attributes.values())
+    if key in accepted:
+        return
+    op.infer([_type_of(x) for x in operands], attributes)
+    if len(accepted) >= _MOST_ACCEPTED:
+        accepted.clear()
+    accepted[key] = None
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Movement(Op):
     """Rearranges elements without computing.
@@ -229,6 +248,7 @@ class Movement(Op):
     infer_shape: Callable[..., TensorType]
     strides: StrideRule | None = None
     write: Callable[..., Any] | None = None
+    _accepted: _Accepted = field(default_factory=dict, repr=False)
 
     @property
     def is_view(self) -> bool:  # type: ignore[override]
@@ -244,7 +264,7 @@ class Movement(Op):
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
         if self.strides is None:
-            self.infer_shape(*map(_type_of, operands), **attributes)
+            _check(self, self._accepted, operands, attributes)
             return ordered(self.body(*operands, **attributes))
         try:  # the bodies of views refuse what the type rule refuses
             return self.body(*operands, **attributes)
@@ -258,7 +278,7 @@ class Contraction(Op):
     """A library call that bounds fusion, such as a matrix product."""
 
     infer_type: Callable[..., TensorType]
-    _accepted: set[Any] = field(default_factory=set, repr=False)
+    _accepted: _Accepted = field(default_factory=dict, repr=False)
 
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
@@ -268,23 +288,15 @@ class Contraction(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
-        self._check(operands, attributes)
+        if operands:
+            _check(self, self._accepted, operands, attributes)
+        else:
+            self.infer_type(**attributes)
         before = ignore()
         try:
             return ordered(self.body(*operands, **attributes))
         finally:
             restore(before)
-
-    def _check(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> None:
-        """Raise the op's own error for operands it refuses; arrays alone are asked about once."""
-        if attributes or {*map(type, operands)} != _ARRAYS:
-            self.infer_type(*map(_type_of, operands), **attributes)
-            return
-        key = tuple([(x.shape, x.dtype) for x in operands])  # type: ignore[union-attr]
-        if key not in self._accepted:
-            self.infer_type(*map(_type_of, operands))
-            if len(self._accepted) < _MOST_ACCEPTED:
-                self._accepted.add(key)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

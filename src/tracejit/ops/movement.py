@@ -126,8 +126,8 @@ def expand(x: Array, *, shape: Shape) -> Array:
 def _spread(x: Array, shape: Shape) -> Array:
     """``np.broadcast_to`` of an array without gaps, in one step."""
     ahead = len(shape) - x.ndim
-    if ahead < 0:
-        raise ValueError("there are more dimensions than asked for")
+    if ahead < 0 or (shape and min(shape) < 0):
+        raise ValueError(f"cannot broadcast an array of shape {x.shape} to shape {shape}")
     steps = [0] * ahead
     for extent, step, wanted in zip(x.shape, x.strides, shape[ahead:], strict=True):
         if extent == wanted:
@@ -135,7 +135,7 @@ def _spread(x: Array, shape: Shape) -> Array:
         elif extent == 1:
             steps.append(0)
         else:
-            raise ValueError("an extent other than one differs from the one asked for")
+            raise ValueError(f"cannot broadcast an array of shape {x.shape} to shape {shape}")
     view: Array = np.ndarray(shape, x.dtype, x, 0, steps)
     if view.size != x.size:
         view.flags.writeable = False  # elements stand for several
