@@ -24,7 +24,7 @@ OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_t
 PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
 StrideRule = Callable[..., Strided]
 Conversion = Callable[[Any], Array]
-_Found = tuple[list[Conversion | None] | None, Any]
+_Found = tuple[list[tuple[int, Conversion]] | None, Any]
 
 
 def operand_info(operand: Any) -> OperandInfo:
@@ -79,13 +79,14 @@ class Elementwise(Op):
         """The eager meaning on arrays."""
         if MODULES and module_of(*operands) is not np:
             return self._on_device(module_of(*operands), operands, attributes)
-        # The key is a cheap stand-in for the promotion infos: this line runs for every eager op.
-        key: list[Any] = [
-            (x.dtype, x.ndim == 0) if type(x) is np.ndarray else type(x) for x in operands
-        ]
+        # The key is a cheap stand-in for the promotion infos: these lines run for every eager op.
+        key: list[Any] = [dtypes._default]
+        for x in operands:
+            key.append(  # noqa: PERF401  (a comprehension is a call)
+                (x.dtype if x.ndim else (x.dtype,)) if type(x) is np.ndarray else type(x)
+            )
         if attributes:
             key += attributes.values()
-        key.append(dtypes._default)
         found = self._conversions.get(tuple(key))
         if found is None:
             found = self._conversions[tuple(key)] = self._convert(operands, attributes)
@@ -93,10 +94,9 @@ class Elementwise(Op):
         before = ignore()
         try:
             if conversions is not None:
-                operands = [
-                    x if convert is None else convert(x)
-                    for x, convert in zip(operands, conversions, strict=True)
-                ]
+                operands = list(operands)
+                for position, convert in conversions:
+                    operands[position] = convert(operands[position])
             run = self.host
             result = run(*operands) if run is not None else self.body(*operands, **attributes)
             if type(result) is np.ndarray and result.dtype is kind and result.flags.c_contiguous:
@@ -112,8 +112,8 @@ class Elementwise(Op):
     def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""
         compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
-        steps = [_conversion(x, d) for x, d in zip(operands, compute, strict=True)]
-        return (steps if any(steps) else None), dtype.np
+        steps = enumerate(map(_conversion, operands, compute))
+        return [(i, step) for i, step in steps if step is not None] or None, dtype.np
 
     def _on_device(
         self, n: Any, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
@@ -182,6 +182,7 @@ class Reduction(Op):
     combine: str | None
     result_dtype: Callable[[DType], DType]
     check: Callable[[TensorType, Mapping[str, Any]], None] | None = None
+    _results: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
@@ -195,17 +196,21 @@ class Reduction(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
-        (x,) = operands
-        kind = _tensor_operand(self, _type_of(x))
-        if self.check is not None:
-            self.check(kind, attributes)
+        x: Array = operands[0]
+        if self.check is not None or isinstance(x, (bool, int, float)):
+            kind = _tensor_operand(self, _type_of(x))
+            if self.check is not None:
+                self.check(kind, attributes)
         before = ignore()
         try:
             result = self.body(x, **attributes)
         finally:
             restore(before)
+        dtype = self._results.get(x.dtype)
+        if dtype is None:
+            dtype = self._results[x.dtype] = self.result_dtype(dtypes.from_numpy(x.dtype)).np
         n = module_of(x) if MODULES else np
-        return n.asarray(result, self.result_dtype(kind.dtype).np, order="C")
+        return n.asarray(result, dtype, order="C")
 
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:

@@ -144,15 +144,14 @@ def _spread(x: Array, shape: Shape) -> Array:
 
 def sum_to(g: Any, shape: Shape) -> Any:
     """Sum ``g`` over the dimensions along which ``shape`` was broadcast: the one place broadcasting is undone."""
+    own = g.spec.shape
+    if own == tuple(shape):
+        return g
     from .reduction import sum as sum_op
 
-    if tuple(g.shape) == tuple(shape):
-        return g
-    ahead = len(g.shape) - len(shape)
+    ahead = len(own) - len(shape)
     dims = tuple(
-        d
-        for d, extent in enumerate(g.shape)
-        if d < ahead or (shape[d - ahead] == 1 and extent != 1)
+        [d for d, extent in enumerate(own) if d < ahead or (shape[d - ahead] == 1 and extent != 1)]
     )
     if ahead and dims == tuple(range(ahead)):
         return sum_op(g, dims=dims, keepdim=False)
