@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,3 +120,21 @@ def test_leaves_used_once_twice_or_not_at_all(compute: Callable[[Tensor, Tensor]
 
     plain, watched = gradients(False), gradients(True)
     assert [p and p[0] for p in plain] == [w and w[0] for w in watched]
+
+
+def test_the_benchmark_times_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    script = Path(__file__).resolve().parent.parent / "benchmarks" / "eager.py"
+    spec = importlib.util.spec_from_file_location("eager_benchmark", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    assert module.main(["--seconds", "0.0001", "--json", str(first)]) == 0
+    rows = json.loads(first.read_text())
+    assert set(rows) == set(module.operations(tj)) | set(module.gradients(tj))
+    assert all(cost > 0 for cost in rows.values())
+    again = ["--only", "sum", "--seconds", "0.0001", "--json", str(second), "--with", str(first)]
+    assert module.main(again) == 0
+    assert set(json.loads(second.read_text())) == {name for name in rows if "sum" in name}
+    assert "geometric mean" in capsys.readouterr().out

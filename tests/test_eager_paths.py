@@ -168,6 +168,13 @@ def test_a_number_counts_as_a_tensor_of_it(value: Any, name: str, first: bool):
     assert np.array_equal(found.numpy(), wanted.numpy(), equal_nan=True)
 
 
+def test_errors_name_the_operands_that_were_given():
+    with pytest.raises(RuntimeError, match=r"add: i64\[2, 3\] and f32\[2, 4\]"):
+        tj.ones(2, 3, dtype=tj.int64) + tj.ones(2, 4)
+    with pytest.raises(RuntimeError, match=r"where: bool\[2\] and i32\[3\] and 0.5"):
+        tj.where(tj.ones(2, dtype=tj.bool), tj.ones(3, dtype=tj.int32), 0.5)
+
+
 def test_the_default_dtype_decides_anew():
     x = tj.tensor([1, 2])
     before = tj.get_default_dtype()

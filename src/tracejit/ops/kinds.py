@@ -80,7 +80,7 @@ class Elementwise(Op):
         if MODULES and module_of(*operands) is not np:
             return self._on_device(module_of(*operands), operands, attributes)
         # The key is a cheap stand-in for the promotion infos: these lines run for every eager op.
-        key: list[Any] = [dtypes._default]
+        key: list[Any] = [dtypes.get_default_dtype()]
         for x in operands:
             key.append(  # noqa: PERF401  (a comprehension is a call)
                 (x.dtype if x.ndim else (x.dtype,)) if type(x) is np.ndarray else type(x)
@@ -93,12 +93,13 @@ class Elementwise(Op):
         conversions, kind = found
         before = ignore()
         try:
+            arrays = operands
             if conversions is not None:
-                operands = list(operands)
+                arrays = list(operands)
                 for position, convert in conversions:
-                    operands[position] = convert(operands[position])
+                    arrays[position] = convert(operands[position])
             run = self.host
-            result = run(*operands) if run is not None else self.body(*operands, **attributes)
+            result = run(*arrays) if run is not None else self.body(*arrays, **attributes)
             if type(result) is np.ndarray and result.dtype is kind and result.flags.c_contiguous:
                 return result
             return np.asarray(result, kind, order="C")
