@@ -1,9 +1,9 @@
 """What one eager operation on a small tensor costs, here or in PyTorch.
 
-``python benchmarks/eager.py [--library torch] [--only PART] [--json FILE] [--with FILE]``. Every row is timed by the CPU
-time of the thread, so that neighbours on the machine count for little: the best of several rounds, in microseconds. The
-same code runs on either library; ``--with`` shows the rows of an earlier ``--json`` beside it, with the geometric mean
-of the ratios.
+``python benchmarks/eager.py [--library torch] [--only PART] [--json FILE] [--with FILE]``. Every row is timed by the
+CPU time of the thread, so that neighbours on the machine count for little: the best of several rounds, in microseconds.
+The same code runs on either library; ``--with`` shows the rows of an earlier ``--json`` beside it, with the geometric
+mean of the ratios.
 """
 
 from __future__ import annotations
