@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from threading import get_ident
 from typing import Any
 
@@ -49,7 +50,7 @@ class DType:
         """True for complex64 and complex128."""
         return self.category == "complex"
 
-    @property
+    @cached_property  # asked for every result that may get a history
     def is_differentiable(self) -> bool:
         """True for floating point and complex: what gradients exist for."""
         return self.category in ("float", "complex")
@@ -69,7 +70,7 @@ class DType:
         """True unless bool or unsigned."""
         return self.short not in ("bool", "u8")
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Position of the category in bool < int < float < complex."""
         return CATEGORIES.index(self.category)

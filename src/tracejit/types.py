@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
 
-from .dtypes import DType
+from .device import device as _device
+from .dtypes import DType, from_numpy
 
 Shape = tuple[int, ...]
 Scalar = bool | int | float
+
+#: Names that annotations of programs use.
+Number: TypeAlias = int | float | bool
+Device: TypeAlias = _device | str | int | None
+_int, _float, _bool = int, float, bool
+_dtype = DType
+_size: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +61,16 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
+
+
+@lru_cache(maxsize=4096)
+def array_type(shape: Shape, dtype: Any) -> TensorType:
+    """The type of an array with this shape and NumPy dtype: the same object every time.
+
+    Raises ``TypeError`` for dtypes that tensors cannot hold.
+
+    >>> import numpy as np
+    >>> str(array_type((2, 3), np.dtype(np.int64)))
+    'i64[2, 3]'
+    """
+    return TensorType(shape, from_numpy(dtype))

@@ -10,17 +10,16 @@ from ..dtypes import DType
 from ..types import TensorType
 from . import elementwise as e
 from .comparison import bitwise_not
+from .keywords import as_called
 from .movement import permute
 from .table import FUNCTIONS, METHODS
-
-_OPERANDS = (bool, int, float, complex)
 
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
     """A dunder method that calls the published function ``name``."""
 
     def operator(self: Any, other: Any) -> Any:
-        if not isinstance(other, (OperatorMixin, *_OPERANDS)) and not _is_numpy_scalar(other):
+        if not isinstance(other, _OPERANDS) and not _is_numpy_scalar(other):
             return NotImplemented
         function = FUNCTIONS[name]
         return function(other, self) if reflected else function(self, other)
@@ -33,7 +32,7 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
     """``x += y`` as the in-place method; IR values, which are immutable, get a new value."""
 
     def operator(self: Any, other: Any) -> Any:
-        if not isinstance(other, (OperatorMixin, *_OPERANDS)) and not _is_numpy_scalar(other):
+        if not isinstance(other, _OPERANDS) and not _is_numpy_scalar(other):
             return NotImplemented
         target = METHODS[name] if hasattr(self, "_assign") else FUNCTIONS[name[:-1]]
         return target(self, other)
@@ -160,6 +159,10 @@ class OperatorMixin:
         return bitwise_not(self)
 
 
+#: What the operators take besides scalars of NumPy.
+_OPERANDS = (OperatorMixin, bool, int, float, complex)
+
+
 class Size(tuple[int, ...]):
     """A shape: a tuple of ints with ``numel()``.
 
@@ -186,7 +189,8 @@ def as_method(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     if isinstance(target, FunctionType):
-        return target
+        called: FunctionType = as_called(target, method=True)
+        return called
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return target(self, *args, **kwargs)
