@@ -86,7 +86,7 @@ class Elementwise(Op):
         ]
         if attributes:
             key += attributes.values()
-        key.append(dtypes._default)
+        key.append(dtypes._default if not dtypes._assumed else dtypes.get_default_dtype())
         found = self._conversions.get(tuple(key))
         if found is None:
             found = self._conversions[tuple(key)] = self._convert(operands, attributes)
