@@ -196,9 +196,8 @@ def play(text: str, filename: str, compiling: bool, noise: int | None = None) ->
     random.seed(0)
     np.random.seed(0)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    module = sys.modules["story"] = ModuleType(
-        "story"
-    )  # where dataclasses look for what names mean
+    # A module of its own: there dataclasses look for what names mean.
+    module = sys.modules["story"] = ModuleType("story")
     stage.space = vars(module)
     stage.space.update(__file__=filename, stage=stage)
     try:
