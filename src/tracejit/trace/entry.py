@@ -279,8 +279,8 @@ class Entry(Made):
         rolled = self._roll()
         try:
             root = self._bound()
-            if rolled and self.root.leaf is not None and self.root.leaf.backward:
-                self.root.leaf.backward.prepare()  # now, while the loops can still be unrolled
+            if rolled or self.opened:  # now, while the loops can still be taken back
+                self.root.prepare_backward()
         except NotNativeError as error:
             if not rolled:
                 self._record_anew(error)

@@ -202,6 +202,7 @@ class FindsSizes:
     unsupported: Callable[[str], None]
     handed_out: list[Any]
     rounds: Any
+    line: tuple[str, int] | None
 
     def __init__(self) -> None:
         self.apart = False  # was a size found where numbers vary?
@@ -242,16 +243,20 @@ class FindsSizes:
         array = tensor.array
         if not 0 < array.size <= MAX_READ or int(array.min()) < 0 or self.numbers_vary():
             return None
+        found = self.sizes_of(self.value_of(tensor), array.tolist())
+        assert self.scope is not None
+        self.scope.read.update(n for x in found for n in x.symbols)
+        return found
+
+    def sizes_of(self, vector: Value, values: list[int]) -> list[Any]:
+        """The elements of a vector as sizes, given what they are in this run; a piece ends here."""
         scope = self.scope or self.open()
-        new = Value(
-            TensorType(kind.shape, int64), as_sizes, (self.value_of(tensor),), {}, line=user_line()
-        )
-        value = self.builder.found(new)
-        numbers = self.signature.sizes.given(value, array.size)
+        kind = TensorType(vector.spec.shape, int64)
+        line = self.line or user_line()
+        value = self.builder.found(Value(kind, as_sizes, (vector,), {}, line=line))
+        numbers = self.signature.sizes.given(value, len(values))
         self.end_piece(value)
-        scope.read.update(numbers)
-        found: Any = [scope.given(n, x) for n, x in zip(numbers, array.tolist(), strict=True)]
-        return list(found)
+        return [scope.given(n, x) for n, x in zip(numbers, values, strict=True)]
 
     def numbers_vary(self) -> bool:
         """Give up where a size is found beside numbers that vary: a recording has the one or the other."""
@@ -265,7 +270,8 @@ class FindsSizes:
         scope = self.scope = self.builder.scope = RecordedExtents(
             self.signature.sizes, self.unsupported
         )
-        MODES.builder = Door(self)
+        if MODES.recorder is self:
+            MODES.builder = Door(self)
         return scope
 
     def close(self) -> None:
