@@ -51,34 +51,40 @@ class Builder:
         attributes: Mapping[str, Any],
         line: tuple[str, int] | None = None,
         occurrence: int = 0,
+        *,
+        counts: dict[Any, int] | None = None,
+        type: TensorType | None = None,
     ) -> Value:
         """The value of ``op`` on ``operands``, written down unless an equal one is already there.
 
         Statements of different ``occurrence`` stay apart: gradients of equal computations are summed in the order of
-        the eager tape, which matters to the last bit.
+        the eager tape, which matters to the last bit. With ``counts``, which says how often each statement was written
+        so far, the occurrence is counted there. ``type`` is the value's type where it is known.
         """
         numbers = _attributes_key(attributes)
         key: Any = (op.name, *map(_operand_key, operands), *numbers)
+        if counts is not None:
+            occurrence = counts.get(key, 0)
+            counts[key] = occurrence + 1
         if occurrence:
             key = (*key, "occurrence", occurrence)
-        kind = None
         if self.scope is not None:
-            kind = self._inferred(op, operands, attributes)
-            if _watched(kind.shape):
-                key = (*key, "shape", *attribute_key(kind.shape))
+            type = self._inferred(op, operands, attributes)
+            if _watched(type.shape):
+                key = (*key, "shape", *attribute_key(type.shape))
         known = self._known.get(key)
         if known is not None:
-            if kind is not None:
-                known.spec = kind  # the same, in symbols of the present recording
+            if self.scope is not None and type is not None:
+                known.spec = type  # the same, in symbols of the present recording
             return known
         value = Value(
-            kind or self._inferred(op, operands, attributes),
+            type or self._inferred(op, operands, attributes),
             op,
             tuple(operands),
             dict(attributes),
             line=line or self.line,
         )
-        if kind is None:
+        if self.scope is None:
             value.attribute_key = numbers
         self._known[key] = value
         self.body.append(value)
@@ -107,7 +113,7 @@ class Builder:
 
     def insert(self, value: Value) -> Value:
         """Write ``value`` itself down (its operands are here already), unless an equal one is there."""
-        key = _value_key(value)
+        key = value_key(value)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = value
@@ -123,7 +129,7 @@ class Builder:
         self.inputs.extend(graph.inputs)
         for value in graph.values:
             self.body.append(value)
-            self._known.setdefault(_value_key(value), value)
+            self._known.setdefault(value_key(value), value)
 
     @contextmanager
     def writing(self) -> Iterator[Builder]:
@@ -149,7 +155,7 @@ def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
     return new
 
 
-def _value_key(value: Value) -> Any:
+def value_key(value: Value) -> Any:
     """What makes two statements the same one."""
     assert value.op is not None
     numbers = attribute_keys(value)
@@ -173,6 +179,8 @@ def _statement_key(
 
 
 def _attributes_key(attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    if not attributes:
+        return ()
     if len(attributes) < 2:
         return tuple([(name, attribute_key(x)) for name, x in attributes.items()])
     return tuple([(name, attribute_key(attributes[name])) for name in sorted(attributes)])

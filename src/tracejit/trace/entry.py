@@ -315,8 +315,9 @@ class Entry(Made):
         if plan is None:
             if self.symbolic is None or not self.symbolic.whole:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
-            plan = self.symbolic.plan(self.root, self.strides, found, self.wants_gradient)
-            self.owner.plans.keep(found, plan)
+            plan = self.owner.plans.make(
+                self.symbolic, self.root, self.strides, found, self.wants_gradient
+            )
         self._planned = plan, found
         runner: Runner = plan.bind(self.root, found)
         return runner

@@ -18,7 +18,6 @@ from ..autograd.node import OpNode
 from ..dtypes import int64
 from ..errors import user_frame
 from ..extents import Extent, Extents, hint, symbols_of
-from ..ir.builder import attribute_key
 from ..ir.graph import Value
 from ..modes import MODES
 from ..ops.ordering import as_sizes
@@ -322,16 +321,6 @@ class FindsSizes:
         if self.scope is not None and not self.scope.closed:
             for number in self.scope.values():
                 int(self.scope.extent((((number,), 1),)))
-
-
-def occurrence_key(op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
-    """What two equal computations on the tape have in common."""
-    first, rest = operands[0] if operands else None, tuple(operands[1:])
-    shapes = tuple([x.spec.shape for x in rest if isinstance(x, Value)])
-    if not (has_extents(shapes) or has_extents(rest) or has_extents(attributes)):
-        return op.name, first, repr(rest), repr(attributes)
-    others = [x if isinstance(x, Value) else attribute_key(x) for x in rest]
-    return op.name, first, tuple(others), tuple(map(attribute_key, attributes.items()))
 
 
 def user_line() -> tuple[str, int] | None:

@@ -13,7 +13,6 @@ from ..ops import elementwise
 from ..ops.table import Movement, Op
 from ..tensor import Tensor
 from ..types import TensorType
-from .found_sizes import occurrence_key
 from .rolled_tree import is_native
 from .rounds import Ran, Relation, Rounds
 
@@ -81,22 +80,20 @@ class Body:
     def op(self, event: Ran) -> Value:
         """One op; as on the tape, equal computations stay apart."""
         operands = [self.operand(x) if isinstance(x, Tensor) else x for x in event.operands]
-        occurrence = 0
-        if event.out._requires_grad and not isinstance(event.op, Movement):
-            key = occurrence_key(event.op, operands, event.attributes)
-            occurrence = self.occurrences.get(key, 0)
-            self.occurrences[key] = occurrence + 1
-        value = self.native(event.op, operands, event, occurrence)
+        tracked = event.out._requires_grad and not isinstance(event.op, Movement)
+        value = self.native(event.op, operands, event, self.occurrences if tracked else None)
         if event.cut_off and not event.shown:
             value = self.native(elementwise.detach_copy, (value,), event)
         if value.spec != event.out.spec:
             raise KeptError
         return value
 
-    def native(self, op: Op, operands: Sequence[Any], event: Ran, occurrence: int = 0) -> Value:
+    def native(
+        self, op: Op, operands: Sequence[Any], event: Ran, counts: dict[Any, int] | None = None
+    ) -> Value:
         """A statement that native loops can hold."""
         attributes = event.attributes if op is event.op else {}
-        value = self.builder.emit(op, operands, attributes, event.line, occurrence)
+        value = self.builder.emit(op, operands, attributes, event.line, counts=counts)
         if not is_native(value):
             raise KeptError
         return value
