@@ -7,9 +7,11 @@ a guard on its outcome, a value that Python has to see becomes a guard on that v
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from ..extents import Extent
 from ..ir.graph import Value
 from ..ops.kinds import operand_info
 from ..ops.table import Elementwise, Op
@@ -17,7 +19,8 @@ from ..tensor import Tensor
 from ..types import Scalar
 from ..varying import VaryingFloat, VaryingInt, is_varying, plain
 from .found_sizes import user_line
-from .numbers import ItemRead, Number, NumberGuard, outcome_key
+from .number_fitness import check_codes
+from .numbers import ItemRead, Number, NumberGuard, UnfitError, outcome_key
 
 if TYPE_CHECKING:
     from .inputs import Signature
@@ -42,11 +45,16 @@ class NumbersInside:
         self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
         self.stores: dict[Place, Any] = {}  # what the run put in places that vary
         self.items_read: set[Number] = set()
+        self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
+        self.follow: Callable[[], Any] | None = None  # lets functions of numbers keep them varying
+        self.fit = True  # can this code do with numbers that stand for sizes?
+        self.apart_from_sizes = False  # were numbers handed out that are none?
 
     # --- making them -----------------------------------------------------------------------------------------------
 
     def varying(self, number: Number, value: Any) -> Any:
         """What the user's code gets for ``number``."""
+        self.apart_from_sizes |= number.is_source and number.name != "size"
         made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made
@@ -68,6 +76,22 @@ class NumbersInside:
             self.end_piece(ItemRead(source, number, user_line()))
             self.path[number] = None
         return self.varying(number, value)
+
+    def follow_sizes(self) -> None:
+        """From here on there are sizes that the run told, which Python may compute with."""
+        try:
+            check_codes(self.codes)
+        except UnfitError:
+            self.fit = False
+        if self.fit and self.follow is not None:
+            self.follow()
+
+    def size(self, extent: Extent) -> Any:
+        """A size that the run told, as a number for Python to compute with."""
+        if not self.fit or self.apart_from_sizes:
+            return int(extent)
+        compute = self.signature.sizes.numbered(extent)
+        return self.varying(self.signature.numbers.size(extent.terms, compute), extent.value)
 
     def number_derived(self, name: str, operands: Sequence[Any], value: Any) -> Any:
         """The result of an operation; a constant where all operands are."""
