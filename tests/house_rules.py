@@ -15,10 +15,14 @@ MAX_FUNCTION_LINES = 60
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
     **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
-    **dict.fromkeys(("backoff", "extents", "generated", "locks", "polynomial", "sizes"), 0),
+    **dict.fromkeys(
+        ("backoff", "bytecode", "extents", "generated", "locks", "polynomial", "sizes"), 0
+    ),
     "retired": 0,
     "varying": 0,
     **dict.fromkeys(("backends", "memory_formats", "number_limits", "scripting"), 0),
+    **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
+    **dict.fromkeys(("overrides", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
@@ -36,7 +40,8 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
-    **dict.fromkeys(("distributions", "settings", "utils"), 5),
+    **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "settings", "utils"), 5),
+    "paths": 5,
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

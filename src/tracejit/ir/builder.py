@@ -14,6 +14,29 @@ from ..types import Scalar, TensorType
 from .graph import Graph, Guard, Statement, Value
 
 
+class Occurrences:
+    """How often equal statements were written, in order: the last ones can be taken back."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Any, int] = {}
+        self._order: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def count(self, key: Any) -> int:
+        """How many statements with this key there were before this one."""
+        earlier = self._counts.get(key, 0)
+        self._counts[key] = earlier + 1
+        self._order.append(key)
+        return earlier
+
+    def take_back(self, length: int) -> None:
+        """Forget all but the first ``length`` statements."""
+        while len(self._order) > length:
+            self._counts[self._order.pop()] -= 1
+
+
 class Builder:
     """Collects statements; equal computations become one value.
 
@@ -50,24 +73,20 @@ class Builder:
         operands: Sequence[Value | Scalar],
         attributes: Mapping[str, Any],
         line: tuple[str, int] | None = None,
-        occurrence: int = 0,
         *,
-        counts: dict[Any, int] | None = None,
+        occurrences: Occurrences | None = None,
         type: TensorType | None = None,
     ) -> Value:
         """The value of ``op`` on ``operands``, written down unless an equal one is already there.
 
-        Statements of different ``occurrence`` stay apart: gradients of equal computations are summed in the order of
-        the eager tape, which matters to the last bit. With ``counts``, which says how often each statement was written
-        so far, the occurrence is counted there. ``type`` is the value's type where it is known.
+        With ``occurrences``, equal statements stay apart and are counted there: gradients of equal computations are
+        summed in the order of the eager tape, which matters to the last bit. ``type`` is the value's type where it is
+        known.
         """
         numbers = _attributes_key(attributes)
         key: Any = (op.name, *map(_operand_key, operands), *numbers)
-        if counts is not None:
-            occurrence = counts.get(key, 0)
-            counts[key] = occurrence + 1
-        if occurrence:
-            key = (*key, "occurrence", occurrence)
+        if occurrences is not None and (earlier := occurrences.count(key)):
+            key = (*key, "occurrence", earlier)
         if self.scope is not None:
             type = self._inferred(op, operands, attributes)
             if _watched(type.shape):
@@ -113,7 +132,7 @@ class Builder:
 
     def insert(self, value: Value) -> Value:
         """Write ``value`` itself down (its operands are here already), unless an equal one is there."""
-        key = value_key(value)
+        key = _value_key(value)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = value
@@ -129,7 +148,7 @@ class Builder:
         self.inputs.extend(graph.inputs)
         for value in graph.values:
             self.body.append(value)
-            self._known.setdefault(value_key(value), value)
+            self._known.setdefault(_value_key(value), value)
 
     @contextmanager
     def writing(self) -> Iterator[Builder]:
@@ -155,7 +174,7 @@ def mapped(value: Value, mapping: Mapping[Value, Value]) -> Value:
     return new
 
 
-def value_key(value: Value) -> Any:
+def _value_key(value: Value) -> Any:
     """What makes two statements the same one."""
     assert value.op is not None
     numbers = attribute_keys(value)

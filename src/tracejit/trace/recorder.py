@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..cuda.arrays import MODULES
+from ..ir.builder import Occurrences
 from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
@@ -53,8 +54,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
         self.watched: Any = None  # who watches the calls of this run, if that has to be done
-        self.occurrences: dict[Any, int] = {}
-        self.numbered: list[Value] = []  # what was counted there, in order
+        self.occurrences = Occurrences()
         WritesInside.__init__(self)
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
@@ -121,11 +121,12 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         type: TensorType | None = None,
     ) -> Value:
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
-        counts = self.occurrences if tracked else None
+        occurrences = self.occurrences if tracked else None
         line = self.line or user_line()
-        value: Value = self.builder.emit(op, operands, attributes, line, counts=counts, type=type)
+        value: Value = self.builder.emit(
+            op, operands, attributes, line, occurrences=occurrences, type=type
+        )
         if tracked:
-            self.numbered.append(value)
             self.taped.update([storage(x) for x in (*value.value_operands, value)])
         self.path.setdefault(value)
         return value

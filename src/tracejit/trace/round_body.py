@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import int64
-from ..ir.builder import Builder
+from ..ir.builder import Builder, Occurrences
 from ..ir.graph import Graph, Value
 from ..ops import elementwise
 from ..ops.table import Movement, Op
@@ -50,7 +50,7 @@ class Body:
         self.builder = Builder("rounds")
         self.inside: dict[int, Value] = {}
         self.fixed: dict[Value, Value] = {}
-        self.occurrences: dict[Any, int] = {}
+        self.occurrences = Occurrences()
         self.same = {id(x) for x in relation.fixed}
         self.outside = {id(x) for x, _ in islice(recorder.external.values(), self.first.external)}
 
@@ -81,7 +81,8 @@ class Body:
         """One op; as on the tape, equal computations stay apart."""
         operands = [self.operand(x) if isinstance(x, Tensor) else x for x in event.operands]
         tracked = event.out._requires_grad and not isinstance(event.op, Movement)
-        value = self.native(event.op, operands, event, self.occurrences if tracked else None)
+        occurrences = self.occurrences if tracked else None
+        value = self.native(event.op, operands, event, occurrences)
         if event.cut_off and not event.shown:
             value = self.native(elementwise.detach_copy, (value,), event)
         if value.spec != event.out.spec:
@@ -89,11 +90,11 @@ class Body:
         return value
 
     def native(
-        self, op: Op, operands: Sequence[Any], event: Ran, counts: dict[Any, int] | None = None
+        self, op: Op, operands: Sequence[Any], event: Ran, occurrences: Occurrences | None = None
     ) -> Value:
         """A statement that native loops can hold."""
         attributes = event.attributes if op is event.op else {}
-        value = self.builder.emit(op, operands, attributes, event.line, counts=counts)
+        value = self.builder.emit(op, operands, attributes, event.line, occurrences=occurrences)
         if not is_native(value):
             raise KeptError
         return value

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TracejitError
-from ..ir.builder import attribute_key, value_key
+from ..ir.builder import attribute_key
 from ..ir.graph import Graph, Guard, Value
 from ..ir.loops import loop_value, part_value
 from ..layout import layout_of
@@ -128,8 +128,7 @@ class _Writer:
         recorder.roots, recorder.parents = dict(recorder.roots), dict(recorder.parents)
         recorder.views = {}
         recorder.decided = dict(recorder.decided)
-        while len(recorder.numbered) > first.numbered:
-            recorder.occurrences[value_key(recorder.numbered.pop())] -= 1
+        recorder.occurrences.take_back(first.occurrences)
 
     def check(self, x: Tensor) -> None:
         """A tensor is read from outside the rounds."""

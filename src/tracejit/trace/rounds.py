@@ -69,7 +69,7 @@ class Visit:
     path: int  # statements before, itself included
     guards: int
     external: int  # tensors from outside met before
-    numbered: int  # computations that were told apart before
+    occurrences: int  # computations that were told apart before
     modes: tuple[Any, ...]
 
 
@@ -126,7 +126,7 @@ class Rounds:
             len(recorder.path),
             len(recorder.guards),
             len(recorder.external),
-            len(recorder.numbered),
+            len(recorder.occurrences),
             (MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()),
         )
         self.visits.append(found)
