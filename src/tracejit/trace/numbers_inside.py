@@ -11,13 +11,16 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from ..autograd.grad_mode import no_grad
 from ..extents import Extent
 from ..ir.graph import Value
+from ..ops.functions.common import as_type
 from ..ops.kinds import operand_info
 from ..ops.table import Elementwise, Op
 from ..tensor import Tensor
 from ..types import Scalar
 from ..varying import VaryingFloat, VaryingInt, is_varying, plain
+from .compared_items import compared_in, comparison_of_item
 from .found_sizes import user_line
 from .number_fitness import check_codes
 from .numbers import ItemRead, Number, NumberGuard, UnfitError, outcome_key
@@ -36,6 +39,7 @@ class NumbersInside:
     path: dict[Any, None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
+    guard: Callable[[Tensor, Scalar], None]
     end_piece: Callable[[Any], None]
     scope: Any
 
@@ -67,6 +71,18 @@ class NumbersInside:
         if number in self.items_read or (source, outcome_key(value)) in self.guards:
             return number in self.items_read
         return user_line() in self.item_lines
+
+    def compared(self, tensor: Tensor, value: Scalar) -> bool:
+        """Is the number that a tensor holds compared at once, and nothing else? Then the outcome is the guard."""
+        found = comparison_of_item()
+        dtype = None if found is None else compared_in(tensor.dtype, found[2])
+        if found is None or dtype is None:
+            return False
+        compare, op, limit = found
+        with no_grad():
+            outcome = op(as_type(tensor.detach(), dtype), limit)
+        self.guard(outcome, compare(value, limit))
+        return True
 
     def item(self, source: Value, value: Scalar) -> Any:
         """Python reads the number that ``source`` holds."""
