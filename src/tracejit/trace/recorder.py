@@ -206,6 +206,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         """What Python gets that asked for the number in a one-element tensor."""
         if isinstance(value, complex):
             self.unsupported("a complex number read from a tensor")
+        if self.failure is None and not isinstance(value, bool) and self.compared(tensor, value):
+            return value
         if self.failure is None and not isinstance(value, bool) and self.item_lines:
             with self.careful("a number read from a tensor"):
                 source = self.value_of(tensor)
