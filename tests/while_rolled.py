@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 import tracejit as tj
+from tracejit.bytecode import FOLLOWED
+
+#: For what needs loops to be recognised.
+followed = pytest.mark.skipif(not FOLLOWED, reason="the bytecode of this Python is not known")
 
 LIMIT = 12
 
@@ -169,6 +175,33 @@ def over_a_range_or_else(x):
     return x
 
 
+def one_before(x):
+    before = x + 10
+    while True:
+        if x.max() <= 1:
+            break
+        before, x = x, x / 2
+    return before
+
+
+def two_before(x):
+    first, second = x + 10, x + 20
+    for _ in range(50):
+        if x.max() <= 1:
+            break
+        first, second, x = second, x, x / 2
+    return first, second
+
+
+def shown_before(x):
+    before = x + 10
+    while True:
+        if x.max() <= 1:
+            break
+        before, x = x.detach(), x / 2
+    return before
+
+
 def parts_in_a_list(x):
     parts = [x, x * 0.5]
     while parts[0].max() > 1:
@@ -259,4 +292,7 @@ ROLLED = [
     several_at_once,
     handled,
     not_one,
+    one_before,
+    two_before,
+    shown_before,
 ]

@@ -40,6 +40,8 @@ _FIXED = (CodeType, DType, device)
 #: Modules whose functions keep nothing of their own.
 _LIBRARIES = frozenset({"tracejit", "numpy", "math", "operator", "builtins"})
 _HEAP_TYPE = 1 << 9
+#: What autograd leaves at a leaf: nothing that Python goes on with.
+_KEPT = frozenset({"_accumulate"})
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -86,7 +88,7 @@ class Describer:
         return self._inside(x, kind)
 
     def _tensor(self, x: Tensor) -> Any:
-        if getattr(x, "__dict__", None):
+        if not _KEPT.issuperset(getattr(x, "__dict__", ())):
             raise Unfollowed
         self.tensors.append(x)
         kind, layout = x.spec, layout_of(x)
