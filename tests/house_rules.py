@@ -21,6 +21,8 @@ LAYERS: dict[str, int] = {
     "retired": 0,
     "varying": 0,
     **dict.fromkeys(("backends", "memory_formats", "number_limits", "scripting"), 0),
+    **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
+    **dict.fromkeys(("overrides", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
@@ -38,7 +40,8 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
-    **dict.fromkeys(("distributions", "settings", "utils"), 5),
+    **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "settings", "utils"), 5),
+    "paths": 5,
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

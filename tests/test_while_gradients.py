@@ -10,7 +10,6 @@ import pytest
 import tracejit as tj
 from test_while_programs import SHAPES, program
 from while_gradients import ROLLED, newton
-from while_rolled import followed
 
 
 def given(seed, shape=(3,), scale=1.0):
@@ -55,7 +54,6 @@ def loops(compiled):
 SCALES = (1.0, 40.0, 1e-2, 300.0, 0.3, 7.0, 1e4, 2.5)
 
 
-@followed
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 def test_gradients_for_every_number_of_rounds(f):
     compiled, turn = tj.compile(f), ROLLED.index(f) % len(SCALES)
@@ -66,7 +64,6 @@ def test_gradients_for_every_number_of_rounds(f):
     assert loops(compiled) > 0, compiled.explain()
 
 
-@followed
 def test_three_recordings_serve_all_numbers_of_rounds():
     def halved(x, w):
         while x.max() > 1:
@@ -88,7 +85,6 @@ def test_three_recordings_serve_all_numbers_of_rounds():
     assert compiled.stats.compiled_calls >= 56
 
 
-@followed
 @pytest.mark.parametrize("shape", [(), (1,), (17,), (5, 3), (33, 2)])
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.bfloat16])
 def test_types_and_shapes(shape, dtype):
@@ -110,7 +106,6 @@ def test_types_and_shapes(shape, dtype):
             np.testing.assert_allclose(x, y, 1e-5 if dtype is not tj.bfloat16 else 0.1)
 
 
-@followed
 def test_matrix_products_and_a_module():
     tj.manual_seed(3)
     layer = tj.nn.Linear(4, 4)
@@ -137,7 +132,6 @@ def test_matrix_products_and_a_module():
     assert loops(compiled) > 0, compiled.explain()
 
 
-@followed
 def test_what_a_pass_frees_does_not_depend_on_the_rounds():
     compiled = tj.compile(newton)
     for scale in (1.0, 40.0, 300.0, 1e-2):
@@ -164,7 +158,6 @@ def test_inputs_that_take_turns_get_gradients_in_turn():
         same(found, wanted)
 
 
-@followed
 def test_not_a_number():
     def f(x, w):
         rounds = 0
@@ -184,7 +177,6 @@ def test_not_a_number():
     assert loops(compiled) > 0
 
 
-@followed
 def test_threads_have_their_own_rounds():
     compiled, failed = tj.compile(newton), []
     expected = {
@@ -206,7 +198,6 @@ def test_threads_have_their_own_rounds():
     assert not failed
 
 
-@followed
 @pytest.mark.parametrize("part", range(2))
 def test_random_loops(part):
     def run(f, x):

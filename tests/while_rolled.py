@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 import tracejit as tj
-from tracejit.bytecode import FOLLOWED
-
-#: For what needs loops to be recognised.
-followed = pytest.mark.skipif(not FOLLOWED, reason="the bytecode of this Python is not known")
 
 LIMIT = 12
 
@@ -285,6 +279,9 @@ ROLLED = [
     over_a_range,
     over_a_range_of,
     over_a_range_or_else,
+    one_before,
+    two_before,
+    shown_before,
     parts_in_a_list,
     parts_by_name,
     helped_by_name,
@@ -292,7 +289,4 @@ ROLLED = [
     several_at_once,
     handled,
     not_one,
-    one_before,
-    two_before,
-    shown_before,
 ]

@@ -7,25 +7,41 @@ package and, where PyTorch has one, a method of :class:`Tensor`.
 
 from __future__ import annotations
 
+import importlib as _importlib
 import math as _math
+from typing import Any as _Any
 
 from . import (
+    accelerator,
     amp,
     autograd,
     backends,
+    compiler,
     cuda,
     distributions,
     fft,
     func,
     linalg,
     nn,
+    onnx,
     optim,
+    overrides,
+    profiler,
     special,
     utils,
+    version,
 )
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
-from .amp import autocast
+from . import paths as _paths  # noqa: F401  (makes the module paths that PyTorch has)
+from .absent import cpu, mps, xpu
+from .amp import GradScaler, autocast
+from .amp.questions import (
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_enabled,
+)
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -67,10 +83,21 @@ from .memory_formats import (
 )
 from .number_limits import finfo, iinfo
 from .ops import functions as _functions  # noqa: F401  (fills the registry)
+from .ops.keywords import as_called as _as_called
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
 from .profiling import profile
-from .questions import is_complex, is_floating_point, is_nonzero, is_tensor, numel
+from .questions import _assert as _assert
+from .questions import _check as _check
+from .questions import (
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_storage,
+    is_tensor,
+    numel,
+    typename,
+)
 from .random import (
     Generator,
     default_generator,
@@ -82,13 +109,35 @@ from .random import (
 )
 from .runtime import draws as _draws  # noqa: F401  (lets random sources draw on devices)
 from .serialization import load, save
-from .settings import get_num_threads, set_num_threads, use_deterministic_algorithms
+from .settings import (
+    are_deterministic_algorithms_enabled,
+    get_default_device,
+    get_num_interop_threads,
+    get_num_threads,
+    set_default_device,
+    set_default_tensor_type,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_num_threads,
+    use_deterministic_algorithms,
+)
 from .tensor import Tensor
 from .tensor import install_methods as _install
 from .tensor_kinds import KINDS as _KINDS
 from .tensor_make import as_tensor, asarray, tensor
+from .version import __version__
 
 _install()
+
+#: Modules that are imported when they are asked for.
+_LATE = ("distributed", "hub", "multiprocessing", "testing")
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _importlib.import_module(f"{__name__}.{name}")
+
 
 dtype = DType
 float = float32
@@ -105,16 +154,20 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-_PUBLISHED = dict(_ops.table.FUNCTIONS)
+_PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 globals().update(_PUBLISHED)
 globals().update(_KINDS)
 
 __all__ = [
     "CompiledFunction",
     "Generator",
+    "GradScaler",
     "Size",
     "Tensor",
+    "__version__",
+    "accelerator",
     "amp",
+    "are_deterministic_algorithms_enabled",
     "as_tensor",
     "asarray",
     "autocast",
@@ -127,14 +180,16 @@ __all__ = [
     "channels_last",
     "channels_last_3d",
     "compile",
+    "compiler",
     "complex128",
     "complex64",
     "contiguous_format",
+    "cpu",
     "cuda",
     "default_generator",
     "device",
-    "double",
     "distributions",
+    "double",
     "dtype",
     "e",
     "enable_grad",
@@ -147,8 +202,13 @@ __all__ = [
     "from_dlpack",
     "from_numpy",
     "func",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
+    "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
     "get_num_threads",
     "get_printoptions",
     "get_rng_state",
@@ -163,32 +223,42 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "is_autocast_enabled",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_nonzero",
+    "is_storage",
     "is_tensor",
     "linalg",
     "load",
     "long",
     "manual_seed",
     "memory_format",
+    "mps",
     "nan",
     "newaxis",
     "nn",
     "no_grad",
     "numel",
+    "onnx",
     "optim",
+    "overrides",
     "pi",
-    "profile",
     "preserve_format",
+    "profile",
+    "profiler",
     "promote_types",
     "save",
     "seed",
+    "set_default_device",
     "set_default_dtype",
+    "set_default_tensor_type",
     "set_float32_matmul_precision",
+    "set_flush_denormal",
     "set_grad_enabled",
+    "set_num_interop_threads",
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
@@ -196,11 +266,14 @@ __all__ = [
     "special",
     "strided",
     "tensor",
+    "typename",
     "uint8",
     "use_deterministic_algorithms",
     "utils",
     "value_and_grad",
+    "version",
     "vmap",
+    "xpu",
     *sorted(_KINDS),
     *sorted(_PUBLISHED),
 ]

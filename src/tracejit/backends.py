@@ -7,12 +7,15 @@ benchmark, to make deterministic or to turn off. The one switch with an effect, 
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .cuda.driver import is_available
 from .cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
 
 
 class _Switches:
@@ -62,6 +65,11 @@ class _Cuda(_Switches):
     def enable_flash_sdp(self, enabled: bool) -> None:
         """Accepted and without effect."""
 
+    @contextmanager
+    def sdp_kernel(self, *_: Any, **__: Any) -> Iterator[None]:
+        """Accepted and without effect: attention is written in ops."""
+        yield
+
     enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp
     mem_efficient_sdp_enabled = math_sdp_enabled = cudnn_sdp_enabled = flash_sdp_enabled
 
@@ -73,3 +81,8 @@ mkl = _Switches(False)
 mkldnn = _Switches(False, enabled=True)
 mps = _Switches(False)
 openmp = _Switches(False)
+opt_einsum = _Switches(False, enabled=False, strategy=None)
+quantized = _Switches(False, engine="none", supported_engines=["none"])
+
+for _name in __all__:  # programs also say ``import tracejit.backends.cudnn as cudnn``
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name]

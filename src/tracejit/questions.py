@@ -7,8 +7,17 @@ from typing import Any
 
 from .errors import ArgumentError
 from .tensor import Tensor
+from .tensor_info import Storage
 
-__all__ = ["is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel"]
+__all__ = [
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_storage",
+    "is_tensor",
+    "numel",
+    "typename",
+]
 
 
 def is_tensor(obj: Any) -> bool:
@@ -67,3 +76,40 @@ def numel(input: Tensor) -> int:
     6
     """
     return int(_of("numel", Tensor.numel, input))
+
+
+def is_storage(obj: Any) -> bool:
+    """Is ``obj`` the memory of a tensor?
+
+    >>> import tracejit as tj
+    >>> tj.is_storage(tj.ones(2).untyped_storage()), tj.is_storage(tj.ones(2))
+    (True, False)
+    """
+    return isinstance(obj, Storage)
+
+
+def typename(obj: Any) -> str:
+    """The name of the kind of ``obj``: of a tensor with its dtype, of anything else the class with its module.
+
+    >>> import tracejit as tj
+    >>> tj.typename(tj.ones(2)), tj.typename([])
+    ('tracejit.FloatTensor', 'list')
+    """
+    if isinstance(obj, Tensor):
+        name: str = obj.type()
+        return name
+    cls = obj if isinstance(obj, type) else type(obj)
+    plain = cls.__module__ in ("builtins", "__builtin__")
+    return cls.__qualname__ if plain else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _assert(condition: Any, message: Any = "") -> None:
+    """``assert`` as a function."""
+    assert condition, message
+
+
+def _check(cond: Any, message: Any = None) -> None:
+    """Raise ``RuntimeError`` unless ``cond`` holds; ``message()`` says why."""
+    if not cond:
+        words = "Expected cond to be True" if message is None else message
+        raise RuntimeError(words() if callable(words) else words)

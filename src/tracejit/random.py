@@ -7,6 +7,8 @@ element's position. A generator only counts draws, so compiled code can draw ahe
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from .tensor import Tensor
 __all__ = [
     "Generator",
     "default_generator",
+    "fork_rng",
     "get_rng_state",
     "initial_seed",
     "manual_seed",
@@ -189,3 +192,22 @@ def set_rng_state(state: Tensor) -> None:
     True
     """
     default_generator.set_state(state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **_: Any) -> Iterator[None]:
+    """Draw inside without effect on the draws after it: the default generator is put back.
+
+    >>> import tracejit as tj
+    >>> before = tj.get_rng_state()
+    >>> with tj.random.fork_rng():
+    ...     _ = tj.rand(2)
+    >>> tj.equal(tj.get_rng_state(), before)
+    True
+    """
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(state)

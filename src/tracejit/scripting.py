@@ -6,21 +6,29 @@ a script is being compiled are answered with no. :func:`tracejit.compile` is wha
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 __all__ = [
+    "Attribute",
     "Final",
     "annotate",
     "export",
+    "fork",
+    "freeze",
     "ignore",
     "interface",
     "is_scripting",
     "is_tracing",
+    "optimize_for_inference",
     "script",
     "script_if_tracing",
+    "script_method",
+    "trace",
     "unused",
+    "wait",
 ]
 
 
@@ -51,8 +59,12 @@ def script(obj: T, *_: Any, **__: Any) -> T:
     return obj
 
 
-def _unchanged(marked: Any) -> Any:
-    """What a decorator without effect returns, with and without parentheses."""
+def unchanged(marked: Any) -> Any:
+    """What a decorator without effect returns, with and without parentheses.
+
+    >>> unchanged(len) is unchanged(None)(len) is len
+    True
+    """
     return marked if callable(marked) else lambda inner: inner
 
 
@@ -62,7 +74,7 @@ def ignore(function: Any = None, **_: Any) -> Any:
     >>> ignore(len) is len
     True
     """
-    return _unchanged(function)
+    return unchanged(function)
 
 
 def unused(function: Any = None, **_: Any) -> Any:
@@ -71,7 +83,7 @@ def unused(function: Any = None, **_: Any) -> Any:
     >>> unused(len) is len
     True
     """
-    return _unchanged(function)
+    return unchanged(function)
 
 
 def export(function: Any = None, **_: Any) -> Any:
@@ -80,7 +92,7 @@ def export(function: Any = None, **_: Any) -> Any:
     >>> export(len) is len
     True
     """
-    return _unchanged(function)
+    return unchanged(function)
 
 
 def interface(function: Any = None, **_: Any) -> Any:
@@ -89,7 +101,7 @@ def interface(function: Any = None, **_: Any) -> Any:
     >>> interface(len) is len
     True
     """
-    return _unchanged(function)
+    return unchanged(function)
 
 
 def script_if_tracing(function: Any = None, **_: Any) -> Any:
@@ -98,7 +110,7 @@ def script_if_tracing(function: Any = None, **_: Any) -> Any:
     >>> script_if_tracing(len) is len
     True
     """
-    return _unchanged(function)
+    return unchanged(function)
 
 
 def annotate(the_type: Any, the_value: T) -> T:
@@ -108,3 +120,64 @@ def annotate(the_type: Any, the_value: T) -> T:
     [1]
     """
     return the_value
+
+
+def script_method(function: T) -> T:
+    """A mark (``script_method``) without effect: the method itself.
+
+    >>> script_method(len) is len
+    True
+    """
+    return function
+
+
+def trace(func: T, example_inputs: Any = None, *_: Any, **__: Any) -> T:
+    """``func`` itself, which needs no example of its inputs: branches stay branches.
+
+    >>> trace(len, [1]) is len
+    True
+    """
+    return func
+
+
+def freeze(mod: T, *_: Any, **__: Any) -> T:
+    """The module itself.
+
+    >>> freeze(len) is len
+    True
+    """
+    return mod
+
+
+def optimize_for_inference(mod: T, *_: Any, **__: Any) -> T:
+    """The module itself.
+
+    >>> optimize_for_inference(len) is len
+    True
+    """
+    return mod
+
+
+def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """What ``func`` returns: it runs at once.
+
+    >>> wait(fork(len, [1, 2]))
+    2
+    """
+    return func(*args, **kwargs)
+
+
+def wait(future: T) -> T:
+    """What :func:`fork` returned.
+
+    >>> wait(3)
+    3
+    """
+    return future
+
+
+class Attribute(NamedTuple):
+    """A value and its type, as scripted modules declare attributes."""
+
+    value: Any
+    type: Any

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["get_num_threads", "set_num_threads", "use_deterministic_algorithms"]
+from typing import Any
+
+from . import dtypes
+from .device import check_device, device
+from .errors import ArgumentError
+from .tensor_kinds import KINDS, TensorKind
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_default_device",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "set_default_device",
+    "set_default_tensor_type",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_num_threads",
+    "use_deterministic_algorithms",
+]
 
 
 def get_num_threads() -> int:
@@ -34,3 +52,80 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     >>> import tracejit as tj
     >>> tj.use_deterministic_algorithms(True)
     """
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """True: there are no others.
+
+    >>> import tracejit as tj
+    >>> tj.are_deterministic_algorithms_enabled()
+    True
+    """
+    return True
+
+
+def get_num_interop_threads() -> int:
+    """1: ops run one after the other.
+
+    >>> import tracejit as tj
+    >>> tj.get_num_interop_threads()
+    1
+    """
+    return 1
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Accepted and without effect: ops run one after the other.
+
+    >>> import tracejit as tj
+    >>> tj.set_num_interop_threads(1)
+    """
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Keep subnormal numbers, as always: True when that is what was asked for.
+
+    >>> import tracejit as tj
+    >>> tj.set_flush_denormal(False)
+    True
+    """
+    return not mode
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Let new tensors have the dtype of a kind of tensors: the class or its name.
+
+    Raises ``TypeError`` for what is no kind of floating-point tensors.
+
+    >>> import tracejit as tj
+    >>> tj.set_default_tensor_type(tj.FloatTensor)
+    >>> tj.set_default_tensor_type("tracejit.FloatTensor")
+    """
+    kind = KINDS.get(t.rpartition(".")[2]) if isinstance(t, str) else t
+    if not isinstance(kind, TensorKind):
+        raise ArgumentError(f"invalid type object: {t!r}")
+    dtypes.set_default_dtype(kind.dtype)
+
+
+def get_default_device() -> device:
+    """Where new tensors are made: on the host, unless their own ``device=`` says otherwise.
+
+    >>> import tracejit as tj
+    >>> tj.get_default_device()
+    device(type='cpu')
+    """
+    return device("cpu")
+
+
+def set_default_device(device: Any) -> None:
+    """Make new tensors on the host, where they are made anyway.
+
+    Raises ``NotImplementedError`` for any other device.
+
+    >>> import tracejit as tj
+    >>> tj.set_default_device("cpu")
+    """
+    if check_device(device).type != "cpu":
+        raise NotImplementedError(
+            f"new tensors are made on the host: pass device={str(device)!r} where they are made"
+        )

@@ -30,6 +30,7 @@ def tensor(
     dtype: DType | None = None,
     device: str | device | None = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """A new tensor with a copy of ``data``: a number, nested sequences of numbers or tensors, or an array.
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
+from .device import device as _device
 from .dtypes import DType, from_numpy
 
 Shape = tuple[int, ...]
 Scalar = bool | int | float
+
+#: Names that annotations of programs use.
+Number: TypeAlias = int | float | bool
+Device: TypeAlias = _device | str | int | None
+_int, _float, _bool = int, float, bool
+_dtype = DType
+_size: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)

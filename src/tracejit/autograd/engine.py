@@ -101,7 +101,12 @@ class _Walk:
         """Run a node, and the chain of nodes after it as long as nothing else waits."""
         ready = self.ready
         while True:
-            results = self.visit(node, grads)
+            try:
+                results = self.visit(node, grads)
+            except Exception:
+                del grads
+                self.settle(node)
+                raise
             if ready or len(node.edges) != 1 or results[0] is None:
                 break
             edge = node.edges[0]
@@ -114,6 +119,22 @@ class _Walk:
         del grads
         if ready or not self.plain or not self.deliver(node, results):
             self.pass_on(node, results)
+
+    def settle(self, failed: Node) -> None:
+        """Store the gradients that no node still to run would have added to, before the error of ``failed`` goes up.
+
+        When a leaf's turn comes depends on its number, and so on whether an older graph still keeps its node; what an
+        error leaves behind must not.
+        """
+        waiting = [node for _, node in self.ready if type(node) is AccumulateGrad]
+        if not waiting:
+            return
+        others = [failed, *(n for _, n in self.ready if type(n) is not AccumulateGrad)]
+        reached = _leading_to(others, set(waiting))
+        self.ready.clear()
+        for leaf in waiting:
+            if leaf not in reached:
+                self.visit(leaf, self.buffers.pop(leaf))
 
     def deliver(self, node: Node, results: Sequence[Tensor | None]) -> bool:
         """Put the last gradients straight into ``.grad``, where all edges lead to leaves and nobody watches."""

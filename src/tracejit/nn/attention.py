@@ -10,11 +10,17 @@ from ..ops.functions.common import constant
 from ..ops.functions.joining import cat
 from . import functional as F
 from . import init
+from .attention_backends import SDPBackend, sdpa_kernel
 from .linear import Linear, empty_parameter
 from .module import Module
 from .parameter import Parameter
 
-__all__ = ["MultiheadAttention", "NonDynamicallyQuantizableLinear"]
+__all__ = [
+    "MultiheadAttention",
+    "NonDynamicallyQuantizableLinear",
+    "SDPBackend",
+    "sdpa_kernel",
+]
 
 
 class NonDynamicallyQuantizableLinear(Linear):

@@ -45,6 +45,10 @@ class Hooks:
         self.forward = HookTable()
         self.backward_pre = HookTable()
         self.backward = HookTable()
+        self.state_pre = HookTable()
+        self.state_post = HookTable()
+        self.load_pre = HookTable()
+        self.load_post = HookTable()
 
     def add(self, kind: str, module: Any, entry: Any, prepend: bool) -> HookHandle:
         """Add ``entry`` to the table called ``kind``."""

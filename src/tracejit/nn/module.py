@@ -10,6 +10,7 @@ from ..tensor import Tensor
 from . import hooks as module_hooks
 from . import state
 from .parameter import Buffer, Parameter
+from .state_hooks import StateHooks
 from .structure import STRUCTURE_VERSION, changed
 from .tree import ModuleTree
 
@@ -18,7 +19,7 @@ M = TypeVar("M", bound="Module")
 __all__ = ["STRUCTURE_VERSION", "Module"]
 
 
-class Module(ModuleTree):
+class Module(StateHooks, ModuleTree):
     """Base class of all layers and models.
 
     Assigning a :class:`Parameter`, a module or a :class:`Buffer` to an attribute registers it. Subclasses write
@@ -256,6 +257,34 @@ class Module(ModuleTree):
         Raises ``RuntimeError`` listing shapes that differ and, when ``strict``, names missing or unexpected.
         """
         return state.load_state_dict(self, state_dict, strict, assign)
+
+    def _save_to_state_dict(
+        self, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """Put the module's own values into ``destination``; subclasses may change what is saved."""
+        state.save_own(self, destination, prefix, keep_vars)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load the module's own values from ``state_dict``; subclasses may change what is loaded."""
+        state.load_own(
+            self,
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..autograd.grad_mode import no_grad
@@ -32,19 +32,30 @@ def _persistent(module: Any) -> list[tuple[str, Tensor]]:
     return [(n, t) for n, t in (*module._parameters.items(), *buffers) if t is not None]
 
 
-def state_dict(
-    module: Any, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
-) -> OrderedDict[str, Any]:
-    """Fill ``destination`` with the module's values, its own before its children's."""
+def save_own(module: Any, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool) -> None:
+    """Put the module's own values, without those of its children, into ``destination``."""
     for name, tensor in _persistent(module):
         destination[prefix + name] = tensor if keep_vars else tensor.detach()
     if hasattr(module, "get_extra_state"):
         destination[prefix + EXTRA] = module.get_extra_state()
+
+
+def state_dict(
+    module: Any, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
+) -> OrderedDict[str, Any]:
+    """Fill ``destination`` with the module's values, its own before its children's."""
+    hooks = module._hooks
+    for hook in tuple(hooks.state_pre.values()) if hooks else ():
+        hook(module, prefix, keep_vars)
+    module._save_to_state_dict(destination, prefix, keep_vars)
     for name, child in module._modules.items():
         if child is not None:
             child.state_dict(
                 destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
             )
+    for hook in tuple(hooks.state_post.values()) if hooks else ():
+        new = hook(module, destination, prefix, {})
+        destination = destination if new is None else new
     return destination
 
 
@@ -54,38 +65,104 @@ def load_state_dict(
     """Load every value that fits, then report names and shapes that do not."""
     if not isinstance(values, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(values)}.")
-    missing: list[str] = []
-    errors: list[str] = []
-    known: set[str] = set()
-    for path, module in root.named_modules(remove_duplicate=False):
-        prefix = f"{path}." if path else ""
-        for name, tensor in _persistent(module):
-            key = prefix + name
-            known.add(key)
-            if key not in values:
-                missing.append(key)
-            elif not isinstance(values[key], Tensor):
-                errors.append(
-                    f'While copying the parameter named "{key}", expected tracejit.Tensor from checkpoint '
-                    f"but received {type(values[key])}"
-                )
-            elif problem := _load_one(module, name, key, tensor, values[key], assign):
-                errors.append(problem)
-        if hasattr(module, "set_extra_state"):
-            known.add(prefix + EXTRA)
-            if prefix + EXTRA in values:
-                module.set_extra_state(values[prefix + EXTRA])
-            else:
-                missing.append(prefix + EXTRA)
-    unexpected = [key for key in values if key not in known]
-    _report(type(root).__name__, missing if strict else [], unexpected if strict else [], errors)
-    return IncompatibleKeys(missing, unexpected)
+    loading = _Loading({"assign_to_params_buffers": assign}, [], [], [])
+    found = IncompatibleKeys(loading.missing, loading.unexpected)
+    _load(root, OrderedDict(values), "", loading, found)
+    missing, unexpected = loading.missing, loading.unexpected
+    _report(
+        type(root).__name__,
+        missing if strict else [],
+        unexpected if strict else [],
+        loading.errors,
+    )
+    return found
+
+
+class _Loading(NamedTuple):
+    """What is told to every module, and what they report."""
+
+    metadata: dict[str, Any]
+    missing: list[str]
+    unexpected: list[str]
+    errors: list[str]
+
+
+def _load(
+    module: Any, values: dict[str, Any], prefix: str, loading: _Loading, found: IncompatibleKeys
+) -> None:
+    """A module's own values, then those of its children; each child sees the names below it only."""
+    module._load_from_state_dict(
+        values, prefix, loading.metadata, True, loading.missing, loading.unexpected, loading.errors
+    )
+    for name, child in module._modules.items():
+        if child is not None:
+            below = f"{prefix}{name}."
+            own = {key: value for key, value in values.items() if key.startswith(below)}
+            _load(child, own, below, loading, found)
+    hooks = module._hooks
+    for hook in tuple(hooks.load_post.values()) if hooks else ():
+        if hook(module, found) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return "
+                "new values: change the lists they are given."
+            )
+
+
+def load_own(
+    module: Any,
+    values: dict[str, Any],
+    prefix: str,
+    metadata: dict[str, Any],
+    strict: bool,
+    missing: list[str],
+    unexpected: list[str],
+    errors: list[str],
+) -> None:
+    """Load a module's own values; add to the lists what is missing, not known, or does not fit."""
+    hooks = module._hooks
+    for hook, with_module in tuple(hooks.load_pre.values()) if hooks else ():
+        owner = (module,) if with_module else ()
+        hook(*owner, values, prefix, metadata, strict, missing, unexpected, errors)
+    assign = metadata.get("assign_to_params_buffers", False)
+    own = dict(_persistent(module))
+    for name, tensor in own.items():
+        key = prefix + name
+        if key not in values:
+            missing.extend([key] if strict else ())
+        elif not isinstance(values[key], Tensor):
+            errors.append(
+                f'While copying the parameter named "{key}", expected tracejit.Tensor from checkpoint '
+                f"but received {type(values[key])}"
+            )
+        elif problem := _load_one(module, name, key, tensor, values[key], assign):
+            errors.append(problem)
+    if hasattr(module, "set_extra_state"):
+        if prefix + EXTRA in values:
+            module.set_extra_state(values[prefix + EXTRA])
+        elif strict:
+            missing.append(prefix + EXTRA)
+    if strict:
+        unexpected.extend(_unknown(module, values, prefix, own))
+
+
+def _unknown(
+    module: Any, values: dict[str, Any], prefix: str, own: dict[str, Tensor]
+) -> Iterator[str]:
+    """Names below ``prefix`` that belong neither to the module nor to a child."""
+    extra = hasattr(module, "set_extra_state")
+    for key in values:
+        if key.startswith(prefix) and not (extra and key == prefix + EXTRA):
+            first, dot, _ = key[len(prefix) :].partition(".")
+            if (module._modules.get(first) is None) if dot else (first not in own):
+                yield key
 
 
 def _load_one(
     module: Any, name: str, key: str, current: Tensor, value: Tensor, assign: bool
 ) -> str | None:
     """Copy (or assign) one value; the problem, if there is one."""
+    if current.ndim == 0 and value.shape == (1,):  # numbers had a dimension once
+        value = value.reshape(())
     if value.shape != current.shape:
         return (
             f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "

@@ -237,6 +237,10 @@ class ModuleTree:
 
     # --- printing ---------------------------------------------------------------------------------------------
 
+    def share_memory(self: T) -> T:
+        """The module itself: values travel to other processes as copies."""
+        return self
+
     def extra_repr(self) -> str:
         """What ``repr`` shows in the parentheses after the name."""
         return ""

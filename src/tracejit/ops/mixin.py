@@ -10,6 +10,7 @@ from ..dtypes import DType
 from ..types import TensorType
 from . import elementwise as e
 from .comparison import bitwise_not
+from .keywords import as_called
 from .movement import permute
 from .table import FUNCTIONS, METHODS
 
@@ -188,7 +189,8 @@ def as_method(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     if isinstance(target, FunctionType):
-        return target
+        called: FunctionType = as_called(target, method=True)
+        return called
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return target(self, *args, **kwargs)

@@ -95,9 +95,19 @@ class Op:
 
     def __call__(self, *operands: Any, **attributes: Any) -> Any:
         """Run the op, or write it down."""
-        if len(operands) < len(self.operands) and attributes:
-            operands, attributes = self._bind(operands, attributes)
+        if attributes:
+            if "out" in attributes:
+                return self._into(operands, **attributes)
+            if len(operands) < len(self.operands):
+                operands, attributes = self._bind(operands, attributes)
         return _apply(self, operands, attributes)
+
+    def _into(self, operands: tuple[Any, ...], out: Any, **attributes: Any) -> Any:
+        """The result in the tensor ``out``."""
+        from .keywords import put
+
+        result = self(*operands, **attributes)
+        return result if out is None else put(self.name, out, result)
 
     def _bind(
         self, operands: tuple[Any, ...], attributes: dict[str, Any]

@@ -243,7 +243,7 @@ def function(
     ``method`` may be another name than the function's own; ``namespace=False`` publishes the method only.
 
     >>> import tracejit as tj
-    >>> FUNCTIONS["softmax"] is tj.softmax, "softmax" in METHODS
+    >>> FUNCTIONS["exp"] is tj.exp, "softmax" in METHODS
     (True, True)
     """
 

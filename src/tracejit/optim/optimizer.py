@@ -24,6 +24,16 @@ from .state import Changes, StateTable
 __all__ = ["Optimizer"]
 
 
+class _Required:
+    """The default of a hyperparameter that must be given."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
 class Optimizer:
     """Base class of all optimizers.
 
@@ -74,6 +84,11 @@ class Optimizer:
         values = {**self.defaults, **param_group, "params": params}
         if names is not None:
             values["param_names"] = names
+        for name, value in values.items():
+            if value is required:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
         taken = {p for group in self.param_groups for p in group["params"]}
         if len(set(params)) != len(params) or not taken.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")

@@ -10,8 +10,16 @@ from ..autograd.grad_mode import no_grad
 from ..nn.module import Module
 from ..tensor import Tensor
 from ..tensor_make import tensor
+from .swa_lr import SWALR
 
-__all__ = ["AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "update_bn"]
+__all__ = [
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "update_bn",
+]
 
 Average = Callable[[Tensor, Tensor, Any], Any]
 

@@ -1,1 +1,7 @@
-"""Tools for testing the compiler with itself: samples of every op, named workloads, random programs."""
+"""Assertions about tensors, and tools for testing the compiler with itself: samples of every op, random programs."""
+
+from __future__ import annotations
+
+from .comparison import assert_allclose, assert_close
+
+__all__ = ["assert_allclose", "assert_close"]

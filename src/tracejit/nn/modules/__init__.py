@@ -26,6 +26,7 @@ from .. import (
     padding,
     parameter_containers,
     pooling,
+    printing,
     recurrent,
     recurrent_cells,
     resizing,
@@ -66,8 +67,21 @@ _NAMES: dict[str, dict[str, Any]] = {
     "batchnorm": {"_BatchNorm": batchnorm._BatchNorm, "_NormBase": batchnorm._RunningNorm},
     "conv": {"_ConvNd": convolution._Convolution, "_ConvTransposeNd": convolution._ConvTranspose},
     "instancenorm": {"_InstanceNorm": batchnorm._InstanceNorm},
+    "dropout": {"_DropoutNd": dropout.Dropout},
     "loss": {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss},
-    "transformer": {"_get_activation_fn": _get_activation_fn},
+    "module": {"_addindent": printing.indent},
+    "normalization": {"_shape_t": int | list[int] | tuple[int, ...]},
+    "pooling": {
+        "_AdaptiveAvgPoolNd": pooling._Adaptive,
+        "_AdaptiveMaxPoolNd": pooling._AdaptiveMax,
+        "_AvgPoolNd": pooling._AvgPool,
+        "_MaxPoolNd": pooling._MaxPool,
+        "_MaxUnpoolNd": pooling._MaxUnpool,
+    },
+    "transformer": {
+        "_get_activation_fn": _get_activation_fn,
+        "_get_clones": transformer._copies,
+    },
 }
 
 

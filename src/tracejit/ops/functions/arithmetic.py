@@ -35,7 +35,7 @@ def _scaled(name: str, other: Tensor | Number, alpha: Number, dtype: Any) -> Ten
 
 
 @function()
-def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:
     """``input + alpha * other``, broadcast and promoted; a logical or for bools.
 
     Raises ``RuntimeError`` when shapes do not broadcast or ``alpha`` does not fit the dtype.
@@ -44,13 +44,15 @@ def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     >>> tj.add(tj.tensor([1, 2]), 10, alpha=2)
     tensor([21, 22])
     """
+    if older:  # add(input, alpha, other)
+        alpha, (other,) = other, older
     if alpha != 1:
         other = _scaled("add", other, alpha, promoted(input, other))
     return e.add(input, other)
 
 
 @function()
-def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:
     """``input - alpha * other``, broadcast and promoted.
 
     Raises ``RuntimeError`` for bool operands and shapes that do not broadcast.
@@ -60,6 +62,8 @@ def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     tensor([[ 0,  1],
             [-1,  0]])
     """
+    if older:  # sub(input, alpha, other)
+        alpha, (other,) = other, older
     _refuse_bool(input, other)
     if alpha != 1:
         other = _scaled("sub", other, alpha, promoted(input, other))

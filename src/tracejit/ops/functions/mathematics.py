@@ -47,19 +47,25 @@ def _from_end(end: Tensor, difference: Tensor, weight: Tensor | Number) -> Tenso
 
 
 @function()
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
+) -> Tensor:
     """``input + value * tensor1 * tensor2``.
 
     >>> import tracejit as tj
     >>> tj.addcmul(tj.ones(2), tj.tensor([1.0, 2.0]), tj.tensor([3.0, 4.0]), value=0.5)
     tensor([2.5000, 5.0000])
     """
+    if older:  # addcmul(input, value, tensor1, tensor2)
+        value, tensor1, (tensor2,) = tensor1, tensor2, older
     scaled = tensor1 if value == 1 else e.mul(tensor1, value)
     return e.add(input, e.mul(scaled, tensor2))
 
 
 @function()
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
+) -> Tensor:
     """``input + value * tensor1 / tensor2``.
 
     Raises ``RuntimeError`` for integers, whose division is not an integer.
@@ -68,6 +74,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> tj.addcdiv(tj.ones(2), tj.tensor([1.0, 2.0]), tj.tensor([4.0, 4.0]))
     tensor([1.2500, 1.5000])
     """
+    if older:  # addcdiv(input, value, tensor1, tensor2)
+        value, tensor1, (tensor2,) = tensor1, tensor2, older
     if not promoted(tensor1, tensor2).is_differentiable:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future release addcdiv "

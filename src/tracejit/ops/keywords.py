@@ -1,0 +1,131 @@
+"""Published functions as programs call them: with NumPy's names of arguments, sizes by keyword, and ``out=``.
+
+The functions themselves take their arguments under one name each; what is published of them translates the others,
+which costs a call without them nothing but one look at its keywords.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, NamedTuple
+
+from ..errors import AutogradError, DtypeError
+from ..modes import MODES
+from .op import Op
+
+#: Other names of arguments, as NumPy has them.
+_OTHER_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+}
+#: Arguments of factories that change nothing: there is one layout, and memory is not pinned.
+_WITHOUT_EFFECT = ("layout", "pin_memory", "names")
+
+
+class _Keywords(NamedTuple):
+    """What a function does not take itself but is understood."""
+
+    renamed: dict[str, str]
+    sizes: frozenset[str]  # names for what it takes as ``*sizes``
+    dropped: frozenset[str]
+    takes_out: bool
+    makes: bool  # a factory: ``out`` tells the dtype
+
+    @property
+    def understood(self) -> frozenset[str]:
+        """All of them."""
+        return (
+            frozenset(self.renamed)
+            | self.sizes
+            | self.dropped
+            | ({"out"} if self.takes_out else set())
+        )
+
+
+def _keywords(target: Callable[..., Any], out: bool) -> _Keywords:
+    parameters = inspect.signature(target).parameters
+    renamed = {
+        old: new for old, new in _OTHER_NAMES.items() if new in parameters and old not in parameters
+    }
+    star = next((n for n, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+    names = {"sizes": ("size",), "size": ("size",), "dims": ("dims",)}.get(star or "", ())
+    makes = {"dtype", "device"} <= parameters.keys()
+    dropped = [name for name in _WITHOUT_EFFECT if makes and name not in parameters]
+    return _Keywords(
+        renamed, frozenset(names), frozenset(dropped), out and "out" not in parameters, makes
+    )
+
+
+@cache
+def as_called(target: Any, method: bool = False) -> Any:
+    """``target`` with the other spellings of its arguments; ``out=`` too unless it is a method.
+
+    ``out`` receives the result, takes its shape, and is returned. Raises ``RuntimeError`` when gradients would have to
+    go through it, and when its dtype cannot hold the result.
+
+    >>> import tracejit as tj
+    >>> found = tj.zeros(2)
+    >>> tj.sum(tj.ones(3, 2), axis=0, out=found) is found
+    True
+    >>> found
+    tensor([3., 3.])
+    """
+    if isinstance(target, Op):  # takes ``out`` itself
+        return target
+    known = _keywords(target, not method)
+    understood = known.understood
+    if not understood:
+        return target
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs or understood.isdisjoint(kwargs):
+            return target(*args, **kwargs)
+        return _translated(target, known, args, kwargs)
+
+    return call
+
+
+def _translated(
+    target: Callable[..., Any], known: _Keywords, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The call under the function's own names; the result in ``out`` if there is one."""
+    for old, new in known.renamed.items():
+        if old in kwargs and new not in kwargs:
+            kwargs[new] = kwargs.pop(old)
+    for name in known.sizes:
+        if name in kwargs:
+            args = (*args, kwargs.pop(name))
+    for name in known.dropped:
+        kwargs.pop(name, None)
+    out = kwargs.pop("out", None) if known.takes_out else None
+    if out is None:
+        return target(*args, **kwargs)
+    if known.makes and kwargs.get("dtype") is None and not isinstance(out, (tuple, list)):
+        kwargs["dtype"] = out.dtype
+    return put(target.__name__, out, target(*args, **kwargs))
+
+
+def put(name: str, out: Any, result: Any) -> Any:
+    """Write the result of the function ``name`` to the tensor ``out``, or several to several; and return ``out``."""
+    if isinstance(out, (tuple, list)):
+        written = [put(name, one, value) for one, value in zip(out, result, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+    if result.requires_grad or (MODES.grad and out.requires_grad):
+        raise AutogradError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad."
+        )
+    if result.dtype.rank > out.dtype.rank:
+        raise DtypeError(
+            f"result type {result.dtype.title} can't be cast to the desired output type {out.dtype.title}"
+        )
+    if out.shape != result.shape:
+        out.resize_(result.shape)
+    return out.copy_(result)

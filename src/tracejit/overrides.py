@@ -1,0 +1,42 @@
+"""Questions about arguments that take functions over, for code that asks them before it calls one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["handle_torch_function", "has_torch_function"]
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Does the class of one of them define ``__torch_function__``?
+
+    >>> import tracejit as tj
+    >>> has_torch_function((tj.ones(1), 3))
+    False
+    """
+    return any(hasattr(type(arg), "__torch_function__") for arg in relevant_args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """What the first argument whose class takes functions over answers.
+
+    Raises ``TypeError`` when none of them does.
+
+    >>> class Loud:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return func.__name__.upper()
+    >>> handle_torch_function(len, (Loud(),), Loud())
+    'LEN'
+    """
+    takers = [arg for arg in relevant_args if has_torch_function((arg,))]
+    types = tuple(dict.fromkeys(map(type, takers)))
+    for arg in takers:
+        answer = type(arg).__torch_function__(public_api, types, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    name = getattr(public_api, "__name__", public_api)
+    raise TypeError(f"no implementation found for '{name}' on types that define __torch_function__")

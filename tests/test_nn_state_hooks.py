@@ -1,0 +1,92 @@
+"""Hooks and overridden methods around saving and loading the values of modules."""
+
+from __future__ import annotations
+
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+
+class Frozen(nn.Module):
+    """Drops a value that older files carry, as frozen batch norms do."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", tj.ones(2))
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
+        state_dict.pop(prefix + "num_batches_tracked", None)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+def test_a_module_drops_what_older_files_carry():
+    model = nn.Sequential(Frozen(), nn.Linear(1, 1))
+    values = {**model.state_dict(), "0.num_batches_tracked": tj.tensor(3)}
+    assert model.load_state_dict(values).unexpected_keys == []
+    assert "0.num_batches_tracked" in values
+
+
+def test_a_module_saves_more():
+    class Noted(nn.Linear):
+        def _save_to_state_dict(self, destination, prefix, keep_vars):
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            destination[prefix + "note"] = "x"
+
+    assert list(nn.Sequential(Noted(1, 1)).state_dict()) == ["0.weight", "0.bias", "0.note"]
+
+
+@pytest.mark.parametrize("with_module", [True, False])
+def test_hooks_rename_before_loading(with_module):
+    model = nn.Sequential(nn.Linear(1, 1))
+
+    def rename(*args):
+        values, prefix = args[1:3] if with_module else args[:2]
+        values[prefix + "weight"] = values.pop(prefix + "kernel")
+
+    handle = model[0]._register_load_state_dict_pre_hook(rename, with_module=with_module)
+    values = {"0.kernel": tj.full((1, 1), 4.0), "0.bias": tj.zeros(1)}
+    # The hook of a child sees the names below it: the module above reports nothing but what it knows itself.
+    assert model.load_state_dict(values).missing_keys == []
+    assert model[0].weight.item() == 4.0
+    handle.remove()
+    with pytest.raises(RuntimeError, match="Missing key"):
+        model.load_state_dict({"0.kernel": tj.ones(1, 1), "0.bias": tj.zeros(1)})
+
+
+def test_hooks_after_loading_may_forgive():
+    model = nn.Linear(1, 1)
+    model.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear())
+    assert model.load_state_dict({"weight": tj.ones(1, 1)}).missing_keys == []
+    model.register_load_state_dict_post_hook(lambda module, keys: keys)
+    with pytest.raises(AssertionError, match="not expected"):
+        model.load_state_dict(model.state_dict())
+
+
+def test_hooks_around_saving():
+    model, seen = nn.Sequential(nn.Linear(1, 1)), []
+    model.register_state_dict_pre_hook(lambda module, prefix, keep: seen.append((prefix, keep)))
+    model[0]._register_state_dict_hook(
+        lambda m, values, prefix, meta: values.pop(prefix + "bias") and None
+    )
+    assert list(model.state_dict(keep_vars=True)) == ["0.weight"]
+    assert seen == [("", True)]
+
+
+def test_numbers_that_had_a_dimension_once():
+    layer = nn.BatchNorm1d(1)
+    values = {**layer.state_dict(), "num_batches_tracked": tj.tensor([5])}
+    layer.load_state_dict(values)
+    assert layer.num_batches_tracked.item() == 5
+
+
+def test_hooks_change_nothing_of_calls():
+    model = nn.Linear(1, 1)
+    expected = model(tj.ones(1))
+    model.register_load_state_dict_pre_hook(lambda *_: None)
+    assert tj.equal(tj.compile(model)(tj.ones(1)), expected)
+    assert tj.equal(model(tj.ones(1)), expected)

@@ -1,0 +1,218 @@
+"""Module paths of PyTorch that programs import from, and what programs ask of their surroundings."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+PATHS = """
+amp.autocast_mode: autocast | autograd.profiler: profile, record_function | autograd.variable: Variable
+backends.cudnn: benchmark, deterministic, enabled | distributed: init_process_group, is_initialized
+distributions.categorical: Categorical | distributions.kl: kl_divergence | distributions.normal: Normal
+distributions.transformed_distribution: TransformedDistribution | functional: einsum, norm
+hub: load_state_dict_from_url, download_url_to_file, get_dir | jit: ScriptModule, script_method, trace
+jit.annotations: List | multiprocessing: Process, Queue, spawn, set_start_method | nn.attention: sdpa_kernel, SDPBackend
+nn.common_types: _size_2_t | nn.modules.dropout: _DropoutNd | nn.modules.module: _addindent, Module
+nn.modules.pooling: _MaxPoolNd | nn.modules.transformer: _get_clones | nn.parallel: DistributedDataParallel
+nn.utils.stateless: functional_call | optim.adamw: AdamW | optim.optimizer: required, Optimizer
+optim.swa_utils: SWALR | overrides: has_torch_function | profiler: profile, record_function, ProfilerActivity
+testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate
+utils.data.dataloader: DataLoader, default_collate | utils.data.distributed: DistributedSampler
+utils.dlpack: to_dlpack, from_dlpack | utils.model_zoo: load_url | version: cuda, hip
+"""
+NAMES = [
+    (path.strip(), name.strip())
+    for entry in PATHS.replace("\n", "|").split("|")
+    if entry.strip()
+    for path, _, names in [entry.partition(":")]
+    for name in names.split(",")
+]
+
+
+@pytest.mark.parametrize(("path", "name"), NAMES)
+def test_names_are_found_where_pytorch_has_them(path: str, name: str) -> None:
+    assert hasattr(importlib.import_module(f"tracejit.{path}"), name)
+
+
+def test_the_version_is_the_one_of_the_distribution():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    assert tj.__version__ == project["project"]["version"] == tj.version.__version__
+
+
+def test_devices_that_are_not_there():
+    for kind in (tj.mps, tj.xpu):
+        assert (kind.is_available(), kind.device_count()) == (False, 0)
+        kind.manual_seed(0)
+        with pytest.raises(RuntimeError, match="there is no"):
+            kind.empty_cache()
+    assert (tj.cpu.is_available(), tj.cpu.device_count()) == (True, 1)
+    assert tj.accelerator.is_available() == tj.cuda.is_available()
+    assert tj.get_default_device() == tj.device("cpu")
+    tj.set_default_device("cpu")
+
+
+def test_default_types_by_their_old_names():
+    before = tj.get_default_dtype()
+    try:
+        tj.set_default_tensor_type(tj.DoubleTensor)
+        assert tj.zeros(1).dtype is tj.float64
+        tj.set_default_tensor_type("tracejit.FloatTensor")
+        assert tj.zeros(1).dtype is tj.float32
+        with pytest.raises(TypeError, match="invalid type"):
+            tj.set_default_tensor_type("nothing")
+    finally:
+        tj.set_default_dtype(before)
+
+
+def test_checks_raise_what_they_say():
+    tj._assert(True, "fine")
+    tj._check(1 > 0)
+    with pytest.raises(AssertionError, match="wrong"):
+        tj._assert(False, "wrong")
+    with pytest.raises(RuntimeError, match="late"):
+        tj._check(False, lambda: "late")
+
+
+def test_autocast_is_known_inside():
+    assert not tj.is_autocast_enabled()
+    with tj.autocast("cpu", dtype=tj.float16):
+        assert tj.is_autocast_enabled("cpu")
+        assert tj.get_autocast_dtype("cpu") is tj.float16
+    assert tj.get_autocast_gpu_dtype() is tj.float16
+
+
+def test_compiler_marks_leave_compiled_functions_alone():
+    @tj.compiler.disable
+    def inner(x):
+        return x * 2 if not tj.compiler.is_compiling() else x
+
+    outer = tj.compile(lambda x: inner(x) + 1, strict=True)
+    assert [outer(tj.ones(2)).tolist() for _ in range(3)] == [[3.0, 3.0]] * 3
+
+
+def test_a_group_of_one_process(monkeypatch):
+    from tracejit import distributed as dist
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(NotImplementedError, match="single process"):
+        dist.init_process_group("gloo")
+    with pytest.raises(ValueError, match="not been initialized"):
+        dist.get_rank()
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    dist.init_process_group("gloo")
+    try:
+        assert (dist.is_initialized(), dist.get_rank(), dist.get_world_size()) == (True, 0, 1)
+        with pytest.raises(ValueError, match="twice"):
+            dist.init_process_group("gloo")
+        x = tj.ones(2)
+        dist.all_reduce(x, op=dist.ReduceOp.SUM)
+        assert x.tolist() == [1.0, 1.0]
+        model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+        model(x).sum().backward()
+        assert model.module.bias.grad.item() == 1.0
+        assert len(list(tj.utils.data.distributed.DistributedSampler(range(5)))) == 5
+    finally:
+        dist.destroy_process_group()
+
+
+def test_shares_of_a_dataset_cover_it():
+    Share = tj.utils.data.distributed.DistributedSampler
+    shares = [Share(range(7), num_replicas=3, rank=r, seed=4) for r in range(3)]
+    for share in shares:
+        share.set_epoch(2)
+    drawn = [list(share) for share in shares]
+    assert [len(d) for d in drawn] == [3, 3, 3]
+    assert {i for d in drawn for i in d} == set(range(7))
+    assert list(Share(range(2), num_replicas=5, rank=3, shuffle=False)) == [1]
+    assert [len(Share(range(n), num_replicas=4, rank=0, drop_last=True)) for n in (3, 6)] == [0, 1]
+    with pytest.raises(ValueError, match="Invalid rank"):
+        Share(range(2), num_replicas=2, rank=2)
+
+
+def test_downloads_are_checked_and_kept(tmp_path):
+    tj.save({"w": tj.ones(2)}, tmp_path / "net-0000.safetensors")
+    url = (tmp_path / "net-0000.safetensors").as_uri()
+    with pytest.raises(RuntimeError, match="invalid hash"):
+        tj.hub.load_state_dict_from_url(url, str(tmp_path / "hub"), check_hash=True)
+    assert os.listdir(tmp_path / "hub") == []
+    for _ in range(2):
+        found = tj.hub.load_state_dict_from_url(url, str(tmp_path / "hub"), progress=False)
+        assert found["w"].tolist() == [1.0, 1.0]
+
+
+def test_named_stretches_are_counted():
+    plan = tj.profiler.schedule(wait=1, warmup=0, active=1, repeat=1)
+    ready = []
+    with tj.profiler.profile(
+        schedule=plan, on_trace_ready=lambda p: ready.append(p.key_averages())
+    ) as p:
+        for _ in range(4):
+            with tj.profiler.record_function("step"):
+                pass
+            p.step()
+    (rows,) = ready
+    assert [(row.key, row.count) for row in rows] == [("step", 1)]
+    assert "step" in rows.table(sort_by="cpu_time_total", row_limit=3)
+
+    @tj.autograd.profiler.record_function("double")
+    def double(x):
+        return 2 * x
+
+    with tj.profiler.profile() as p:
+        assert double(2) == 4
+    assert p.key_averages()[0].cpu_time >= 0
+
+
+def test_assertions_about_closeness():
+    close = tj.testing.assert_close
+    close(tj.ones(2), tj.ones(2) + 1e-7)
+    close({"a": [tj.ones(1), 2]}, {"a": [tj.ones(1), 2]})
+    close(tj.tensor([float("nan")]), tj.tensor([float("nan")]), equal_nan=True)
+    for one, other, words in (
+        (tj.ones(2), tj.tensor([1.0, 2.0]), "1 / 2"),
+        (tj.ones(2), tj.ones(3), "shape"),
+        (tj.ones(2), tj.ones(2).double(), "dtype"),
+        (tj.arange(2), tj.tensor([0, 2]), "not close"),
+        ([1.0], [1.0, 2.0], "length"),
+        ({"a": 1}, {"b": 1}, "keys"),
+        (tj.tensor([float("nan")]), tj.tensor([float("nan")]), "not close"),
+    ):
+        with pytest.raises(AssertionError, match=words):
+            close(one, other)
+    with pytest.raises(ValueError, match="both"):
+        close(tj.ones(1), tj.ones(1), rtol=1e-3)
+    tj.testing.assert_allclose(tj.ones(2), [1.0, 1.0])
+
+
+def test_forked_numbers_leave_the_stream_alone():
+    tj.manual_seed(3)
+    expected = tj.rand(2)
+    tj.manual_seed(3)
+    with tj.random.fork_rng():
+        tj.rand(5)
+    assert tj.equal(tj.rand(2), expected)
+
+
+def test_hyperparameters_that_must_be_given():
+    from tracejit.optim.optimizer import Optimizer, required
+
+    class Plain(Optimizer):
+        def __init__(self, params, lr=required):
+            super().__init__(params, {"lr": lr})
+
+    with pytest.raises(ValueError, match="optimization parameter lr"):
+        Plain([tj.zeros(1, requires_grad=True)])
+    Plain([{"params": [tj.zeros(1, requires_grad=True)], "lr": 1.0}])
+
+
+def test_modules_of_old_survive_pickling():
+    layer = pickle.loads(pickle.dumps(nn.Linear(1, 1).share_memory()))
+    assert layer.in_features == 1
