@@ -329,11 +329,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             value = self.external[id(tensor)][1]
             return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
         value = self.roots[id(tensor)]
-        copies = 0
+        copies = Occurrences()
         while shown.setdefault(value, tensor) is not tensor:
-            copies += 1
             value = self.builder.emit(
-                elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
+                elementwise.clone, (self.roots[id(tensor)],), {}, occurrences=copies
             )
             self.path.setdefault(value)
         spent = self.spent(output)
