@@ -32,6 +32,7 @@ from . import (
     matrix_norms,
     normalization,
     norms,
+    older,
     padding,
     pooling,
     rearranging,
@@ -43,6 +44,7 @@ from . import (
     slicing,
     softmax,
     sorting,
+    sparse,
     special_functions,
     spectrograms,
     splitting,
@@ -56,6 +58,7 @@ from . import (
 )
 
 inplace.install()
+older.install()
 
 __all__ = [
     "activations",
@@ -89,6 +92,7 @@ __all__ = [
     "matrix_norms",
     "normalization",
     "norms",
+    "older",
     "padding",
     "pooling",
     "rearranging",
@@ -100,6 +104,7 @@ __all__ = [
     "slicing",
     "softmax",
     "sorting",
+    "sparse",
     "special_functions",
     "spectrograms",
     "splitting",
