@@ -40,9 +40,8 @@ def multi_head_attention_forward(
 ) -> tuple[Any, Any]:
     """What a :class:`MultiheadAttention` of these weights computes of queries (L, N, E) and keys and values (S, N, E).
 
-    With ``use_separate_proj_weight`` the three matrices take the place of ``in_proj_weight``. Raises
-    ``AssertionError`` for another embedding than ``embed_dim_to_check``, and ``NotImplementedError`` for static keys
-    or values.
+    With ``use_separate_proj_weight`` three matrices take the place of ``in_proj_weight``. Raises ``AssertionError``
+    for another embedding than ``embed_dim_to_check``, ``NotImplementedError`` for static keys or values.
 
     >>> import tracejit as tj
     >>> x, w, b = tj.zeros(3, 1, 4), tj.ones(12, 4), tj.zeros(12)
@@ -54,24 +53,24 @@ def multi_head_attention_forward(
     """
     if static_k is not None or static_v is not None:
         raise NotImplementedError("multi_head_attention_forward: static_k and static_v")
-    separate = use_separate_proj_weight
+    separate, size = use_separate_proj_weight, embed_dim_to_check
     layer = _layer(
-        embed_dim_to_check,
-        kdim=k_proj_weight.shape[1] if separate else embed_dim_to_check,
-        vdim=v_proj_weight.shape[1] if separate else embed_dim_to_check,
+        size,
+        kdim=k_proj_weight.shape[1] if separate else size,
+        vdim=v_proj_weight.shape[1] if separate else size,
         num_heads=num_heads,
-        dropout=dropout_p,
-        add_zero_attn=add_zero_attn,
-        training=training,
         in_proj_weight=None if separate else in_proj_weight,
+        dropout=dropout_p, add_zero_attn=add_zero_attn, training=training,
         in_proj_bias=in_proj_bias,
-        q_proj_weight=q_proj_weight, k_proj_weight=k_proj_weight,
-        v_proj_weight=v_proj_weight, bias_k=bias_k, bias_v=bias_v,
+        q_proj_weight=q_proj_weight,
+        k_proj_weight=k_proj_weight,
+        v_proj_weight=v_proj_weight,
+        bias_k=bias_k,
+        bias_v=bias_v,
         out_proj=lambda x: F.linear(x, out_proj_weight, out_proj_bias),
     )
-    masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask, "is_causal": is_causal}
-    shown = {"need_weights": need_weights, "average_attn_weights": average_attn_weights}
-    return layer.forward(query, key, value, **masks, **shown)
+    shown = average_attn_weights, is_causal
+    return layer.forward(query, key, value, key_padding_mask, need_weights, attn_mask, *shown)
 
 
 def _layer(embed_dim: int, num_heads: int, **values: Any) -> MultiheadAttention:

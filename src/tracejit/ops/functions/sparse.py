@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
+from .. import source
 from ..table import FUNCTIONS, function
 from .common import Number, Tensor, check_tensor, is_tensor, shape_of
 from .factories import made
@@ -36,9 +39,8 @@ def sparse_coo_tensor(
     tensor([[0., 3.],
             [4., 0.]])
     """
-    tensor = _maker()
-    places = indices if is_tensor(indices) else tensor(indices, dtype=dtypes.int64)
-    given = values if is_tensor(values) else tensor(values)
+    places = indices if is_tensor(indices) else _literal(indices, dtypes.int64)
+    given = values if is_tensor(values) else _literal(values, dtype)
     given = given if dtype is None else given.to(dtype)
     count, rest = shape_of(places)[0], shape_of(given)[1:]
     if size is None:
@@ -52,10 +54,12 @@ def sparse_coo_tensor(
     return made(filled, requires_grad)
 
 
-def _maker() -> Any:
-    from ...tensor_make import tensor
-
-    return tensor
+def _literal(values: Any, dtype: Any) -> Tensor:
+    """Nested lists as a tensor."""
+    array = np.asarray(values)
+    kind = dtypes.get_default_dtype() if array.dtype.kind == "f" else dtypes.int64
+    flat = tuple(array.reshape(-1).tolist())
+    return source.literal(values=flat, shape=array.shape, dtype=dtype or kind)
 
 
 @function(method=False)
