@@ -184,3 +184,32 @@ def test_anomaly_mode_names_the_operation():
             pytest.raises(RuntimeError, match="returned nan values"),
         ):
             y.sum().backward()
+
+
+@pytest.mark.parametrize("alive", [True, False], ids=["an older graph lives", "no older graph"])
+def test_what_a_failed_pass_leaves_in_leaves(alive: bool) -> None:
+    """As in PyTorch: leaves that nothing left to run leads to have theirs, however long their nodes have lived."""
+    x, y, seen = tj.ones(3, requires_grad=True), tj.ones(3, requires_grad=True), []
+    older = x * 2 if alive else None
+    h = tj.tanh(y)
+    k = tj.sin(h)
+    loss = (x * 3 / k).sum()
+    also = loss + (y * x).sum()
+    h.detach().add_(1)  # sin kept it: the pass fails there
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.clone()))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="inplace"):
+            loss.backward(retain_graph=True)
+    slope = 3 / k.detach()
+    assert tj.equal(x.grad, slope * 2)
+    assert y.grad is None
+    assert len(seen) == 2
+    assert x.grad._version.value == 1
+    with pytest.raises(RuntimeError, match="inplace"):
+        also.backward(retain_graph=True)
+    assert tj.equal(x.grad, slope * 3 + 1)
+    assert y.grad is None
+    with pytest.raises(RuntimeError, match="inplace"):
+        tj.autograd.grad(loss, [x, y], retain_graph=True)
+    assert len(seen) == 3
+    del older

@@ -38,15 +38,14 @@ def test_text_of_a_gradient():
     )
     expected = """\
 graph mlp_backward(x: f32[32, 8], w: f32[8, 16], b: f32[16], g0: f32[32, 16]) {
-    %0: f32[32, 16] = matmul(x, w)                      # mlp.py:5
-    %1: f32[32, 16] = add(%0, b)                        # mlp.py:6
-    %2: f32[32, 16] = exp(%1)                           # mlp.py:7
-    %3: f32[32, 16] = mul(g0, %2)                       # mlp.py:7
-    %4: f32[1, 16] = sum(%3, dims=(0,), keepdim=True)   # mlp.py:6
-    %5: f32[16] = reshape(%4, shape=(16,))              # mlp.py:6
-    %6: f32[8, 32] = permute(x, dims=(1, 0))            # mlp.py:5
-    %7: f32[8, 16] = matmul(%6, %3)                     # mlp.py:5
-    return %7, %5
+    %0: f32[32, 16] = matmul(x, w)                    # mlp.py:5
+    %1: f32[32, 16] = add(%0, b)                      # mlp.py:6
+    %2: f32[32, 16] = exp(%1)                         # mlp.py:7
+    %3: f32[32, 16] = mul(g0, %2)                     # mlp.py:7
+    %4: f32[16] = sum(%3, dims=(0,), keepdim=False)   # mlp.py:6
+    %5: f32[8, 32] = permute(x, dims=(1, 0))          # mlp.py:5
+    %6: f32[8, 16] = matmul(%5, %3)                   # mlp.py:5
+    return %6, %4
 }"""
     assert str(found.graph) == expected
     assert (found.wrt, found.seeds) == ((1, 2), (0,))

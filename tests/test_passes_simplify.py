@@ -195,6 +195,12 @@ def test_compositions_that_are_not_exact_stay(body: str):
     assert simplify(before) == before
 
 
+def test_zero_added_to_a_product_that_underflows_stays():
+    compiled = tj.compile(lambda x: 1.0 / (x @ -x.T + 0.0), strict=True)
+    for _ in range(2):
+        assert compiled(tj.tensor([[1e-30]])).item() == float("inf")
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

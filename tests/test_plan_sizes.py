@@ -163,9 +163,10 @@ def test_each_step_has_one_plan_for_ordinary_sizes(step):
     names = {"tj": tj, "F": F}
     exec(f"def f(x, y, w, r, c):\n    return {step}", names)
     compiled = tj.compile(names["f"])
-    for n, m, k in ((5, 7, 3), (6, 8, 4), (30, 17, 11), (64, 40, 33)):
+    for n, m, k in ((15, 27, 13), (16, 28, 14), (30, 37, 21), (64, 40, 33)):
         for grad in (False, True):
             for _ in range(2):
                 outcome(compiled, arguments(0, n, m, k, grad), 0)
-    limit = 4 if "reshape(x.shape[1]" in step else 2  # which of two extents is larger matters there
+    # Which of two extents is larger, or which product is cheaper, matters there.
+    limit = 4 if "reshape(x.shape[1]" in step or "einsum" in step else 2
     assert compiled.plans.made <= limit

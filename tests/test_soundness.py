@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,32 @@ def test_stories_are_reproducible() -> None:
     assert write(7) != write(8)
 
 
+def test_every_story_is_one() -> None:
+    """No name is missing and no template left open."""
+    for seed in range(300):
+        text = write(seed)
+        ast.parse(text)
+        assert "..." not in re.sub(r"\[\.\.\.[,\]]", "", text), text
+
+
+def test_calls_at_the_same_time_are_compared() -> None:
+    text = (
+        "@stage.compile\ndef program(x, k=2):\n    if x.sum() > 0:\n        return x * k\n    return x - {k}\n"
+        "for number in range(4):\n    x0 = stage.tensor(3, grad=True)\n"
+        "    with stage.step():\n        out0 = stage.at_once(program, x0, k=number)\n"
+    )
+    calls, compiled = soundness.check(text.replace("{k}", "k"))
+    assert calls == 24
+    assert compiled
+    with pytest.raises(Mismatch, match="out0"):
+        soundness.check(text.replace("{k}", "int(stage.compiling)"))
+
+
+def test_a_story_that_fails_outside_its_steps_is_none() -> None:
+    with pytest.raises(ValueError, match="not a story: NameError"):
+        soundness.check("missing\n")
+
+
 def test_stories_cover_what_they_are_about() -> None:
     text = "".join(write(seed) for seed in range(300))
     for part in (
@@ -141,6 +168,26 @@ def test_stories_cover_what_they_are_about() -> None:
         "requires_grad_",
         "layout='expanded'",
         "x0, y0 = base[:-1], base[1:]",
+        "match ",
+        "case ",
+        "yield",
+        "lambda ",
+        "nonzero",
+        "unique",
+        ".split(",
+        "dataclasses.replace",
+        "contextlib.",
+        "else:",
+        "tj.func.",
+        "Twice.apply",
+        "plan.step()",
+        "clip_grad_norm_",
+        "set_default_dtype",
+        "stage.at_once",
+        "rate=True",
+        "Box(",
+        "deepcopy",
+        "f'{v",
     ):
         assert part in text, part
 
@@ -160,5 +207,7 @@ def test_a_failure_is_a_script(tmp_path: Path) -> None:
 def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert soundness.main(["--programs", "2", "--seed", "11", "--size", "3"]) == 0
     assert "seeds 11..: 2 programs" in capsys.readouterr().out
+    assert soundness.main(["--programs", "3", "--seed", "11", "--size", "2", "--jobs", "2"]) == 0
+    assert "seeds 11..: 3 programs" in capsys.readouterr().out
     assert soundness.main(["--show", "11"]) == 0
     assert "def program(" in capsys.readouterr().out

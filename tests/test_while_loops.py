@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import signal
+import sys
 import time
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 import tracejit as tj
 import while_rolled
 from tracejit import nn
-from while_rolled import ROLLED, counted, followed, halved, newton, products
+from while_rolled import ROLLED, counted, halved, newton, products
 from while_straight import STRAIGHT, keeps_the_first
 
 
@@ -32,6 +34,7 @@ def same(compiled, eager, calls):
                 if isinstance(x, tj.Tensor):
                     assert x.dtype is y.dtype
                     assert x.shape == y.shape
+                    assert (x is arguments[0]) is (y is arguments[0])
                     np.testing.assert_array_equal(x.numpy(), y.numpy())
                 else:
                     assert x == y
@@ -48,14 +51,12 @@ def checked(f, calls, rolled=True):
 STARTS = [(tj.tensor([s, 1.0, 0.1]),) for s in (3.0, 500.0, 1e-3, 40.0, 1e6, 7.0, 2.5, 1.01, 1e9)]
 
 
-@followed
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("turn", [0, 3, 5])
 def test_every_number_of_rounds(f, turn):
     checked(f, STARTS[turn:] + STARTS[:turn])
 
 
-@followed
 def test_few_paths_serve_all_numbers_of_rounds():
     compiled = checked(halved, STARTS)
     recordings = compiled.stats.recordings
@@ -65,7 +66,6 @@ def test_few_paths_serve_all_numbers_of_rounds():
     assert compiled.stats.recordings == recordings <= 3
 
 
-@followed
 def test_matrix_products_in_rounds():
     compiled = tj.compile(products)
     for (x,) in STARTS:
@@ -83,6 +83,62 @@ def test_what_rounds_do_differently(f, turn):
 @pytest.mark.parametrize("turn", [0, 4])
 def test_what_only_the_first_round_does(turn):
     same(tj.compile(keeps_the_first), keeps_the_first, STARTS[turn:] + STARTS[:turn])
+
+
+def test_a_result_that_is_an_argument_is_it_for_every_number_of_rounds():
+    def f(x, y):
+        while x.max() > 1:
+            x, y = y * 0.5, x
+        return x, y
+
+    compiled = tj.compile(f)
+    starts = [7.0, 2.5, 1e9, 1.5, 0.5, 3.0, 100.0, 1.01]
+    for start in [*starts, *starts[::-1]]:
+        x = tj.tensor([start, 1.0])
+        for y in (x * 0.5, x):
+            for wanted, found in zip(f(x, y), compiled(x, y), strict=True):
+                np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+                assert (wanted is x, wanted is y) == (found is x, found is y)
+    assert loops(compiled) > 0
+
+
+def long_loop(test):
+    """A loop whose jumps are longer than a byte can say."""
+    lines = ["def f(x):", *test, *["        x = x + 1", "        x = x - 1"] * 40]
+    names, name = {}, f"<long loop {test[0].strip()}>"
+    source = "\n".join([*lines, "        x = x / 2", "    return x"])
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    exec(compile(source, name, "exec"), names)
+    return names["f"]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        ["    while x.max() > 1:"],
+        ["    for n in range(35):", "        if x.max() <= 1:", "            break"],
+    ],
+    ids=["while", "for"],
+)
+def test_long_bodies(test):
+    checked(long_loop(test), STARTS[:5])
+
+
+def test_loops_are_found_while_instructions_are_traced():
+    def trace(frame, event, argument):
+        frame.f_trace_opcodes = True
+        return trace
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(trace)
+        compiled = tj.compile(counted)
+        found = [compiled(x) for (x,) in STARTS]
+    finally:
+        sys.settrace(before)
+    for (x,), y in zip(STARTS, found, strict=True):
+        np.testing.assert_array_equal(y.numpy(), counted(x).numpy())
+    assert loops(compiled) > 0
 
 
 class Counting(nn.Module):
@@ -118,7 +174,6 @@ class Settling(nn.Module):
         return x
 
 
-@followed
 def test_a_fixed_point_of_a_module_follows_its_parameters():
     tj.manual_seed(3)
     module = Settling()
@@ -179,7 +234,6 @@ def test_not_a_number_ends_it_as_in_python():
     same(tj.compile(counted), counted, calls)
 
 
-@followed
 def test_a_loop_without_end_can_be_interrupted():
     def f(x):
         while x.max() > 1:

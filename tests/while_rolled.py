@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 import tracejit as tj
-from tracejit.trace.round_code import FOLLOWED
-
-#: For what needs loops to be recognised.
-followed = pytest.mark.skipif(
-    not FOLLOWED, reason="rounds are followed in the bytecode of CPython 3.11 only"
-)
 
 LIMIT = 12
 
@@ -177,6 +169,95 @@ def over_a_range_or_else(x):
     return x
 
 
+def one_before(x):
+    before = x + 10
+    while True:
+        if x.max() <= 1:
+            break
+        before, x = x, x / 2
+    return before
+
+
+def two_before(x):
+    first, second = x + 10, x + 20
+    for _ in range(50):
+        if x.max() <= 1:
+            break
+        first, second, x = second, x, x / 2
+    return first, second
+
+
+def shown_before(x):
+    before = x + 10
+    while True:
+        if x.max() <= 1:
+            break
+        before, x = x.detach(), x / 2
+    return before
+
+
+def parts_in_a_list(x):
+    parts = [x, x * 0.5]
+    while parts[0].max() > 1:
+        parts = [part / 2 for part in parts]
+    return parts[0] + parts[1]
+
+
+def parts_by_name(x):
+    for part in (x * 2, x * 3):
+        x = x + part * 0
+    parts = {"a": x, "b": part}
+    while parts["a"].max() > 1:
+        parts = {name: part / 2 for name, part in parts.items()}
+    return parts["a"] - part
+
+
+def helped_by_name(x):
+    def large(y, *, than):
+        return bool(y.max() > than)
+
+    while large(x, than=1):
+        x = x / 2
+    return x
+
+
+def helped_with_many(x):
+    def large(y, than=1):
+        return bool(y.max() > than)
+
+    while large(*(x,)):
+        x = x / 2
+    return x
+
+
+def several_at_once(x):
+    a, b, c = x, x * 0.5, x * 0.25
+    while a.max() > 1:
+        d = c
+        e = d
+        a, b, c = b * 0.5, e, a
+    return a, b, c
+
+
+def handled(x):
+    try:
+        while x.max() > 1:
+            x = x / 2
+    except ValueError:
+        x = x * 3
+    finally:
+        x = x + 1
+    return x
+
+
+def not_one(x):
+    done = False
+    while not done:
+        x = x / 2
+        done = not x.max() > 1
+    return x
+
+
 ROLLED = [
     newton,
     halved,
@@ -198,4 +279,14 @@ ROLLED = [
     over_a_range,
     over_a_range_of,
     over_a_range_or_else,
+    one_before,
+    two_before,
+    shown_before,
+    parts_in_a_list,
+    parts_by_name,
+    helped_by_name,
+    helped_with_many,
+    several_at_once,
+    handled,
+    not_one,
 ]

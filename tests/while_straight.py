@@ -217,7 +217,37 @@ def a_slot_counts(x):
     return x
 
 
+def gathered(x):
+    return [x / 2 for _ in range(6) if x.max() > 1]
+
+
+def gathered_while_it_shrinks(x):
+    parts = [(x := x / 2) for _ in range(9) if x.max() > 1]
+    return [*parts, x]
+
+
+def gathered_apart(x):
+    for y in [x, x * 2]:
+        x = sum([y / 2 for _ in range(5) if y.max() > 1], x)
+    return x
+
+
+def in_a_namespace(x):
+    class Steps:
+        n = 0
+        y = x
+        while y.max() > 1:
+            n += 1
+            y = y / 2 if n < 5 else y / 5
+
+    return Steps.y
+
+
 STRAIGHT = [
+    gathered,
+    gathered_while_it_shrinks,
+    gathered_apart,
+    in_a_namespace,
     class_counts,
     taken_from_a_list,
     a_set_grows,

@@ -13,7 +13,7 @@ from .errors import ArgumentError, DeviceError
 from .modes import MODES
 from .ops.complex_numbers import complex_of_parts
 from .ops.source import literal
-from .ops.table import Movement, Op, Source, set_dispatcher
+from .ops.table import Op, Source, set_dispatcher
 from .tensor import Tensor
 from .varying import is_varying, plain
 
@@ -58,7 +58,7 @@ def apply(
     else:
         result = op.evaluate(arrays, attributes)
         out = Tensor._wrap(result)
-    if isinstance(op, Movement) and op.is_view and _shares(result, arrays[0]):
+    if op.is_view and _shares(result, arrays[0]):
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
         out._inference = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import ml_dtypes
@@ -47,7 +48,7 @@ class DType:
         """True for complex64 and complex128."""
         return self.category == "complex"
 
-    @property
+    @cached_property  # asked for every result that may get a history
     def is_differentiable(self) -> bool:
         """True for floating point and complex: what gradients exist for."""
         return self.category in ("float", "complex")
@@ -67,7 +68,7 @@ class DType:
         """True unless bool or unsigned."""
         return self.short not in ("bool", "u8")
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Position of the category in bool < int < float < complex."""
         return CATEGORIES.index(self.category)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import describe_line
+from .extents import is_symbolic
 from .ir.graph import Value
 from .ir.loops import body_of, is_loop, is_open
 from .trace.round_code import ENDLESS
@@ -177,6 +178,8 @@ def _loop(loop: Value) -> str:
     """A loop in words."""
     count, where = loop.attributes["count"], describe_line(*loop.line) if loop.line else ""
     times = f"{count} times" if count < ENDLESS else "any number of times"
+    if is_symbolic(count):
+        times = "as many times"
     if is_open(loop):
         times = (
             f"until {loop.attributes['until']}, at most {times}"

@@ -42,6 +42,8 @@ class Extents:
     #: Symbols that every call tells; their present values change (see ``sizes.revalue``). That sizes made of them
     #: differ, or are not zero or one, is no decision: where a program depends on it, its recording decided it.
     told: frozenset[int] = frozenset()
+    #: Have sizes turned out to vary, so that code for one of them alone does not pay?
+    vary = False
 
     def __init__(self) -> None:
         self.symbols: Any = []

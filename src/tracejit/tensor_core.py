@@ -8,7 +8,6 @@ changed in place.
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable
 from threading import get_ident
@@ -16,23 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import dtypes, ops
+from . import ops
 from .autograd.node import AccumulateGrad, Edge, Node
 from .cuda.arrays import MODULES, shaped
 from .dtypes import DType
 from .modes import MODES
 from .ops.table import METHODS, Op
-from .types import TensorType
+from .types import TensorType, array_type
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 ViewStep = tuple[Op, dict[str, Any]]
-
-
-@functools.lru_cache(maxsize=4096)
-def _type_of(shape: tuple[int, ...], dtype: Any) -> TensorType:
-    return TensorType(shape, dtypes.from_numpy(dtype))
 
 
 class Version:
@@ -162,8 +156,8 @@ class TensorCore(ops.OperatorMixin):
             if recorded is not None and not recorded.scope.closed:
                 if recorded.thread == get_ident():
                     return recorded.spec
-                return _type_of(array.shape, array.dtype)
-            kind = self._type = _type_of(array.shape, array.dtype)
+                return array_type(array.shape, array.dtype)
+            kind = self._type = array_type(array.shape, array.dtype)
         return kind
 
     @property

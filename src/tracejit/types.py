@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from .device import device as _device
-from .dtypes import DType
+from .dtypes import DType, from_numpy
 
 Shape = tuple[int, ...]
 Scalar = bool | int | float
@@ -60,3 +61,16 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
+
+
+@lru_cache(maxsize=4096)
+def array_type(shape: Shape, dtype: Any) -> TensorType:
+    """The type of an array with this shape and NumPy dtype: the same object every time.
+
+    Raises ``TypeError`` for dtypes that tensors cannot hold.
+
+    >>> import numpy as np
+    >>> str(array_type((2, 3), np.dtype(np.int64)))
+    'i64[2, 3]'
+    """
+    return TensorType(shape, from_numpy(dtype))

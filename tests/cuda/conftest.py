@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import stand_in
 import stand_in_driver
 
-from tracejit.cuda import arrays, driver
-from tracejit.runtime.cuda import gemm, kernels
+from tracejit.cuda import arrays
 
 
 @pytest.fixture
@@ -22,13 +20,6 @@ def library() -> Any:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, library: Any) -> Iterator[Any]:
     """Two devices with the memory of this process, which execute PTX."""
-    from tracejit.optim import fused
-
-    module = stand_in.install(monkeypatch, driver, arrays, library)
-    monkeypatch.setattr(kernels, "image", lambda source, name, architecture: source.encode())
-    monkeypatch.setattr(kernels, "_handles", {})
-    monkeypatch.setattr(gemm, "cublas", lambda: library.cublas)
-    monkeypatch.setattr(fused, "_updates", {})
-    yield module
+    yield stand_in_driver.install(monkeypatch, library)
     arrays.MODULES.clear()
     assert not library.errors, library.errors

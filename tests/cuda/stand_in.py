@@ -1,7 +1,7 @@
 """A stand-in for CuPy: NumPy's functions on the arrays of `stand_in_arrays`.
 
-Whatever CuPy lacks raises here too: implicit conversions to NumPy, and methods of universal functions beyond sums and
-extremes at places.
+Whatever CuPy lacks raises here too: implicit conversions to NumPy, methods of universal functions beyond sums and
+extremes at places, and names, arguments and dtypes that `cupy_surface` does not know.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import types
 from typing import Any
 
+import cupy_surface
 import numpy as np
 import scipy.linalg
 import scipy.special
@@ -33,14 +34,28 @@ from stand_in_arrays import (
 class Function:
     """One of NumPy's functions on arrays of the device."""
 
-    def __init__(self, function: Any) -> None:
-        self.function = function
+    def __init__(self, function: Any, path: str = "cupy", name: str = "") -> None:
+        self.function, self.path = function, path
+        self.name = name or function.__name__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        cupy_surface.check_call(self.path, self.name, args, kwargs)
         given = {k: plain(v) for k, v in kwargs.items()}
         with np.errstate(all="ignore"):
             result = self.function(*map(plain, args), **given)
+        if isinstance(self.function, np.ufunc) and not kwargs:
+            self.check_dtypes(args[: self.function.nin], result)
         return wrapped(result, [*args, *kwargs.values()])
+
+    def check_dtypes(self, args: Any, result: Any) -> None:
+        """Has CuPy a loop for these, and does it give what NumPy gives?"""
+        given = [x.dtype if isinstance(x, (ndarray, np.generic)) else None for x in args]
+        if None in given:
+            return  # a Python number adapts itself
+        found = cupy_surface.loop(self.path, self.name, given)
+        results = result if isinstance(result, tuple) else (result,)
+        same = found is None or found == tuple(x.dtype for x in results)
+        assert same, f"{self.name} of {given} is {found} in CuPy"
 
     def at(self, target: ndarray, places: Any, values: Any) -> None:
         if self.function.__name__ not in ("add", "maximum", "minimum"):
@@ -143,14 +158,20 @@ class Module(types.ModuleType):
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(np, name)
-        return Function(found) if callable(found) and not isinstance(found, type) else found
+        if isinstance(found, type) or not callable(found):
+            return found
+        if not cupy_surface.has("cupy", name):
+            raise AttributeError(f"module 'cupy' has no attribute {name!r}")
+        return Function(found, "cupy", name)
 
 
 class Special(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return Function(getattr(scipy.special, name))
+        if not cupy_surface.has(self.__name__, name):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return Function(getattr(scipy.special, name), self.__name__, name)
 
 
 def _from_dlpack(source: Any) -> ndarray:
@@ -176,12 +197,17 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     module.from_dlpack = _from_dlpack
     module.get_default_memory_pool = lambda: POOL
     module.get_default_pinned_memory_pool = lambda: Pool()
-    tricks = types.SimpleNamespace(as_strided=Function(np.lib.stride_tricks.as_strided))
+    path = "cupy.lib.stride_tricks"
+    tricks = types.SimpleNamespace(as_strided=Function(np.lib.stride_tricks.as_strided, path))
     module.lib = types.SimpleNamespace(stride_tricks=tricks)
     names = ("inv", "solve", "det", "slogdet", "cholesky", "eigh", "qr", "svd")
-    module.linalg = types.SimpleNamespace(**{n: Function(getattr(np.linalg, n)) for n in names})
+    module.linalg = types.SimpleNamespace(
+        **{n: Function(getattr(np.linalg, n), "cupy.linalg", n) for n in names}
+    )
     names = ("fftn", "ifftn", "rfftn", "irfftn")
-    module.fft = types.SimpleNamespace(**{n: Function(getattr(np.fft, n)) for n in names})
+    module.fft = types.SimpleNamespace(
+        **{n: Function(getattr(np.fft, n), "cupy.fft", n) for n in names}
+    )
     allocators = [POOL.malloc]
     module.cuda = types.SimpleNamespace(
         Device=Device,
@@ -196,6 +222,8 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
         alloc_pinned_memory=lambda nbytes: MemoryPointer(Memory(Pool(), nbytes, 0), 0),
         runtime=types.SimpleNamespace(
             getDevice=lambda: CURRENT.device,
+            runtimeGetVersion=lambda: 13000,
+            driverGetVersion=lambda: 13000,
             getDeviceProperties=lambda index: {"name": f"stand-in {index}".encode()},
         ),
     )
@@ -203,7 +231,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     science = types.ModuleType("cupyx.scipy")
     special = Special("cupyx.scipy.special")
     linear = types.ModuleType("cupyx.scipy.linalg")
-    linear.expm = Function(_exponential)
+    linear.expm = Function(_exponential, linear.__name__, "expm")
     extra.scipy, science.special, science.linalg = science, special, linear
     names = {m.__name__: m for m in (module, extra, science, special, linear)}
     return module, names
@@ -223,6 +251,8 @@ def install(monkeypatch: Any, driver: Any, arrays: Any, library: Any) -> Module:
     monkeypatch.setattr(driver, "_drivers", {})
     monkeypatch.setattr(CURRENT, "device", 0, raising=False)
     monkeypatch.setattr(CURRENT, "stream", None, raising=False)
+    monkeypatch.setattr(CURRENT, "context", None, raising=False)
+    monkeypatch.setattr(driver._here, "bound", False)
     monkeypatch.setattr(POOL, "limit", None)
     LOG.clear()
     saved = dict(arrays.MODULES)

@@ -11,13 +11,17 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import cupy_surface
 import numpy as np
 
 DEVICES = 2
 
 
 class _Current(threading.local):
+    """What a thread knows; without a context the driver takes neither kernels nor launches."""
+
     device = 0
+    context: int | None = None
     stream: Any = None
     capture: list[Any] | None = None  # what is done is noted here instead
 
@@ -133,14 +137,16 @@ class Device:
 
     def __enter__(self) -> Device:
         self.before = CURRENT.device
-        CURRENT.device = self.id
+        if self.id != CURRENT.device:
+            self.use()
         return self
 
     def __exit__(self, *_: object) -> None:
-        CURRENT.device = self.before
+        if CURRENT.device != self.before:
+            Device(self.before).use()
 
     def use(self) -> None:
-        CURRENT.device = self.id
+        CURRENT.device = CURRENT.context = self.id
 
     def synchronize(self) -> None:
         LOG.append("synchronize")
@@ -327,6 +333,7 @@ class ndarray:  # noqa: N801
 
 def _method(name: str) -> Any:
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        cupy_surface.check_call("cupy.ndarray", name, args, kwargs, method=True)
         with np.errstate(all="ignore"):
             result = getattr(self._host, name)(
                 *map(plain, args), **{k: plain(v) for k, v in kwargs.items()}
@@ -366,6 +373,7 @@ def _operator(name: str) -> Any:
             result = getattr(self._host, name)(*map(plain, others))
         if result is NotImplemented:
             return result
+        cupy_surface.check_operator(name, (self, *others), result)
         return self if result is self._host else wrapped(result, [])
 
     return operator

@@ -15,10 +15,13 @@ import ml_dtypes
 import numpy as np
 import ptx_machine
 import ptx_parser
+import stand_in
 import stand_in_arrays
 from ptx_text import parameter_types
 
 from tracejit.codegen.cuda_launch import BLOCK
+from tracejit.cuda import arrays, driver
+from tracejit.runtime.cuda import gemm, kernels
 from tracejit.runtime.cuda.gemm import Cublas
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -45,6 +48,7 @@ class DriverLibrary:
 
     def __init__(self) -> None:
         self.images: list[str] = []
+        self.owners: list[int] = []  # the device that each image was loaded into
         self.launched: list[tuple[str, int]] = []
         self.products: list[int] = []
         self.errors: list[Exception] = []
@@ -61,7 +65,41 @@ class DriverLibrary:
         value._obj.value = {75: 9, 76: 0, 16: 132}[number]
         return 0
 
+    # --- contexts: a device's number stands for its primary one ---------------------------------------------------
+
+    def cuDeviceGet(self, device: Any, index: int) -> int:
+        device._obj.value = index
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> int:
+        context._obj.value = device.value + 1
+        return 0
+
+    def cuCtxGetCurrent(self, context: Any) -> int:
+        current = stand_in_arrays.CURRENT.context
+        context._obj.value = None if current is None else current + 1
+        return 0
+
+    def cuCtxSetCurrent(self, context: Any) -> int:
+        stand_in_arrays.Device(context.value - 1).use()
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context: Any) -> int:
+        current = stand_in_arrays.CURRENT
+        self.stack = [*getattr(self, "stack", []), (current.device, current.context)]
+        return self.cuCtxSetCurrent(context)
+
+    def cuCtxPopCurrent_v2(self, context: Any) -> int:
+        current = stand_in_arrays.CURRENT
+        current.device, current.context = self.stack.pop()
+        return 0
+
+    # --- kernels --------------------------------------------------------------------------------------------------
+
     def cuModuleLoadDataEx(self, module: Any, image: bytes, *_: Any) -> int:
+        if stand_in_arrays.CURRENT.context is None:
+            return 201
+        self.owners.append(stand_in_arrays.CURRENT.context)
         self.images.append(image.rstrip(b"\0").decode())
         module._obj.value = len(self.images)
         return 0
@@ -78,6 +116,12 @@ class DriverLibrary:
     # --- launches ------------------------------------------------------------------------------------------------
 
     def _guarded(self, *arguments: Any) -> int:
+        if not 0 < arguments[1] < 1 << 31:
+            return 1  # a grid of no blocks is an invalid value
+        if stand_in_arrays.CURRENT.context is None:
+            return 201
+        if stand_in_arrays.CURRENT.context != self.owners[arguments[0] - 1]:
+            return 400
         try:
             self._launch(*arguments)
         except Exception as error:  # noqa: BLE001
@@ -119,6 +163,8 @@ class DriverLibrary:
     def _product(
         self, handle: Any, trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any
     ) -> int:
+        if not _is_valid(trans_a, trans_b, m, n, k, *rest):
+            return 7  # CUBLAS_STATUS_INVALID_VALUE
         wide, size = ("<d", 8) if rest[2] == 1 else ("<f", 4)
         assert struct.unpack(wide, ctypes.string_at(rest[0], size)) == (1.0,)
         self._later(self._multiply, trans_a, trans_b, m, n, k, *rest)
@@ -147,3 +193,22 @@ class DriverLibrary:
             left, right = left.T if trans_a else left, right.T if trans_b else right
             out = matrix(c + at * stride_c, m, n, ldc)
             out[...] = (left.astype(wide) @ right.astype(wide)).astype(dtype)
+
+
+def _is_valid(trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any) -> bool:
+    """What cuBLAS asks of sizes and leading dimensions, whether or not there is anything to compute."""
+    lda, ldb, ldc, count = rest[3], rest[7], rest[12], rest[14]
+    rows = ((k if trans_a else m, lda), (n if trans_b else k, ldb), (m, ldc))
+    return min(m, n, k, count) >= 0 and all(ld >= max(1, extent) for extent, ld in rows)
+
+
+def install(monkeypatch: Any, library: DriverLibrary) -> Any:
+    """Let the package find two devices, whose driver is ``library``; the module that stands for CuPy."""
+    from tracejit.optim import fused
+
+    module = stand_in.install(monkeypatch, driver, arrays, library)
+    monkeypatch.setattr(kernels, "image", lambda source, name, architecture: source.encode())
+    monkeypatch.setattr(kernels, "_handles", {})
+    monkeypatch.setattr(gemm, "cublas", lambda: library.cublas)
+    monkeypatch.setattr(fused, "_updates", {})
+    return module

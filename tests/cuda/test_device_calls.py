@@ -148,3 +148,16 @@ def test_explain_says_how_convolutions_are_computed() -> None:
     host = tj.compile(convolved, strict=True)
     results(host, "cpu", 2)
     assert "windows" not in str(host.explain())
+
+
+@pytest.mark.parametrize("dtype", [tj.float16, tj.bfloat16], ids=str)
+def test_sums_of_half_precision_at_positions_are_kernels(dtype: Any) -> None:
+    function = tj.compile(lambda x, i, y: x.index_add(0, i, y) * 2)
+    x, y = tj.randn(5, 3).to(dtype), tj.randn(7, 3).to(dtype)
+    i = tj.tensor([0, 4, 4, 0, 2, 4, 0])
+    for _ in range(2):
+        found = function(x.cuda(), i.cuda(), y.cuda())
+    assert found.cpu().tolist() == (x.index_add(0, i, y) * 2).tolist()
+    items = [i for e in function._all() for p in e.programs() for i in p.plan.items]
+    assert items
+    assert not any(isinstance(i, HostCall) for i in items)

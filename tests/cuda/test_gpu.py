@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tracejit as tj
-from tracejit.testing import gpu as command
+from tracejit.testing import gpu_process
 from tracejit.testing.gpu_checks import checks
+from tracejit.testing.gpu_process import Task, run_units
+from tracejit.testing.gpu_sections import SECTIONS, Options
+from tracejit.testing.workloads import WORKLOADS
 
 needs_gpu = pytest.mark.skipif(not tj.cuda.is_available(), reason=tj.cuda.why_unavailable() or "-")
 
 
+def _kind(name: str) -> str:
+    """Checks of an op are one test for all dtypes."""
+    return " ".join(name.split()[:2])
+
+
 @pytest.mark.gpu
 @needs_gpu
-@pytest.mark.parametrize("name", [name for name, _ in checks()])
-def test_on_a_gpu(name: str) -> None:
-    assert dict(checks())[name]() is None  # it raises what is wrong
+@pytest.mark.parametrize("kind", dict.fromkeys(_kind(name) for name, _ in checks()))
+def test_on_a_gpu(kind: str) -> None:
+    for name, check in checks():
+        if _kind(name) == kind:
+            check()  # it raises what is wrong
 
 
 SOME = [
@@ -30,7 +43,9 @@ SOME = [
     "interop",
     "random",
     "refused",
-    "op ad",
+    "threads",
+    "graphs",
+    "op add",
     "op sum",
     "program tiny",
     "training",
@@ -54,27 +69,69 @@ def test_checks_fail_where_numbers_are_wrong(gpu: Any, library: Any) -> None:
         dict(checks())["program softmax"]()
 
 
-def test_the_command_writes_one_report(gpu: Any, tmp_path: Path) -> None:
+# --- the command, in processes whose GPU is the stand-in -------------------------------------------------------------
+
+
+@pytest.fixture
+def dry(monkeypatch: pytest.MonkeyPatch) -> Options:
+    """Options of a report without a GPU."""
+    here = Path(__file__).parent
+    source = Path(tj.__file__).parent.parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (source, here, here.parent))))
+    return Options(first="dry_gpu", quick=True, elements=2048)
+
+
+@pytest.mark.slow
+def test_the_command_writes_one_report(dry: Options, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    options = ["--report", str(path), "--elements", "4096", "--quick", "--only", "interop"]
-    assert command.main([*options, "--seconds", "4"]) == 0
+    options = ["--report", str(path), "--elements", "2048", "--quick", "--only", "interop"]
+    command = [sys.executable, "-m", "tracejit.testing.gpu", *options, "--first", "dry_gpu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(path.read_text())
-    assert list(found) == [
-        "versions",
-        "seconds",
-        "numerics",
-        "launch cost",
-        "bandwidth",
-        "attention",
-        "programs",
-    ]
-    assert found["numerics"] == [{"passed": 1}]
-    assert {row["device"] for row in found["versions"] if "device" in row} == {
+    rows = {section: rows for section, rows in found.items() if section != "seconds"}
+    assert set(rows) == {*SECTIONS, "ratios"} == set(found["seconds"])
+    assert rows["numerics"] == [{"passed": 1}]
+    assert {row["device"] for row in rows["versions"] if "device" in row} == {
         "stand-in 0",
         "stand-in 1",
     }
-    assert not [row for rows in found.values() for row in rows if "error" in row]
-    assert found["bandwidth"][0]["what"] == "copy"
+    assert [row["what"] for row in rows["bandwidth"]][::5] == ["copy", "column sums"]
+    assert len(rows["launch cost"]) == 5
+    assert len(rows["attention"]) == 4
+    assert len(rows["programs by tracejit"]) == 2 * len(WORKLOADS)
+    assert len(rows["ratios"]) == len(WORKLOADS)
+    assert "not run" not in done.stdout
+
+
+@pytest.mark.slow
+def test_what_goes_wrong_costs_its_own_row(dry: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRY_GPU_WRONG", "1")
+    monkeypatch.setattr(gpu_process, "PATIENCE", 4.0)
+    found: list[dict[str, Any]] = []
+    names = ["memory", "interop", "loops", "random numbers", "op add float32"]
+    task = Task("numerics", names, time.monotonic() + 200, dry, found.append)
+    run_units(task)
+    assert [row.get("unit", "passed") for row in found] == [*names[:3], "passed", "passed"]
+    assert found[0]["error"] == "the process ended with code 7"
+    assert "illegal memory access" in found[1]["error"]
+    assert found[2]["error"] == "no answer within 4 s"
+
+
+@pytest.mark.slow
+def test_what_there_was_no_time_for_is_listed(dry: Options) -> None:
+    found: list[dict[str, Any]] = []
+    run_units(Task("numerics", ["interop", "loops"], time.monotonic() + 0.5, dry, found.append))
+    assert found[-1]["not run"] == ["interop", "loops"]
+
+
+@pytest.mark.slow
+def test_a_library_that_cannot_be_imported_is_a_row(dry: Options) -> None:
+    found: list[dict[str, Any]] = []
+    options = dataclasses.replace(dry, first="no_such_module")
+    run_units(Task("versions", ["numpy"], time.monotonic() + 100, options, found.append))
+    assert len(found) == 1
+    assert "no_such_module" in found[0]["said"]
 
 
 @pytest.mark.skipif(tj.cuda.is_available(), reason="there is a GPU")

@@ -101,34 +101,62 @@ class _Walk:
         """Run a node, and the chain of nodes after it as long as nothing else waits."""
         ready = self.ready
         while True:
-            results = self.visit(node, grads)
+            try:
+                results = self.visit(node, grads)
+            except Exception:
+                del grads
+                self.settle(node)
+                raise
             if ready or len(node.edges) != 1 or results[0] is None:
                 break
             edge = node.edges[0]
             assert edge is not None
             if edge[0].n_outputs != 1 or (self.useful is not None and edge[0] not in self.useful):
                 break
+            if self.plain and type(edge[0]) is AccumulateGrad:
+                break
             node, grads, results = edge[0], [results[0]], ()
         del grads
         if ready or not self.plain or not self.deliver(node, results):
             self.pass_on(node, results)
 
+    def settle(self, failed: Node) -> None:
+        """Store the gradients that no node still to run would have added to, before the error of ``failed`` goes up.
+
+        When a leaf's turn comes depends on its number, and so on whether an older graph still keeps its node; what an
+        error leaves behind must not.
+        """
+        waiting = [node for _, node in self.ready if type(node) is AccumulateGrad]
+        if not waiting:
+            return
+        others = [failed, *(n for _, n in self.ready if type(n) is not AccumulateGrad)]
+        reached = _leading_to(others, set(waiting))
+        self.ready.clear()
+        for leaf in waiting:
+            if leaf not in reached:
+                self.visit(leaf, self.buffers.pop(leaf))
+
     def deliver(self, node: Node, results: Sequence[Tensor | None]) -> bool:
         """Put the last gradients straight into ``.grad``, where all edges lead to leaves and nobody watches."""
-        edges = node.edges
-        if type(results) is not list or len(set(edges)) < len(edges):
+        if type(results) is not list:
             return False
-        leaves = []
-        for edge in edges:
-            if edge is None or type(edge[0]) is not AccumulateGrad or edge[0].hooked:
+        leaves: list[Any] = []
+        for edge in node.edges:
+            if edge is None:
+                leaves.append(None)
+                continue
+            if type(edge[0]) is not AccumulateGrad or edge[0].hooked:
                 return False
             leaf = edge[0].variable
             if leaf._hooks or leaf._post_accumulate_hooks:
                 return False
+            for other in leaves:
+                if other is leaf:
+                    return False
             leaves.append(leaf)
         for i, leaf in enumerate(leaves):
             gradient, results[i] = results[i], None  # sole holders may hand a gradient on
-            if gradient is None:
+            if gradient is None or leaf is None:
                 continue
             if (
                 leaf._grad is None
@@ -256,7 +284,7 @@ class _Walk:
                 gradient if gradient._requires_grad or _is_sole(gradient) else clone(gradient)
             )
         else:
-            kept = gradient if _is_sole(gradient) else clone(gradient)
+            kept = gradient if _is_sole(gradient) else _copied(gradient)
             leaf._grad = kept.detach() if kept._requires_grad else kept
         for hook in tuple((leaf._post_accumulate_hooks or {}).values()):
             hook(leaf)
@@ -291,6 +319,14 @@ def _add_into(present: Tensor, gradient: Tensor) -> bool:
         return False
     present._version.value += 1
     return True
+
+
+def _copied(gradient: Tensor) -> Tensor:
+    """``clone(gradient)``; where nobody has to be told of it, just the values."""
+    if MODULES or MODES.recorder is not None or MODES.inference:
+        copy: Tensor = clone(gradient)
+        return copy
+    return gradient._wrap(gradient.array.copy())
 
 
 def _is_sole(gradient: Tensor) -> bool:

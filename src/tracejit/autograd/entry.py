@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cuda.arrays import placed
+from ..cuda.arrays import MODULES, placed
 from ..errors import ArgumentError, AutogradError
 from ..modes import MODES
 from ..ops.source import full
@@ -164,14 +164,19 @@ _shared_ones: dict[DType, Tensor] = {}
 
 
 def _plain_root(tensor: Any) -> tuple[Edge, Tensor] | None:
-    """Where the walk starts from a 0-d output of a node that only reads its gradient; None for anything else."""
+    """Where the walk starts from a 0-d tensor that is no view; None for anything else."""
     node = getattr(tensor, "_grad_fn", None)
-    if node is None or not node.only_reads or node.hooked or MODES.recorder is not None:
+    if node is None or tensor._base is not None or MODES.recorder is not None:
         return None
     kind = tensor.spec
-    if kind.shape or tensor._base is not None:
+    if kind.shape:
         return None
-    return (node, tensor._output_nr), shared_ones(kind.dtype)
+    ones = shared_ones(kind.dtype)
+    if not node.only_reads or node.hooked:  # it may pass on what it gets, or show it to somebody
+        if MODULES:
+            return None
+        ones = ones._wrap(ones.array.copy())
+    return (node, tensor._output_nr), ones
 
 
 def shared_ones(dtype: DType) -> Tensor:

@@ -220,41 +220,38 @@ class OpNode(Node):
         """Make ``out`` the result of ``op`` in the graph."""
         edges: list[Edge | None] = []
         types: list[Any] = []
-        needed: tuple[str, ...] = ()
-        grads, names, variadic = op.grads, op.operands, op.variadic
+        wanted: list[int] = []
+        rules, variadic = op.rules, op.variadic
         for position, x in enumerate(operands):
             edge = None
             if isinstance(x, _NUMBERS):
                 types.append(x)
             else:
                 types.append(x.spec)
-                rule = grads.get(names[0 if variadic else position])
-                if rule is not None:
+                tracked = x._requires_grad or x._base is not None
+                if tracked and rules[0 if variadic else position] is not None:
                     edge = x._edge()
                     if edge is not None:
-                        needed += rule.needs
+                        wanted.append(position)
             edges.append(edge)
-        if not any(edges):
+        if not wanted:
             return
-        node = cls(edges)
+        node = _new(cls)
         node.op = op
         node.attributes = attributes
         node.operands = tuple(types)
         node.out_type = out.spec
-        node.saved = node._save(needed, operands, out)
+        saved: dict[str, Any] = {}
+        for name, position in op.saves(tuple(wanted)):
+            x = out if position < 0 else operands[position]
+            saved[name] = x if isinstance(x, _NUMBERS) else SavedTensor(x, position < 0)
+        node.saved = saved
+        node.edges = tuple(edges)
+        node.sequence = _next_number()  # as __init__ does, without the call
+        if MODES.anomaly is not None:
+            MODES.anomaly.remember(node)
         out._requires_grad = True
         out._grad_fn = node
-
-    def _save(
-        self, needed: tuple[str, ...], operands: tuple[Any, ...], out: Tensor
-    ) -> dict[str, Any]:
-        saved: dict[str, Any] = {}
-        for name, x in zip(self.op.operands, operands, strict=False):
-            if name in needed:
-                saved[name] = x if isinstance(x, _NUMBERS) else SavedTensor(x)
-        if "out" in needed:
-            saved["out"] = SavedTensor(out, is_output=True)
-        return saved
 
     def name(self) -> str:
         """PyTorch's name of the node where it has this op."""
@@ -281,7 +278,11 @@ class OpNode(Node):
 
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the op's gradient rules."""
-        known = self.saved_tensors
+        if self.saved is None:
+            raise AutogradError(FREED)
+        known = {
+            name: s.values(self) if type(s) is SavedTensor else s for name, s in self.saved.items()
+        }
         known["g"] = grads[0]
         known["out_type"] = self.out_type
         known["types"] = self.operands

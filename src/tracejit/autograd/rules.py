@@ -28,10 +28,10 @@ def differentiate_operands(
     >>> differentiate_operands(lookup("neg"), [x.spec], {}, {"g": g, "x": x}, [True])
     [tensor(-1.)]
     """
-    for name, kind in zip(op.operands, operand_types, strict=False):
-        known[name + "_type"] = kind
+    for name, position in op.types_asked:
+        known[name] = operand_types[position]
     broadcast = isinstance(op, Elementwise)
-    turned = known["g"].dtype.is_complex
+    turned = known["g"].spec.dtype.is_complex
     if turned:  # gradients are conjugates of derivatives, and rules are written for derivatives
         known["g"] = conjugate(known["g"])
     result: list[Any] = []
@@ -42,7 +42,7 @@ def differentiate_operands(
             continue
         known["position"] = position
         gradient = rule.function(*[known[n] if n in known else attributes[n] for n in rule.needs])
-        if turned and gradient.dtype.is_complex:
+        if turned and gradient.spec.dtype.is_complex:
             gradient = conjugate(gradient)
         result.append(fit(gradient, operand_types[position], broadcast))
     return result

@@ -105,8 +105,8 @@ class Writer:
             variable = self.variables[axis]
             if stride == 1 and axis == inner:
                 terms.append(variable)
-            elif axis == inner and self.turns.takes(access):
-                terms.append(f"{variable} * {stride}")
+            elif self.turns.writes_out(access, axis):
+                terms.append(f"{variable} * {int(stride)}")
             else:
                 terms.append(f"{variable} * {self.number(f'{name}_s{axis}', stride)}")
         terms += self.turns.ahead(access, name)

@@ -16,7 +16,7 @@ from ..passes.groups import FULL, ROW
 from ..sizes import largest, smallest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
-from .cpu_rows import finished
+from .cpu_rows import finished, step_in_order
 from .kernel import Function, Scratch
 
 #: Columns per tile: partial results of a tile stay in the first-level cache.
@@ -145,7 +145,7 @@ def _points(
                 writer.counter += 1
                 text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
                 running[value] = name, combine
-            _step(writer, running[value][0], combine.update, element, indent)
+            step_in_order(writer, running[value][0], combine.update, element, indent)
     for value, (name, combine) in running.items():
         text.add(indent, f"{cells[value]} = {scalar.store(name, combine.dtype)}")
 
@@ -157,14 +157,8 @@ def _accumulate(
     name = f"acc{writer.counter}_now"
     writer.counter += 1
     writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
-    _step(writer, name, update, element, indent)
+    step_in_order(writer, name, update, element, indent)
     writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
-
-
-def _step(writer: Writer, name: str, update: str, element: str, indent: int) -> None:
-    """Fold an element into a variable, in this order."""
-    step = update.format(acc=name, x=element).replace(f"{name} += ", f"{name} = {name} + ")
-    writer.text.add(indent, step)
 
 
 def _write_sums(writer: Writer, columns: Columns) -> Function:

@@ -1,12 +1,14 @@
 """Printing row reductions: the innermost axes reduced, one row of kept axes at a time.
 
 Rows run in *stages*: one loop over the reduced axes for every reduction that waits for an earlier one. Values that are
-dear and needed by several stages are kept in a row of scratch memory.
+dear and needed by several stages are kept in a row of scratch memory. Rows of a few elements have no loops
+(:mod:`tracejit.codegen.cpu_short_rows`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from .. import config
 from ..dtypes import DType, float32
@@ -17,6 +19,7 @@ from ..sizes import largest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain, expensive_in_several
 from .cpu_running import open_rows
+from .cpu_short_rows import Point, points_of_short_rows
 from .kernel import Function, Scratch
 
 
@@ -41,24 +44,13 @@ def row_body(writer: Writer, indent: int, finals: Scope) -> Scope:
     last = max([stages[v] for v in group.values if _needs_loop(writer, v)], default=0)
     targets = [_loop_targets(writer, stages, stage) for stage in range(last + 1)]
     loops = [_needed(writer, found) for found in targets]
-    kept = expensive_in_several(writer, loops) if len(loops) > 1 else []
-    scratch = {v: f"row{i}" for i, v in enumerate(kept)}
-    row: Scope = {}
-    stored: set[Value] = set()
+    points = points_of_short_rows(writer)
+    kept = expensive_in_several(writer, loops) if len(loops) > 1 and points is None else []
+    passes = _Passes(writer, finals, {v: f"row{i}" for i, v in enumerate(kept)}, points)
+    row = passes.row
     for stage in range(last + 1):
         _row_level(writer, row, stages, stage, indent)
-        _stage_loop(
-            writer,
-            row,
-            stages,
-            stage,
-            targets[stage],
-            loops[stage],
-            scratch,
-            stored,
-            indent,
-            finals,
-        )
+        passes.write(targets[stage], loops[stage], indent)
     _row_level(writer, row, stages, last + 1, indent)
     for value in group.values:
         if group.level[value] == ROW and value in writer.nest.writes:
@@ -148,40 +140,56 @@ def _row_level(
             writer.compute(value, [row], indent)
 
 
-def _stage_loop(
-    writer: Writer,
-    row: Scope,
-    stages: dict[Value, int],
-    stage: int,
-    targets: Sequence[Value],
-    needed: set[Value],
-    scratch: dict[Value, str],
-    stored: set[Value],
-    indent: int,
-    finals: Scope,
-) -> None:
-    """One pass over the reduced axes."""
-    if not targets:
-        return
-    accumulators = {
-        value: finals[value] if value in finals else _start(writer, value, indent)
-        for value in targets
-        if isinstance(value.op, Reduction)
-    }
-    inner = writer.open_loops(writer.nest.reduced, indent)
-    scope: Scope = {}
-    _exchange(writer, scope, row, scratch, needed, stored, inner)
-    for value in targets:
-        if isinstance(value.op, Reduction):
-            text = writer.value(value.value_operands[0], [scope, row], inner)
-            update(writer, value, accumulators[value], text, inner)
-        else:
-            writer.write(value, writer.value(value, [scope, row], inner), inner)
-    for axis in writer.nest.reduced:
-        writer.variables.pop(axis, None)
-    for value, name in accumulators.items():
-        if value not in finals:
-            row[value] = finished(writer, value, name, indent)
+@dataclass
+class _Passes:
+    """The passes over the reduced axes of a row, one for each stage, and what they leave to later ones."""
+
+    writer: Writer
+    finals: Scope
+    scratch: dict[Value, str]  # values kept in a row of memory
+    points: list[Point] | None  # of a short row: nothing is looped over, and everything is kept
+    row: Scope = field(default_factory=dict)
+    stored: set[Value] = field(default_factory=set)
+
+    def write(self, targets: Sequence[Value], needed: set[Value], indent: int) -> None:
+        """One pass, for the reductions and stored values ``targets``."""
+        if not targets:
+            return
+        writer, finals = self.writer, self.finals
+        accumulators = {
+            value: finals[value] if value in finals else _start(writer, value, indent)
+            for value in targets
+            if isinstance(value.op, Reduction)
+        }
+        if self.points is None:
+            inner = writer.open_loops(writer.nest.reduced, indent)
+            scope: Scope = {}
+            _exchange(writer, scope, self.row, self.scratch, needed, self.stored, inner)
+            self._point(targets, accumulators, scope, inner)
+        for point in self.points or ():
+            writer.variables.update(point.places)
+            self._point(targets, accumulators, point.scope, indent)
+        for axis in writer.nest.reduced:
+            writer.variables.pop(axis, None)
+        for value, name in accumulators.items():
+            if value not in finals:
+                self.row[value] = finished(writer, value, name, indent)
+
+    def _point(
+        self, targets: Sequence[Value], accumulators: Scope, scope: Scope, indent: int
+    ) -> None:
+        writer = self.writer
+        for value in targets:
+            source = value.value_operands[0] if isinstance(value.op, Reduction) else value
+            text = writer.value(source, [scope, self.row], indent)
+            if source is value:
+                writer.write(value, text, indent)
+            elif self.points is None or value in self.finals:
+                update(writer, value, accumulators[value], text, indent)
+            else:  # loops over rows are cut anywhere: their sums must not depend on where
+                combine = scalar.combine_of(value)
+                element = scalar.convert(text, source.spec.dtype, combine.dtype)
+                step_in_order(writer, accumulators[value], combine.update, element, indent)
 
 
 def _start(writer: Writer, value: Value, indent: int) -> str:
@@ -242,6 +250,12 @@ def update(writer: Writer, value: Value, accumulator: str, text: str, indent: in
     combine = scalar.combine_of(value)
     element = scalar.convert(text, source, combine.dtype)
     writer.text.add(indent, combine.update.format(acc=accumulator, x=element))
+
+
+def step_in_order(writer: Writer, name: str, step: str, element: str, indent: int) -> None:
+    """Fold an element into a variable, in this order."""
+    text = step.format(acc=name, x=element).replace(f"{name} += ", f"{name} = {name} + ")
+    writer.text.add(indent, text)
 
 
 def finished(writer: Writer, value: Value, accumulator: str, indent: int) -> str:

@@ -1,8 +1,9 @@
 """Printing scatters: values written, or added, to the memory of a result at positions that a tensor holds.
 
 What is written to one place is written in the order of the positions, by one thread: eager execution gives the same
-bits, whatever the number of threads. Threads share the outermost dimension; where that is the one the positions stand
-for, each looks at all positions and writes those in its part.
+bits, whatever the number of threads. Threads share a dimension that the positions do not stand for; where there is none
+before the elements of a position, each looks at all positions and writes those in its part, if there is much to write
+at each of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from .nest import Layout, merge_axes
 
 #: Additions of these are rounded as eager execution rounds them, one by one.
 ADDED = ("f32", "f64", "i32", "i64")
+#: Elements at a position that are worth looking at it twice.
+WORTH_SHARING = 16
 
 
 def scatters(value: Value) -> bool:
@@ -69,11 +72,11 @@ def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout
     name = f"k_{value.op.name}"
     walk = walk_of(value, out, layout_of)
     _, index, new = value.value_operands
-    shared = bool(value.attributes["dim"])
+    shared = shared_axis(walk)
     text = Text()
     indent = _open_loops(text, walk, range(walk.lookup), shared, 1)
     _find(text, value, index.spec.dtype, walk, indent, out)
-    if not shared:
+    if shared is None:
         text.add(indent, "if (p >= lo) and (p < hi):")
         indent += 1
     indent = _open_loops(text, walk, range(walk.lookup, len(walk.extents)), shared, indent)
@@ -117,11 +120,20 @@ def walk_of(value: Value, out: Layout, layout_of: Callable[[Value], Layout]) -> 
     return Walk(extents, a, b, c, *before)
 
 
-def _open_loops(text: Text, walk: Walk, axes: range, shared: bool, indent: int) -> int:
-    """Nested loops; the indent inside them. Threads share the first one if ``shared``."""
+def shared_axis(walk: Walk) -> int | None:
+    """The first loop, among those that tell a position, over places that no other round of it writes to.
+
+    >>> shared_axis(Walk((9, 5), (0, 1), (5, 1), (5, 1), 2, 0, 1)), shared_axis(Walk((9,), (0,), (1,), (1,), 1, 0, 1))
+    (1, None)
+    """
+    return next((a for a in range(walk.lookup) if not walk.first <= a < walk.last), None)
+
+
+def _open_loops(text: Text, walk: Walk, axes: range, shared: int | None, indent: int) -> int:
+    """Nested loops; the indent inside them. Threads share the one over the axis ``shared``."""
     for axis in axes:
-        if shared and axis == 0:
-            text.add(indent, "for i0 in range(lo, hi):")
+        if axis == shared:
+            text.add(indent, f"for i{axis} in range(lo, hi):")
         else:
             extent = text.parameter(f"n{axis}", "i64", Number(walk.extents[axis]))
             text.add(indent, f"for i{axis} in range({extent}):")
@@ -160,9 +172,12 @@ def _finish(
         dtype = shown.spec.dtype
         pointer = Pointer(layout.root, layout.offset * dtype.itemsize, key == "out")
         text.parameter(key, scalar.storage_type(dtype) + "*", pointer)
-    dim = value.attributes["dim"]
-    extent = walk.extents[0] if dim else value.spec.shape[0]
+    dim, shared = value.attributes["dim"], shared_axis(walk)
+    extent = value.spec.shape[0] if shared is None else walk.extents[shared]
     work = largest(1, numel(walk.extents))
     grain = largest(1, config.grain_elements * extent // work)
+    if shared is None:
+        there = largest(1, numel(walk.extents[walk.lookup :]))
+        grain = largest(grain, extent * (WORTH_SHARING // there))
     doc = f"{value.spec}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
     return Function(name, text.source(name, doc), tuple(text.parameters.values()), extent, grain)

@@ -15,6 +15,8 @@ from .nest import Access, Layout
 
 #: Vectors of larger steps would be mostly what is not asked for.
 MOST_STEPS = 4
+#: Rows of at most so many elements are worked on side by side.
+LONGEST_ROW = 10
 
 
 class Turns:
@@ -24,6 +26,7 @@ class Turns:
         self.overwritten = set(overwritten)
         self.first: dict[tuple[object, ...], list[tuple[str, Layout]]] = {}
         self.shared: dict[Access, tuple[str, Layout]] = {}
+        self.rows: int | None = None  # the axis of short rows, many of which are worked on at once
 
     def clear(self) -> None:
         """Another function begins."""
@@ -31,15 +34,15 @@ class Turns:
         self.shared.clear()
 
     def takes(self, access: Access) -> bool:
-        """Does an operand go on in small steps that do not depend on any size?
-
-        Not those of half precision: LLVM 22 stops with a failed assertion at some such loops.
-        """
+        """Does an operand go on in small steps that do not depend on any size?"""
         step = access.strides[-1] if access.strides else 1
-        if is_symbolic(step) or not 1 < step <= MOST_STEPS or access.layout is None:
-            return False
-        dtype = access.layout.root.spec.dtype
-        return not (dtype.is_floating_point and dtype.itemsize == 2)
+        return not is_symbolic(step) and 1 < step <= MOST_STEPS and _may_step(access)
+
+    def writes_out(self, access: Access, axis: int) -> bool:
+        """Is the step of an operand along an axis part of the text?"""
+        if axis == self.rows:
+            return 0 < access.strides[axis] <= LONGEST_ROW and _may_step(access)
+        return axis == len(access.strides) - 1 and self.takes(access)
 
     def pointer(self, name: str, access: Access, written: bool) -> tuple[str, Layout]:
         """The name of the pointer of an operand that would be called ``name``, and where it points."""
@@ -64,3 +67,11 @@ class Turns:
             return []
         ahead = access.layout.offset - found[1].offset
         return [str(ahead)] if ahead else []
+
+
+def _may_step(access: Access) -> bool:
+    """Not half precision: LLVM 22 stops with a failed assertion at some loops with steps."""
+    if access.layout is None:
+        return False
+    dtype = access.layout.root.spec.dtype
+    return not (dtype.is_floating_point and dtype.itemsize == 2)

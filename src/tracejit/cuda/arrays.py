@@ -180,7 +180,10 @@ def write_into(target: Any, values: Any) -> None:
     array([1., 1.])
     """
     if not MODULES or not (is_on_device(target) or is_on_device(values)):
-        np.copyto(target, values, casting="unsafe")
+        if target.dtype is values.dtype:
+            target[...] = values
+        else:
+            np.copyto(target, values, casting="unsafe")
         return
     on_device(device_index(target), _write, target, values)
 

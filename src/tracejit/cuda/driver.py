@@ -120,6 +120,15 @@ class ImageError(DeviceError):
     """The driver does not take an image of a kernel: it is for another architecture, or of a newer toolkit."""
 
 
+class _Here(threading.local):
+    """What this thread knows: has it a context?"""
+
+    bound = False
+
+
+_here = _Here()
+
+
 class Driver:
     """One device's primary context, and the few calls of the driver that kernels need."""
 
@@ -129,11 +138,16 @@ class Driver:
         self._call("cuDeviceGet", ctypes.byref(device), index)
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.device, self.context = device, context
-        self.activate()
 
-    def activate(self) -> None:
-        """Make the context this thread's."""
-        self._call("cuCtxSetCurrent", self.context)
+    def bind(self) -> None:
+        """Give this thread the context unless it has one: launches need it, and new threads have none."""
+        if _here.bound:
+            return
+        current = ctypes.c_void_p()
+        self._call("cuCtxGetCurrent", ctypes.byref(current))
+        if not current.value:
+            self._call("cuCtxSetCurrent", self.context)
+        _here.bound = True
 
     def attribute(self, number: int) -> int:
         """An attribute of the device by its number in the driver's interface."""
@@ -158,7 +172,14 @@ class Driver:
         return int(function.value or 0)
 
     def load(self, image: bytes, entry: str) -> int:
-        """Load a cubin or PTX; the handle of its kernel ``entry``."""
+        """Load a cubin or PTX; the handle of its kernel ``entry``. Which device is current does not change."""
+        self._call("cuCtxPushCurrent_v2", self.context)
+        try:
+            return self._load(image, entry)
+        finally:
+            self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def _load(self, image: bytes, entry: str) -> int:
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(8192)
         # Options 5 and 6: a buffer for what is wrong with the image, and its size.
@@ -175,6 +196,7 @@ class Driver:
 
     def synchronize(self) -> None:
         """Wait until the device has done all it was given."""
+        self.bind()
         self._call("cuCtxSynchronize")
 
     def _call(self, name: str, *arguments: Any) -> None:

@@ -14,6 +14,29 @@ from ..types import Scalar, TensorType
 from .graph import Graph, Guard, Statement, Value
 
 
+class Occurrences:
+    """How often equal statements were written, in order: the last ones can be taken back."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Any, int] = {}
+        self._order: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def count(self, key: Any) -> int:
+        """How many statements with this key there were before this one."""
+        earlier = self._counts.get(key, 0)
+        self._counts[key] = earlier + 1
+        self._order.append(key)
+        return earlier
+
+    def take_back(self, length: int) -> None:
+        """Forget all but the first ``length`` statements."""
+        while len(self._order) > length:
+            self._counts[self._order.pop()] -= 1
+
+
 class Builder:
     """Collects statements; equal computations become one value.
 
@@ -50,35 +73,37 @@ class Builder:
         operands: Sequence[Value | Scalar],
         attributes: Mapping[str, Any],
         line: tuple[str, int] | None = None,
-        occurrence: int = 0,
+        *,
+        occurrences: Occurrences | None = None,
+        type: TensorType | None = None,
     ) -> Value:
         """The value of ``op`` on ``operands``, written down unless an equal one is already there.
 
-        Statements of different ``occurrence`` stay apart: gradients of equal computations are summed in the order of
-        the eager tape, which matters to the last bit.
+        With ``occurrences``, equal statements stay apart and are counted there: gradients of equal computations are
+        summed in the order of the eager tape, which matters to the last bit. ``type`` is the value's type where it is
+        known.
         """
         numbers = _attributes_key(attributes)
         key: Any = (op.name, *map(_operand_key, operands), *numbers)
-        if occurrence:
-            key = (*key, "occurrence", occurrence)
-        kind = None
+        if occurrences is not None and (earlier := occurrences.count(key)):
+            key = (*key, "occurrence", earlier)
         if self.scope is not None:
-            kind = self._inferred(op, operands, attributes)
-            if _watched(kind.shape):
-                key = (*key, "shape", *attribute_key(kind.shape))
+            type = self._inferred(op, operands, attributes)
+            if _watched(type.shape):
+                key = (*key, "shape", *attribute_key(type.shape))
         known = self._known.get(key)
         if known is not None:
-            if kind is not None:
-                known.spec = kind  # the same, in symbols of the present recording
+            if self.scope is not None and type is not None:
+                known.spec = type  # the same, in symbols of the present recording
             return known
         value = Value(
-            kind or self._inferred(op, operands, attributes),
+            type or self._inferred(op, operands, attributes),
             op,
             tuple(operands),
             dict(attributes),
             line=line or self.line,
         )
-        if kind is None:
+        if self.scope is None:
             value.attribute_key = numbers
         self._known[key] = value
         self.body.append(value)
@@ -173,6 +198,8 @@ def _statement_key(
 
 
 def _attributes_key(attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    if not attributes:
+        return ()
     if len(attributes) < 2:
         return tuple([(name, attribute_key(x)) for name, x in attributes.items()])
     return tuple([(name, attribute_key(attributes[name])) for name in sorted(attributes)])

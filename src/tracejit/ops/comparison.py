@@ -7,88 +7,74 @@ from .namespace import xp
 from .table import Array, elementwise
 
 
-@elementwise("x == y", promotion=p.compare_or_complex)
+@elementwise("x == y", ufunc="equal", promotion=p.compare_or_complex)
 def eq(x: Array, y: Array) -> Array:
     """x == y."""
-    return xp(x, y).equal(x, y)
 
 
-@elementwise("x != y", promotion=p.compare_or_complex)
+@elementwise("x != y", ufunc="not_equal", promotion=p.compare_or_complex)
 def ne(x: Array, y: Array) -> Array:
     """x != y."""
-    return xp(x, y).not_equal(x, y)
 
 
-@elementwise("x < y", promotion=p.compare)
+@elementwise("x < y", ufunc="less", promotion=p.compare)
 def lt(x: Array, y: Array) -> Array:
     """x < y."""
-    return xp(x, y).less(x, y)
 
 
-@elementwise("x <= y", promotion=p.compare)
+@elementwise("x <= y", ufunc="less_equal", promotion=p.compare)
 def le(x: Array, y: Array) -> Array:
     """x <= y."""
-    return xp(x, y).less_equal(x, y)
 
 
-@elementwise("x > y", promotion=p.compare)
+@elementwise("x > y", ufunc="greater", promotion=p.compare)
 def gt(x: Array, y: Array) -> Array:
     """x > y."""
-    return xp(x, y).greater(x, y)
 
 
-@elementwise("x >= y", promotion=p.compare)
+@elementwise("x >= y", ufunc="greater_equal", promotion=p.compare)
 def ge(x: Array, y: Array) -> Array:
     """x >= y."""
-    return xp(x, y).greater_equal(x, y)
 
 
-@elementwise("x & y", promotion=p.logical)
+@elementwise("x & y", ufunc="logical_and", promotion=p.logical)
 def logical_and(x: Array, y: Array) -> Array:
     """True where x and y are both non-zero."""
-    return xp(x, y).logical_and(x, y)
 
 
-@elementwise("x | y", promotion=p.logical)
+@elementwise("x | y", ufunc="logical_or", promotion=p.logical)
 def logical_or(x: Array, y: Array) -> Array:
     """True where x or y is non-zero."""
-    return xp(x, y).logical_or(x, y)
 
 
-@elementwise("x ^ y", promotion=p.logical)
+@elementwise("x ^ y", ufunc="logical_xor", promotion=p.logical)
 def logical_xor(x: Array, y: Array) -> Array:
     """True where exactly one of x and y is non-zero."""
-    return xp(x, y).logical_xor(x, y)
 
 
-@elementwise("~x", promotion=p.logical)
+@elementwise("~x", ufunc="logical_not", promotion=p.logical)
 def logical_not(x: Array) -> Array:
     """True where x is zero."""
-    return xp(x).logical_not(x)
 
 
-@elementwise("x & y", promotion=p.bitwise)
+@elementwise("x & y", ufunc="bitwise_and", promotion=p.bitwise)
 def bitwise_and(x: Array, y: Array) -> Array:
     """Bitwise and."""
-    return xp(x, y).bitwise_and(x, y)
 
 
-@elementwise("x | y", promotion=p.bitwise)
+@elementwise("x | y", ufunc="bitwise_or", promotion=p.bitwise)
 def bitwise_or(x: Array, y: Array) -> Array:
     """Bitwise or."""
-    return xp(x, y).bitwise_or(x, y)
 
 
-@elementwise("x ^ y", promotion=p.bitwise)
+@elementwise("x ^ y", ufunc="bitwise_xor", promotion=p.bitwise)
 def bitwise_xor(x: Array, y: Array) -> Array:
     """Bitwise exclusive or."""
-    return xp(x, y).bitwise_xor(x, y)
 
 
-@elementwise("~x", promotion=p.bitwise)
+@elementwise("~x", ufunc="invert", promotion=p.bitwise)
 def bitwise_not(x: Array) -> Array:
     """Bitwise complement; logical not for bool."""
-    return xp(x).invert(x)
 
 
 @elementwise("shift_left(x, y)", promotion=p.shift, domain=(0.0, 4.0))
@@ -117,16 +103,14 @@ def isnan(x: Array) -> Array:
     return x != x
 
 
-@elementwise("isinf(x)", promotion=p.compare_or_complex)
+@elementwise("isinf(x)", ufunc="isinf", promotion=p.compare_or_complex)
 def isinf(x: Array) -> Array:
     """True where x is positive or negative infinity."""
-    return xp(x).isinf(x)
 
 
-@elementwise("isfinite(x)", promotion=p.compare_or_complex)
+@elementwise("isfinite(x)", ufunc="isfinite", promotion=p.compare_or_complex)
 def isfinite(x: Array) -> Array:
     """True where x is neither NaN nor infinite."""
-    return xp(x).isfinite(x)
 
 
 @elementwise(None, promotion=p.compare)

@@ -32,39 +32,40 @@ def zeros_like(g: Any) -> Any:
 
 @elementwise(
     "x + y",
+    ufunc="add",
     promotion=p.same_or_complex,
     grad={"x": lambda g: g, "y": lambda g: g},
     samples=(MISMATCH,),
 )
 def add(x: Array, y: Array) -> Array:
     """x + y; a logical or for bools."""
-    return xp(x, y).add(x, y)
 
 
 @elementwise(
     "x - y",
+    ufunc="subtract",
     promotion=p.numeric_or_complex,
     grad={"x": lambda g: g, "y": lambda g: -g},
     samples=(MISMATCH,),
 )
 def sub(x: Array, y: Array) -> Array:
     """x - y."""
-    return xp(x, y).subtract(x, y)
 
 
 @elementwise(
     "x * y",
+    ufunc="multiply",
     promotion=p.same_or_complex,
     grad={"x": lambda g, y: g * y, "y": lambda g, x: g * x},
     samples=(MISMATCH,),
 )
 def mul(x: Array, y: Array) -> Array:
     """x * y; a logical and for bools."""
-    return xp(x, y).multiply(x, y)
 
 
 @elementwise(
     "x / y",
+    ufunc="true_divide",
     promotion=p.to_float_or_complex,
     grad={"x": lambda g, y: g / y, "y": lambda g, out, y: -g * (out / y)},
     domain={"x": (-3.0, 3.0), "y": POSITIVE},
@@ -72,13 +73,11 @@ def mul(x: Array, y: Array) -> Array:
 )
 def div(x: Array, y: Array) -> Array:
     """x / y in floating point."""
-    return xp(x, y).true_divide(x, y)
 
 
-@elementwise("-x", promotion=p.numeric_or_complex, grad=lambda g: -g)
+@elementwise("-x", ufunc="negative", promotion=p.numeric_or_complex, grad=lambda g: -g)
 def neg(x: Array) -> Array:
     """The negative of x."""
-    return xp(x).negative(x)
 
 
 @elementwise("x", promotion=p.same_or_complex, grad=lambda g: g)
@@ -213,6 +212,7 @@ def _checked_integer_division(function: Any, x: Array, y: Array) -> Array:
 
 @elementwise(
     "maximum(x, y)",
+    ufunc="maximum",
     promotion=p.same,
     grad={
         "x": lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
@@ -221,11 +221,11 @@ def _checked_integer_division(function: Any, x: Array, y: Array) -> Array:
 )
 def maximum(x: Array, y: Array) -> Array:
     """The larger of x and y; NaN if either is. Equal operands share the gradient."""
-    return xp(x, y).maximum(x, y)
 
 
 @elementwise(
     "minimum(x, y)",
+    ufunc="minimum",
     promotion=p.same,
     grad={
         "x": lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
@@ -234,11 +234,11 @@ def maximum(x: Array, y: Array) -> Array:
 )
 def minimum(x: Array, y: Array) -> Array:
     """The smaller of x and y; NaN if either is. Equal operands share the gradient."""
-    return xp(x, y).minimum(x, y)
 
 
 @elementwise(
     "maximum(x, low)",
+    ufunc="maximum",
     promotion=p.numeric,
     grad={
         "x": lambda g, x, low: where(x >= low, g, 0.0),
@@ -247,11 +247,11 @@ def minimum(x: Array, y: Array) -> Array:
 )
 def clamp_min(x: Array, low: Array) -> Array:
     """x, but not below ``low``; at the bound the gradient goes to x."""
-    return xp(x, low).maximum(x, low)
 
 
 @elementwise(
     "minimum(x, high)",
+    ufunc="minimum",
     promotion=p.numeric,
     grad={
         "x": lambda g, x, high: where(x <= high, g, 0.0),
@@ -260,7 +260,6 @@ def clamp_min(x: Array, low: Array) -> Array:
 )
 def clamp_max(x: Array, high: Array) -> Array:
     """x, but not above ``high``; at the bound the gradient goes to x."""
-    return xp(x, high).minimum(x, high)
 
 
 @elementwise(
@@ -289,6 +288,7 @@ def _above(x: Any, low: Any, high: Any) -> Any:
 
 @elementwise(
     "fmax(x, y)",
+    ufunc="fmax",
     promotion=p.same,
     grad={
         "x": lambda g, x, y: where((x >= y) | (y != y), g, 0.0),
@@ -297,11 +297,11 @@ def _above(x: Any, low: Any, high: Any) -> Any:
 )
 def fmax(x: Array, y: Array) -> Array:
     """The larger of x and y; the other one where one is NaN."""
-    return xp(x, y).fmax(x, y)
 
 
 @elementwise(
     "fmin(x, y)",
+    ufunc="fmin",
     promotion=p.same,
     grad={
         "x": lambda g, x, y: where((x <= y) | (y != y), g, 0.0),
@@ -310,13 +310,11 @@ def fmax(x: Array, y: Array) -> Array:
 )
 def fmin(x: Array, y: Array) -> Array:
     """The smaller of x and y; the other one where one is NaN."""
-    return xp(x, y).fmin(x, y)
 
 
-@elementwise("abs(x)", promotion=p.numeric, grad=lambda g, x: g * sign(x))
+@elementwise("abs(x)", ufunc="absolute", promotion=p.numeric, grad=lambda g, x: g * sign(x))
 def abs(x: Array) -> Array:
     """The absolute value of x."""
-    return xp(x).absolute(x)
 
 
 @elementwise("sign(x)", promotion=p.same, grad=lambda g: zeros_like(g))
@@ -331,13 +329,13 @@ def sign(x: Array) -> Array:
 
 @elementwise(
     "copysign(x, y)",
+    ufunc="copysign",
     promotion=p.to_float,
     grad={"x": lambda g, out, x: g * sign(x) * sign(out), "y": lambda g: zeros_like(g)},
     domain={"x": POSITIVE, "y": POSITIVE},
 )
 def copysign(x: Array, y: Array) -> Array:
     """The magnitude of x with the sign of y."""
-    return xp(x, y).copysign(x, y)
 
 
 @elementwise("maximum(x, 0)", promotion=p.numeric, grad=lambda g, out: where(out <= 0, 0.0, g))

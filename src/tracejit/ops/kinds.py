@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,20 @@ import numpy as np
 from .. import dtypes
 from ..cuda.arrays import MODULES, module_of, ordered
 from ..dtypes import DType
-from ..types import Scalar, TensorType
+from ..types import Scalar, TensorType, array_type
 from . import shapes
+from .float_errors import ignore, restore
 from .op import Array, Op
 from .strides import Strided
+
+_ARRAYS = {np.ndarray}
+_MOST_ACCEPTED = 4096  # combinations of operand types an op remembers
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
 PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
 StrideRule = Callable[..., Strided]
+Conversion = Callable[[Any], Array]
+_Found = tuple[list[Conversion | None] | None, Any]
 
 
 def operand_info(operand: Any) -> OperandInfo:
@@ -44,8 +51,10 @@ class Elementwise(Op):
 
     scalar: str | None
     promotion: PromotionRule
+    host: Callable[..., Array] | None = None  # does what ``body`` does, to arrays of the host alone
     domain: tuple[float, float] | Mapping[str, tuple[float, float]] = (-3.0, 3.0)
     _promoted: dict[Any, tuple[tuple[DType, ...], DType]] = field(default_factory=dict, repr=False)
+    _conversions: dict[Any, _Found] = field(default_factory=dict, repr=False)
 
     def types(
         self, infos: tuple[OperandInfo, ...], attributes: Mapping[str, Any]
@@ -75,31 +84,37 @@ class Elementwise(Op):
         key: list[Any] = [
             (x.dtype, x.ndim == 0) if type(x) is np.ndarray else type(x) for x in operands
         ]
-        key += attributes.values()
-        key.append(dtypes.get_default_dtype())
-        found = self._promoted.get(tuple(key))
+        if attributes:
+            key += attributes.values()
+        key.append(dtypes._default)
+        found = self._conversions.get(tuple(key))
         if found is None:
-            infos = tuple(map(operand_info, operands))
-            found = self._promoted[tuple(key)] = self.types(infos, attributes)
-        compute, dtype = found
-        arrays = [
-            x if type(x) is np.ndarray and x.dtype == d.np else _converted(x, d)
-            for x, d in zip(operands, compute, strict=True)
-        ]
+            found = self._conversions[tuple(key)] = self._convert(operands, attributes)
+        conversions, kind = found
+        before = ignore()
         try:
-            with np.errstate(all="ignore"):
-                result = self.body(*arrays, **attributes)
-                if (
-                    type(result) is np.ndarray
-                    and result.dtype == dtype.np
-                    and result.flags.c_contiguous
-                ):
-                    return result
-                return np.asarray(result, dtype.np, order="C")
+            if conversions is not None:
+                operands = [
+                    x if convert is None else convert(x)
+                    for x, convert in zip(operands, conversions, strict=True)
+                ]
+            run = self.host
+            result = run(*operands) if run is not None else self.body(*operands, **attributes)
+            if type(result) is np.ndarray and result.dtype is kind and result.flags.c_contiguous:
+                return result
+            return np.asarray(result, kind, order="C")
         except ValueError:
             # Shapes that do not broadcast: the type rule raises the error that says so.
             self.infer([_type_of(x) for x in operands], attributes)
             raise
+        finally:
+            restore(before)
+
+    def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
+        """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""
+        compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
+        steps = [_conversion(x, d) for x, d in zip(operands, compute, strict=True)]
+        return (steps if any(steps) else None), dtype.np
 
     def _on_device(
         self, n: Any, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
@@ -114,7 +129,16 @@ class Elementwise(Op):
 def _type_of(operand: Array | Scalar) -> TensorType | Scalar:
     if isinstance(operand, (bool, int, float)):
         return operand
-    return TensorType(operand.shape, dtypes.from_numpy(operand.dtype))
+    return array_type(operand.shape, operand.dtype)
+
+
+def _conversion(operand: Array | Scalar, dtype: DType) -> Conversion | None:
+    """What :func:`_converted` does to operands of this one's type; None where it does nothing."""
+    if not isinstance(operand, (bool, int, float)):
+        return None if operand.dtype is dtype.np else partial(_converted, dtype=dtype)
+    if dtype is dtypes.float32 or dtype is dtypes.float64:
+        return partial(np.array, dtype=dtype.np)  # as convert_scalar does
+    return partial(convert_scalar, dtype=dtype)
 
 
 def _converted(operand: Array | Scalar, dtype: DType) -> Array:
@@ -134,6 +158,8 @@ def convert_scalar(value: Scalar, dtype: DType) -> Array:
         return np.asarray(bool(value))
     if dtype.is_complex:
         return np.asarray(value, dtype.np)
+    if dtype is dtypes.float32 or dtype is dtypes.float64:
+        return np.array(float(value), dtype.np)
     if dtype.is_floating_point:
         return np.asarray(float(value)).astype(dtype.np)
     if isinstance(value, float):
@@ -171,13 +197,16 @@ class Reduction(Op):
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
         (x,) = operands
+        kind = _tensor_operand(self, _type_of(x))
         if self.check is not None:
-            self.check(_tensor_operand(self, _type_of(x)), attributes)
-        with np.errstate(all="ignore"):
+            self.check(kind, attributes)
+        before = ignore()
+        try:
             result = self.body(x, **attributes)
-        wanted = self.result_dtype(dtypes.from_numpy(x.dtype)).np  # type: ignore[union-attr]
+        finally:
+            restore(before)
         n = module_of(x) if MODULES else np
-        return n.asarray(result, wanted, order="C")
+        return n.asarray(result, self.result_dtype(kind.dtype).np, order="C")
 
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
@@ -202,7 +231,7 @@ class Movement(Op):
     write: Callable[..., Any] | None = None
 
     @property
-    def is_view(self) -> bool:
+    def is_view(self) -> bool:  # type: ignore[override]
         """Does the result alias the operand's storage?"""
         return self.strides is not None
 
@@ -214,9 +243,14 @@ class Movement(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
-        self.infer_shape(*map(_type_of, operands), **attributes)
-        result = self.body(*operands, **attributes)
-        return result if self.is_view else ordered(result)
+        if self.strides is None:
+            self.infer_shape(*map(_type_of, operands), **attributes)
+            return ordered(self.body(*operands, **attributes))
+        try:  # the bodies of views refuse what the type rule refuses
+            return self.body(*operands, **attributes)
+        except (ValueError, IndexError):
+            self.infer_shape(*map(_type_of, operands), **attributes)
+            raise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -224,6 +258,7 @@ class Contraction(Op):
     """A library call that bounds fusion, such as a matrix product."""
 
     infer_type: Callable[..., TensorType]
+    _accepted: set[Any] = field(default_factory=set, repr=False)
 
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
@@ -233,9 +268,23 @@ class Contraction(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
-        self.infer_type(*map(_type_of, operands), **attributes)
-        with np.errstate(all="ignore"):
+        self._check(operands, attributes)
+        before = ignore()
+        try:
             return ordered(self.body(*operands, **attributes))
+        finally:
+            restore(before)
+
+    def _check(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> None:
+        """Raise the op's own error for operands it refuses; arrays alone are asked about once."""
+        if attributes or {*map(type, operands)} != _ARRAYS:
+            self.infer_type(*map(_type_of, operands), **attributes)
+            return
+        key = tuple([(x.shape, x.dtype) for x in operands])  # type: ignore[union-attr]
+        if key not in self._accepted:
+            self.infer_type(*map(_type_of, operands))
+            if len(self._accepted) < _MOST_ACCEPTED:
+                self._accepted.add(key)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -14,14 +14,12 @@ from .keywords import as_called
 from .movement import permute
 from .table import FUNCTIONS, METHODS
 
-_OPERANDS = (bool, int, float, complex)
-
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
     """A dunder method that calls the published function ``name``."""
 
     def operator(self: Any, other: Any) -> Any:
-        if not isinstance(other, (OperatorMixin, *_OPERANDS)) and not _is_numpy_scalar(other):
+        if not isinstance(other, _OPERANDS) and not _is_numpy_scalar(other):
             return NotImplemented
         function = FUNCTIONS[name]
         return function(other, self) if reflected else function(self, other)
@@ -34,7 +32,7 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
     """``x += y`` as the in-place method; IR values, which are immutable, get a new value."""
 
     def operator(self: Any, other: Any) -> Any:
-        if not isinstance(other, (OperatorMixin, *_OPERANDS)) and not _is_numpy_scalar(other):
+        if not isinstance(other, _OPERANDS) and not _is_numpy_scalar(other):
             return NotImplemented
         target = METHODS[name] if hasattr(self, "_assign") else FUNCTIONS[name[:-1]]
         return target(self, other)
@@ -159,6 +157,10 @@ class OperatorMixin:
 
     def __invert__(self) -> Any:
         return bitwise_not(self)
+
+
+#: What the operators take besides scalars of NumPy.
+_OPERANDS = (OperatorMixin, bool, int, float, complex)
 
 
 class Size(tuple[int, ...]):

@@ -44,7 +44,7 @@ def _reshape_type(x: TensorType, *, shape: Shape) -> TensorType:
 )
 def reshape(x: Array, *, shape: Shape) -> Array:
     """x with another shape; a view when the strides allow it, else a copy."""
-    return xp(x).reshape(x, shape)
+    return x.reshape(shape)
 
 
 def _permute_type(x: TensorType, *, dims: Shape) -> TensorType:
@@ -74,7 +74,7 @@ def _inverse(dims: Shape) -> Shape:
 )
 def permute(x: Array, *, dims: Shape) -> Array:
     """x with its dimensions in another order."""
-    return xp(x).transpose(x, dims)
+    return x.transpose(dims)
 
 
 def _expand_type(x: TensorType, *, shape: Shape) -> TensorType:
@@ -114,9 +114,31 @@ def _write_expanded(base: Any, value: Any, *, shape: Shape) -> Any:
 )
 def expand(x: Array, *, shape: Shape) -> Array:
     """x repeated along extents of one, without copying."""
-    view = xp(x).broadcast_to(x, shape)
+    n = xp(x)
+    if n is np and x.flags.c_contiguous and x.size:
+        return _spread(x, shape)
+    view = n.broadcast_to(x, shape)
     if view.size == x.size and getattr(x.flags, "writeable", False):
         view.flags.writeable = True  # nothing is repeated: a view like any other
+    return view
+
+
+def _spread(x: Array, shape: Shape) -> Array:
+    """``np.broadcast_to`` of an array without gaps, in one step."""
+    ahead = len(shape) - x.ndim
+    if ahead < 0:
+        raise ValueError("there are more dimensions than asked for")
+    steps = [0] * ahead
+    for extent, step, wanted in zip(x.shape, x.strides, shape[ahead:], strict=True):
+        if extent == wanted:
+            steps.append(step)
+        elif extent == 1:
+            steps.append(0)
+        else:
+            raise ValueError("an extent other than one differs from the one asked for")
+    view: Array = np.ndarray(shape, x.dtype, x, 0, steps)
+    if view.size != x.size:
+        view.flags.writeable = False  # elements stand for several
     return view
 
 
@@ -132,6 +154,8 @@ def sum_to(g: Any, shape: Shape) -> Any:
         for d, extent in enumerate(g.shape)
         if d < ahead or (shape[d - ahead] == 1 and extent != 1)
     )
+    if ahead and dims == tuple(range(ahead)):
+        return sum_op(g, dims=dims, keepdim=False)
     result = sum_op(g, dims=dims, keepdim=True) if dims else g
     return reshape(result, shape=shape) if ahead else result
 
@@ -156,7 +180,10 @@ def _unsqueeze_type(x: TensorType, *, dims: Shape) -> TensorType:
 )
 def unsqueeze(x: Array, *, dims: Shape) -> Array:
     """x with extents of one inserted so that they stand at ``dims`` of the result."""
-    return xp(x).expand_dims(x, dims)
+    shape = list(x.shape)
+    for d in dims:
+        shape.insert(d, 1)
+    return x.reshape(shape)
 
 
 def _squeeze_type(x: TensorType, *, dims: Shape) -> TensorType:
@@ -174,7 +201,7 @@ def _squeeze_type(x: TensorType, *, dims: Shape) -> TensorType:
 )
 def squeeze(x: Array, *, dims: Shape) -> Array:
     """x without the extents of one at ``dims``."""
-    return xp(x).squeeze(x, axis=dims)
+    return x.squeeze(dims)
 
 
 def _zeros(g: Any, shape: Shape) -> Any:
@@ -187,12 +214,14 @@ def _slice_type(x: TensorType, *, starts: Shape, counts: Shape, steps: Shape) ->
 
 def basic_index(starts: Shape, counts: Shape, steps: Shape) -> tuple[builtins.slice, ...]:
     """The NumPy index that takes ``counts`` elements from ``starts`` with ``steps`` along each dimension."""
-    return tuple(map(_one_slice, starts, counts, steps))
+    return tuple([_one_slice(*part) for part in zip(starts, counts, steps, strict=True)])
 
 
 def _one_slice(start: int, count: int, step: int) -> builtins.slice:
     if count == 0:
         return builtins.slice(0, 0)
+    if step == 1:
+        return builtins.slice(start, start + count)
     stop = start + (count - 1) * step + (1 if step > 0 else -1)
     return builtins.slice(start, None if stop < 0 else stop, step)
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 from ..types import Scalar, TensorType
 
@@ -72,6 +73,13 @@ class Op:
 
     tells_values: bool = False  # the elements of the result are read as sizes
 
+    _saves: dict[tuple[int, ...], tuple[tuple[str, int], ...]] = field(
+        default_factory=dict, repr=False
+    )
+
+    #: May the result alias the operand's storage?
+    is_view: ClassVar[bool] = False
+
     @property
     def kind(self) -> str:
         """Name of the kind in lower case."""
@@ -115,9 +123,31 @@ class Op:
             bound.append(rest.pop(name))
         return tuple(bound), rest
 
+    @cached_property
+    def rules(self) -> tuple[GradRule | None, ...]:
+        """The gradient rules by operand."""
+        return tuple([self.grads.get(name) for name in self.operands])
+
+    @cached_property
+    def types_asked(self) -> tuple[tuple[str, int], ...]:
+        """What gradient rules call the types of the operands they ask for, and which these are."""
+        asked = {name for rule in self.grads.values() for name in rule.needs}
+        names = [(f"{name}_type", position) for position, name in enumerate(self.operands)]
+        return tuple([pair for pair in names if pair[0] in asked])
+
     def gradient_rule(self, position: int) -> GradRule | None:
         """The rule for the operand at ``position`` (a variadic op has one rule for all)."""
-        return self.grads.get(self.operands[0 if self.variadic else position])
+        return self.rules[0 if self.variadic else position]
+
+    def saves(self, wanted: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+        """What gradients for the operands at these positions need: names and positions, -1 for the result."""
+        found = self._saves.get(wanted)
+        if found is None:
+            rules = [self.gradient_rule(position) for position in wanted]
+            needs = {name for rule in rules if rule is not None for name in rule.needs}
+            pairs = [(name, i) for i, name in enumerate(self.operands) if name in needs]
+            found = self._saves[wanted] = (*pairs, *([("out", -1)] if "out" in needs else ()))
+        return found
 
     @property
     def differentiable(self) -> bool:

@@ -17,6 +17,7 @@ from .comparison import eq, gt, logical_and
 from .elementwise import mul, where
 from .movement import slice
 from .namespace import xp
+from .orders import first_in_order, stable_order
 from .reduction import accumulated, wide
 from .table import Array, Ints, Sample, contraction, indexing
 
@@ -41,13 +42,43 @@ def _index_type(x: TensorType, **_: Any) -> TensorType:
 )
 def argsort(x: Array, *, dim: int, descending: bool) -> Array:
     """The stable order of x along ``dim``; NaN counts as the largest."""
+    n = xp(x)
     if not x.ndim:
-        return xp(x).zeros((), np.int64)
+        return n.zeros((), np.int64)
     x = wide(x)
+    if n is np:
+        return _along_last(lambda rows: stable_order(rows, descending), x, dim)
     if not descending:
-        return xp(x).argsort(x, axis=dim, kind="stable")
-    order = xp(x).argsort(xp(x).flip(x, dim), axis=dim, kind="stable")
-    return x.shape[dim] - 1 - xp(x).flip(order, dim)
+        return n.argsort(x, axis=dim, kind="stable")
+    order = n.argsort(n.flip(x, dim), axis=dim, kind="stable")
+    return x.shape[dim] - 1 - n.flip(order, dim)
+
+
+def _first_type(x: TensorType, *, dim: int, count: int, **_: Any) -> TensorType:
+    shape = tuple(count if d == dim else extent for d, extent in enumerate(x.shape))
+    return TensorType(shape, dtypes.int64)
+
+
+@indexing(
+    _first_type,
+    samples=tuple(
+        Sample(s.operands, {**s.attributes, "count": 2, "descending": d})
+        for s in _ALONG[:3]
+        for d in (False, True)
+    ),
+)
+def first_positions(x: Array, *, dim: int, count: int, descending: bool) -> Array:
+    """The first ``count`` positions of the stable order of x along ``dim``."""
+    if xp(x) is np:
+        return _along_last(lambda rows: first_in_order(rows, int(count), descending), wide(x), dim)
+    order = argsort.evaluate((x,), {"dim": dim, "descending": descending})
+    return order[(*(np.s_[:],) * dim, np.s_[:count])]
+
+
+def _along_last(function: Callable[[Array], Array], x: Array, dim: int) -> Array:
+    """``function`` of an array whose last axis is ``dim``, and back."""
+    rows = function(np.ascontiguousarray(np.moveaxis(x, dim, -1)))
+    return np.ascontiguousarray(np.moveaxis(rows, -1, dim))
 
 
 def _running_type(x: TensorType, *, dim: int) -> TensorType:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from .table import declare
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = 0x9E3779B9, 0xBB67AE85
 _CHUNK = 1 << 14  # blocks at a time: the ten rounds stay in cache
 
@@ -56,17 +57,30 @@ def philox_blocks(seed: int, offset: int, first: int, count: int) -> Array:
 
 
 def _fill_blocks(words: Array, seed: int, offset: int, first: int) -> None:
+    """The four words of every block: even ones are multiplied, and both pairs go through a round together."""
+    even, odd = np.empty((2, 2, len(words)), np.uint64)
     block = np.arange(first, first + len(words), dtype=np.uint64)
-    a, b = block & _LOW, block >> _HALF
-    c, d = np.full_like(a, offset & 0xFFFFFFFF), np.full_like(a, (offset >> 32) & 0xFFFFFFFF)
-    k, m = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
-    for _ in range(10):
-        p, q = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
-        a, b = (q >> _HALF) ^ b ^ np.uint64(k), q & _LOW
-        c, d = (p >> _HALF) ^ d ^ np.uint64(m), p & _LOW
-        k, m = (k + _WEYL[0]) & 0xFFFFFFFF, (m + _WEYL[1]) & 0xFFFFFFFF
-    for column, values in enumerate((a, b, c, d)):
-        words[:, column] = values
+    even[0], odd[0] = block & _LOW, block >> _HALF
+    even[1], odd[1] = offset & 0xFFFFFFFF, (offset >> 32) & 0xFFFFFFFF
+    for key in _round_keys(seed):
+        products = even * _MULTIPLIERS
+        even = (products >> _HALF)[::-1] ^ odd
+        even ^= key
+        products &= _LOW
+        odd = products[::-1]
+    words[:, ::2], words[:, 1::2] = even.T, odd.T
+
+
+@lru_cache(maxsize=64)
+def _round_keys(seed: int) -> tuple[Array, ...]:
+    """What the even words are mixed with in each of the ten rounds."""
+    halves = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+    return tuple(
+        np.array(
+            [[(k + i * w) & 0xFFFFFFFF] for k, w in zip(halves, _WEYL, strict=True)], np.uint64
+        )
+        for i in range(10)
+    )
 
 
 def _words(key: Array, index: int, shape: Shape, per_element: int) -> Array:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,9 @@ def nonempty(x: TensorType, attributes: Mapping[str, Any]) -> None:
 
 def expand_like(g: Any, x_type: TensorType, dims: Shape, keepdim: bool) -> Any:
     """Undo a reduction's shape: put the reduced dimensions back and broadcast along them."""
-    return expand(kept(g, x_type, dims, keepdim), shape=x_type.shape)
+    if not keepdim and dims != tuple(range(len(dims))):  # leading dimensions come with broadcasting
+        g = kept(g, x_type, dims, keepdim)
+    return expand(g, shape=x_type.shape)
 
 
 def kept(value: Any, x_type: TensorType, dims: Shape, keepdim: bool) -> Any:
@@ -74,6 +77,23 @@ def kept(value: Any, x_type: TensorType, dims: Shape, keepdim: bool) -> Any:
     if keepdim or not dims:
         return value
     return unsqueeze(value, dims=dims)
+
+
+_REDUCTIONS: dict[str, Any] = {
+    "sum": np.add.reduce,
+    "prod": np.multiply.reduce,
+    "max": np.maximum.reduce,
+    "min": np.minimum.reduce,
+    "any": partial(np.logical_or.reduce, dtype=np.bool_),
+    "all": partial(np.logical_and.reduce, dtype=np.bool_),
+}
+
+
+def over(name: str, x: Array, dims: Shape, keepdim: bool) -> Array:
+    """The function ``name`` of the array's module along ``dims``; on the host what that function ends in."""
+    n = xp(x)
+    function = _REDUCTIONS[name] if n is np else getattr(n, name)
+    return function(x, axis=dims, keepdims=keepdim)
 
 
 def wide(x: Array) -> Array:
@@ -89,7 +109,7 @@ def wide(x: Array) -> Array:
 )
 def sum(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The sum of x along ``dims``."""
-    return xp(x).sum(wide(x), axis=dims, keepdims=keepdim)
+    return over("sum", wide(x), dims, keepdim)
 
 
 @reduction(
@@ -100,7 +120,7 @@ def sum(x: Array, *, dims: Shape, keepdim: bool) -> Array:
 )
 def prod(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The product of x along ``dims``."""
-    return xp(x).prod(wide(x), axis=dims, keepdims=keepdim)
+    return over("prod", wide(x), dims, keepdim)
 
 
 def _prod_grad(g: Any, x: Any, dims: Shape, keepdim: bool) -> Any:
@@ -136,7 +156,7 @@ def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool) -> Any:
 )
 def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The largest element along ``dims``; NaN if one is there."""
-    return xp(x).max(x, axis=dims, keepdims=keepdim)
+    return over("max", x, dims, keepdim)
 
 
 @reduction(
@@ -148,19 +168,19 @@ def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
 )
 def amin(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The smallest element along ``dims``; NaN if one is there."""
-    return xp(x).min(x, axis=dims, keepdims=keepdim)
+    return over("min", x, dims, keepdim)
 
 
 @reduction("any", result_dtype=truth, samples=SHAPES + EMPTY)
 def any_true(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """True where some element along ``dims`` is non-zero."""
-    return xp(x).any(x, axis=dims, keepdims=keepdim)
+    return over("any", x, dims, keepdim)
 
 
 @reduction("all", result_dtype=truth, samples=SHAPES + EMPTY)
 def all_true(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """True where every element along ``dims`` is non-zero."""
-    return xp(x).all(x, axis=dims, keepdims=keepdim)
+    return over("all", x, dims, keepdim)
 
 
 ONE_DIM = (

@@ -41,7 +41,7 @@ def normalize_dim(dim: Any, ndim: int, *, extra: int = 0) -> int:
             dim = int(dim.__index__())
         else:
             raise ArgumentError(f"dimension must be an int, not {type(dim).__name__}")
-    count = max(ndim + extra, 1)
+    count = ndim + extra or 1
     if not -count <= dim < count:
         raise DimensionError(
             f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
@@ -53,6 +53,8 @@ def normalize_dims(dims: int | Sequence[int] | None, ndim: int) -> Shape:
     """Sorted non-negative dimensions; ``None`` or an empty sequence means all of them."""
     if dims is None:
         return tuple(range(ndim))
+    if type(dims) is int and -ndim <= dims < ndim:
+        return (dims % ndim,)
     if isinstance(dims, int) or hasattr(dims, "__index__"):
         dims = (dims,)  # type: ignore[assignment]
     found = [normalize_dim(d, ndim) for d in dims]  # type: ignore[union-attr]

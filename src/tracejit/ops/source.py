@@ -26,7 +26,11 @@ def _full_type(*, shape: Shape, value: Scalar, dtype: DType) -> TensorType:
 )
 def full(*, shape: Shape, value: Scalar, dtype: Any) -> Array:
     """A tensor of ``shape`` filled with ``value``."""
-    return np.full(shape, convert_scalar(value, dtype), dtype.np)
+    if type(value) is int and value == 0:
+        return np.zeros(shape, dtype.np)
+    array = np.empty(shape, dtype.np)
+    array[...] = convert_scalar(value, dtype)
+    return array
 
 
 def _arange_type(*, start: Scalar, step: Scalar, count: int, dtype: DType) -> TensorType:

@@ -20,6 +20,8 @@ from .table import Array, elementwise
 from .transcendental import exp, lgamma, log
 
 WIDE = (-4.0, 4.0)
+#: Enough for intervals of 2^50 counts.
+_HALVINGS = 50
 
 
 def _by_scipy(name: str, *operands: Array) -> Array:
@@ -183,4 +185,19 @@ def igamma_inverse(x: Array, y: Array) -> Array:
 def poisson_quantile(x: Array, y: Array) -> Array:
     """The smallest count that a Poisson variable of mean y does not exceed with probability x."""
     n = xp(x, y)
+    if n is not np:  # CuPy has the distribution, but not its inverse
+        return _least_count(n, x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
     return n.maximum(n.ceil(_by_scipy("pdtrik", x, y)), x.dtype.type(0))
+
+
+def _least_count(n: Any, x: Array, y: Array) -> Array:
+    """The smallest k with ``gammaincc(k + 1, y) >= x``, by halving an interval that no quantile lies outside of."""
+    cdf = special("gammaincc", x, y)
+    low = n.full(n.broadcast_shapes(x.shape, y.shape), -1.0)
+    high = low + n.ceil(y + 12 * n.sqrt(y) + 60)
+    for _ in range(_HALVINGS):
+        middle = n.floor((low + high) / 2)
+        enough = (cdf(middle + 1, y) >= x) & (middle > low)
+        low, high = n.where(enough, low, n.maximum(low, middle)), n.where(enough, middle, high)
+    known = (x >= 0) & (x < 1) & (y >= 0) & n.isfinite(y)
+    return n.where((x == 0) & (y >= 0), 0.0, n.where(known, high, np.nan))

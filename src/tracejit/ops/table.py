@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ..dtypes import DType
 from ..types import TensorType
@@ -27,6 +30,7 @@ from .kinds import (
     convert_scalar,
     operand_info,
 )
+from .namespace import xp
 from .op import REGISTRY, Array, GradRule, Ints, Op, Sample, all_ops, lookup, set_dispatcher
 
 __all__ = [
@@ -61,6 +65,11 @@ __all__ = [
 ]
 
 
+def _in_module(name: str, *arrays: Any) -> Any:
+    """The function ``name`` of the module that computes with ``arrays``."""
+    return getattr(xp(*arrays), name)(*arrays)
+
+
 def _register(cls: type[Op], function: Callable[..., Any], grad: Any, **fields: Any) -> Any:
     parameters = inspect.signature(function).parameters.values()
     operands = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
@@ -75,10 +84,9 @@ def _register(cls: type[Op], function: Callable[..., Any], grad: Any, **fields: 
         operands=operands,
         variadic=variadic,
         attributes=attributes,
-        body=function,
         grads={name: GradRule.of(rule) for name, rule in rules.items()},
         doc=inspect.getdoc(function) or "",
-        **fields,
+        **{"body": function, **fields},
     )
     REGISTRY[op.name] = op
     return op
@@ -91,11 +99,12 @@ def elementwise(
     scalar: str | None,
     *,
     promotion: PromotionRule,
+    ufunc: str | None = None,
     grad: Grad = None,
     domain: tuple[float, float] | Mapping[str, tuple[float, float]] = (-3.0, 3.0),
     samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare an elementwise op.
+    """Declare an elementwise op; one whose eager meaning is a function of NumPy's, ``ufunc``, needs no body.
 
     >>> lookup("mul").scalar
     'x * y'
@@ -104,6 +113,8 @@ def elementwise(
         Elementwise,
         function,
         grad,
+        body=function if ufunc is None else partial(_in_module, ufunc),
+        host=None if ufunc is None else getattr(np, ufunc),
         scalar=scalar,
         promotion=promotion,
         domain=domain,

@@ -27,62 +27,68 @@ def _special(name: str, x: Array) -> Array:
 # --- exponentials and logarithms ----------------------------------------------------------------
 
 
-@elementwise("exp(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * out)
+@elementwise("exp(x)", ufunc="exp", promotion=p.to_float_or_complex, grad=lambda g, out: g * out)
 def exp(x: Array) -> Array:
     """e to the power x."""
-    return xp(x).exp(x)
 
 
-@elementwise("exp2(x)", promotion=p.to_float, grad=lambda g, out: g * (out * math.log(2)))
+@elementwise(
+    "exp2(x)", ufunc="exp2", promotion=p.to_float, grad=lambda g, out: g * (out * math.log(2))
+)
 def exp2(x: Array) -> Array:
     """2 to the power x."""
-    return xp(x).exp2(x)
 
 
-@elementwise("expm1(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out + 1.0))
+@elementwise(
+    "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out + 1.0)
+)
 def expm1(x: Array) -> Array:
     """exp(x) - 1, accurate near zero."""
-    return xp(x).expm1(x)
 
 
-@elementwise("log(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / x, domain=POSITIVE)
+@elementwise(
+    "log(x)", ufunc="log", promotion=p.to_float_or_complex, grad=lambda g, x: g / x, domain=POSITIVE
+)
 def log(x: Array) -> Array:
     """The natural logarithm of x."""
-    return xp(x).log(x)
 
 
 @elementwise(
     "log2(x)",
+    ufunc="log2",
     promotion=p.to_float_or_complex,
     grad=lambda g, x: g / (x * math.log(2)),
     domain=POSITIVE,
 )
 def log2(x: Array) -> Array:
     """The logarithm of x to base 2."""
-    return xp(x).log2(x)
 
 
 @elementwise(
     "log10(x)",
+    ufunc="log10",
     promotion=p.to_float_or_complex,
     grad=lambda g, x: g / (x * math.log(10)),
     domain=POSITIVE,
 )
 def log10(x: Array) -> Array:
     """The logarithm of x to base 10."""
-    return xp(x).log10(x)
 
 
 @elementwise(
-    "log1p(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / (x + 1.0), domain=(-0.9, 4.0)
+    "log1p(x)",
+    ufunc="log1p",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: g / (x + 1.0),
+    domain=(-0.9, 4.0),
 )
 def log1p(x: Array) -> Array:
     """log(1 + x), accurate near zero."""
-    return xp(x).log1p(x)
 
 
 @elementwise(
     "logaddexp(x, y)",
+    ufunc="logaddexp",
     promotion=p.floats_only,
     grad={
         "x": lambda g, x, out: g * _weight(x, out),
@@ -91,7 +97,6 @@ def log1p(x: Array) -> Array:
 )
 def logaddexp(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) without overflow."""
-    return xp(x, y).logaddexp(x, y)
 
 
 def _weight(x: Any, out: Any) -> Any:
@@ -100,11 +105,14 @@ def _weight(x: Any, out: Any) -> Any:
 
 
 @elementwise(
-    "sqrt(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g / (out * 2.0), domain=POSITIVE
+    "sqrt(x)",
+    ufunc="sqrt",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, out: g / (out * 2.0),
+    domain=POSITIVE,
 )
 def sqrt(x: Array) -> Array:
     """The square root of x."""
-    return xp(x).sqrt(x)
 
 
 @elementwise(
@@ -184,59 +192,59 @@ def polygamma(x: Array, *, order: int = 1) -> Array:
 # --- trigonometry -------------------------------------------------------------------------------
 
 
-@elementwise("sin(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * cos(x))
+@elementwise("sin(x)", ufunc="sin", promotion=p.to_float_or_complex, grad=lambda g, x: g * cos(x))
 def sin(x: Array) -> Array:
     """The sine of x in radians."""
-    return xp(x).sin(x)
 
 
-@elementwise("cos(x)", promotion=p.to_float_or_complex, grad=lambda g, x: -g * sin(x))
+@elementwise("cos(x)", ufunc="cos", promotion=p.to_float_or_complex, grad=lambda g, x: -g * sin(x))
 def cos(x: Array) -> Array:
     """The cosine of x in radians."""
-    return xp(x).cos(x)
 
 
 @elementwise(
     "tan(x)",
+    ufunc="tan",
     promotion=p.to_float_or_complex,
     grad=lambda g, out: g * (out * out + 1.0),
     domain=(-1.3, 1.3),
 )
 def tan(x: Array) -> Array:
     """The tangent of x in radians."""
-    return xp(x).tan(x)
 
 
 @elementwise(
     "asin(x)",
+    ufunc="arcsin",
     promotion=p.to_float_or_complex,
     grad=lambda g, x: g * rsqrt(1.0 - x * x),
     domain=UNIT,
 )
 def asin(x: Array) -> Array:
     """The angle whose sine is x."""
-    return xp(x).arcsin(x)
 
 
 @elementwise(
     "acos(x)",
+    ufunc="arccos",
     promotion=p.to_float_or_complex,
     grad=lambda g, x: -g * rsqrt(1.0 - x * x),
     domain=UNIT,
 )
 def acos(x: Array) -> Array:
     """The angle whose cosine is x."""
-    return xp(x).arccos(x)
 
 
-@elementwise("atan(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / (x * x + 1.0))
+@elementwise(
+    "atan(x)", ufunc="arctan", promotion=p.to_float_or_complex, grad=lambda g, x: g / (x * x + 1.0)
+)
 def atan(x: Array) -> Array:
     """The angle whose tangent is x."""
-    return xp(x).arctan(x)
 
 
 @elementwise(
     "atan2(x, y)",
+    ufunc="arctan2",
     promotion=p.to_float,
     grad={
         "x": lambda g, x, y: g * (y / (x * x + y * y)),
@@ -246,33 +254,39 @@ def atan(x: Array) -> Array:
 )
 def atan2(x: Array, y: Array) -> Array:
     """The angle of the point (y, x): atan(x / y) in the right quadrant."""
-    return xp(x, y).arctan2(x, y)
 
 
 @elementwise(
     None,
+    ufunc="hypot",
     promotion=p.floats_only,
     grad={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},
     domain=POSITIVE,
 )
 def hypot(x: Array, y: Array) -> Array:
     """The length of the vector (x, y), without overflow on the way."""
-    return xp(x, y).hypot(x, y)
 
 
-@elementwise("sinh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * cosh(x))
+@elementwise(
+    "sinh(x)", ufunc="sinh", promotion=p.to_float_or_complex, grad=lambda g, x: g * cosh(x)
+)
 def sinh(x: Array) -> Array:
     """The hyperbolic sine of x."""
-    return xp(x).sinh(x)
 
 
-@elementwise("cosh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * sinh(x))
+@elementwise(
+    "cosh(x)", ufunc="cosh", promotion=p.to_float_or_complex, grad=lambda g, x: g * sinh(x)
+)
 def cosh(x: Array) -> Array:
     """The hyperbolic cosine of x."""
-    return xp(x).cosh(x)
 
 
-@elementwise("tanh(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * (1.0 - out * out))
+@elementwise(
+    "tanh(x)",
+    ufunc="tanh",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, out: g * (1.0 - out * out),
+)
 def tanh(x: Array) -> Array:
     """The hyperbolic tangent of x.
 
@@ -280,29 +294,35 @@ def tanh(x: Array) -> Array:
     >>> tj.tensor([0.0, 1.0]).tanh()
     tensor([0.0000, 0.7616])
     """
-    return xp(x).tanh(x)
 
 
-@elementwise("asinh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g * rsqrt(x * x + 1.0))
+@elementwise(
+    "asinh(x)",
+    ufunc="arcsinh",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: g * rsqrt(x * x + 1.0),
+)
 def asinh(x: Array) -> Array:
     """The number whose hyperbolic sine is x."""
-    return xp(x).arcsinh(x)
 
 
 @elementwise(
     "acosh(x)",
+    ufunc="arccosh",
     promotion=p.to_float_or_complex,
     grad=lambda g, x: g * rsqrt(x * x - 1.0),
     domain=(1.1, 4.0),
 )
 def acosh(x: Array) -> Array:
     """The number not below zero whose hyperbolic cosine is x."""
-    return xp(x).arccosh(x)
 
 
 @elementwise(
-    "atanh(x)", promotion=p.to_float_or_complex, grad=lambda g, x: g / (1.0 - x * x), domain=UNIT
+    "atanh(x)",
+    ufunc="arctanh",
+    promotion=p.to_float_or_complex,
+    grad=lambda g, x: g / (1.0 - x * x),
+    domain=UNIT,
 )
 def atanh(x: Array) -> Array:
     """The number whose hyperbolic tangent is x."""
-    return xp(x).arctanh(x)

@@ -62,21 +62,37 @@ def _on_arrays(
 ) -> None:
     targets = [p, *state]
     arrays = [_writable(t) for t in targets]
-    flat = [_parts(a.reshape(-1)) for a in (*arrays, g.array)]
-    piece = max(_PIECE_BYTES // p.dtype.itemsize, 1)
+    first = arrays[0]
+    if first.ndim and first.nbytes <= _PIECE_BYTES and first.dtype.kind != "c":
+        _on_part(rule, [*arrays, g.array], h, flags)  # nothing to cut
+    else:
+        _in_pieces(rule, arrays, g.array, h, flags)
+    for tensor in targets:
+        tensor._version.value += 1
+
+
+def _in_pieces(
+    rule: Rule, arrays: list[Any], g: Any, h: tuple[float, ...], flags: dict[str, Any]
+) -> None:
+    """Update arrays of any size, as rows of numbers."""
+    flat = [_parts(a.reshape(-1)) for a in (*arrays, g)]
+    piece = max(_PIECE_BYTES // g.dtype.itemsize, 1)
     if is_on_device(arrays[0]):
         piece = max(flat[0].size, 1)  # there is no cache to fit, and every call costs a launch
-    half = p.dtype.itemsize == 2
     for low in range(0, flat[0].size, piece):
-        parts = [a[low : low + piece] for a in flat]
-        now = [x.astype(np.float32) for x in parts] if half else parts
-        new_p, new_state = rule(now[0], now[-1], tuple(now[1:-1]), h, **flags)
-        for part, new in zip(parts, (new_p, *new_state), strict=False):
-            part[...] = new
-    for tensor, array, values in zip(targets, arrays, flat, strict=False):
+        _on_part(rule, [a[low : low + piece] for a in flat], h, flags)
+    for array, values in zip(arrays, flat, strict=False):
         if not array.flags.c_contiguous:  # reshape copied
             array[...] = values.view(array.dtype).reshape(array.shape)
-        tensor._version.value += 1
+
+
+def _on_part(rule: Rule, parts: list[Any], h: tuple[float, ...], flags: dict[str, Any]) -> None:
+    """Update a parameter and its states, which come first, by the gradient, which comes last."""
+    half = parts[0].dtype.itemsize == 2
+    now = [x.astype(np.float32) for x in parts] if half else parts
+    new_p, new_state = rule(now[0], now[-1], tuple(now[1:-1]), h, **flags)
+    for part, new in zip(parts, (new_p, *new_state), strict=False):
+        part[...] = new
 
 
 def _parts(array: Any) -> Any:

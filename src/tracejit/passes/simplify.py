@@ -19,7 +19,7 @@ After (and after :mod:`tracejit.passes.dead_code`)::
     }
 
 A rule is kept only if both sides give the same bits for every operand (NaN counts as one value). What looks like an
-identity and is none: ``x + 0`` (turns -0.0 into 0.0, which a product is not), ``x - x`` and ``x * 0`` (NaN),
+identity and is none: ``x + 0`` (turns -0.0 into 0.0; a product that underflows is -0.0), ``x - x`` and ``x * 0`` (NaN),
 ``-(a - b)`` (zeros), and ``not a < b`` (NaN). Rules for views are in :mod:`tracejit.passes.simplify_views`, for pieces
 put side by side in :mod:`tracejit.passes.joins`.
 """
@@ -32,9 +32,8 @@ from typing import Any
 from .. import dtypes
 from ..dtypes import DType
 from ..ir.graph import Graph, Value
-from ..ops.contraction import matmul
 from . import joins
-from .rewrite import Operand, Rewriter, Rule, Rules, root
+from .rewrite import Operand, Rewriter, Rule, Rules
 from .simplify_moves import MOVE_RULES, together
 from .simplify_views import VIEW_RULES
 
@@ -98,16 +97,6 @@ def _zero_of_integers(_: Rewriter, value: Value) -> Value | None:
         return same(value, x)
     adds = value.op is not None and value.op.name == "add"
     return same(value, y) if adds and not isinstance(x, Value) and x == 0 else None
-
-
-def _zero_to_product(_: Rewriter, value: Value) -> Value | None:
-    """``x + 0.0`` of a view of a product: a sum that began with 0.0 is -0.0 only where a term underflows."""
-    for x, number in (value.operands, value.operands[::-1]):
-        if isinstance(x, Value) and not isinstance(number, Value) and number == 0:
-            source = root(x)
-            if source.op is matmul and source.spec.dtype.is_floating_point:
-                return same(value, x)
-    return None
 
 
 def _involution(_: Rewriter, value: Value) -> Value | None:
@@ -279,7 +268,6 @@ _ARITHMETIC: Rules = {
         _right_number(-0.0),  # x + -0.0 is x, also for x = -0.0 and 0.0
         _left_number(-0.0),
         _zero_of_integers,
-        _zero_to_product,
         _negated_term,
         _negated_first_term,
     ),

@@ -1,6 +1,7 @@
 """Work done behind the program's back: one thread that takes jobs one after the other.
 
-The thread starts with the first job and ends when there has been none for a while. LLVM runs without Python's lock, so
+The thread starts with the first job and ends when there has been none for a while. What nobody waits for is done once
+there has been nothing else to do for a moment. LLVM runs without Python's lock, so
 most of a compilation does not slow the program down. A fork waits until the job under way is done (a thread does not
 survive a fork, and the locks it held would stay locked); jobs not begun are begun by the child's own thread as soon
 as it asks for one. At the end of the program jobs not begun are dropped, and the one under way gives up before
@@ -25,6 +26,8 @@ log = logging.getLogger("tracejit")
 
 #: Seconds without a job after which the thread ends.
 PATIENCE = 2.0
+#: Seconds without a job after which the thread does what nobody waits for.
+IDLE = 0.5
 #: Seconds a fork waits for the job under way.
 FORK_PATIENCE = 60.0
 
@@ -44,6 +47,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._jobs: deque[Callable[[], None]] = deque()
+        self._idle_jobs: deque[Callable[[], None]] = deque()
         self._ending = False
         self._renew()
 
@@ -63,9 +67,14 @@ class Worker:
             self._changed.notify_all()
         self.ensure()
 
+    def submit_idle(self, job: Callable[[], None]) -> None:
+        """Have a job done that nobody waits for, not even :meth:`wait`; it is dropped at the end of the program."""
+        self._idle_jobs.append(job)
+        self.ensure()
+
     def ensure(self) -> None:
         """Start a thread where there are jobs and none is there to do them; jobs stay where none can be started."""
-        if self._ending or not self._jobs:
+        if self._ending or not (self._jobs or self._idle_jobs):
             return
         with self._changed:
             if self._thread is None:
@@ -91,17 +100,18 @@ class Worker:
         while True:
             with self._changed:
                 if not self._jobs:
-                    self._changed.wait(PATIENCE)
-                if not self._jobs or self._ending:
+                    self._changed.wait(IDLE if self._idle_jobs else PATIENCE)
+                if self._ending or not (self._jobs or self._idle_jobs):
                     self._thread = None
                     self._changed.notify_all()
                     return
             with self._busy:  # a fork in between finds the job in the queue
                 with self._changed:
-                    if not self._jobs:
+                    waited_for = bool(self._jobs)
+                    if not (self._jobs or self._idle_jobs):
                         continue
-                    job = self._jobs.popleft()
-                    self._running += 1
+                    job = (self._jobs or self._idle_jobs).popleft()
+                    self._running += waited_for
                 try:
                     job()
                 except Abandoned:
@@ -110,7 +120,7 @@ class Worker:
                     log.exception("a job behind the program failed")
                 finally:
                     with self._changed:
-                        self._running -= 1
+                        self._running -= waited_for
                         self._changed.notify_all()
 
     # --- forks and the end -----------------------------------------------------------------------------------------
@@ -131,6 +141,7 @@ class Worker:
         self._ending = True
         with self._changed:
             self._jobs.clear()
+            self._idle_jobs.clear()
             self._changed.notify_all()
             thread = self._thread
         if thread is not None:

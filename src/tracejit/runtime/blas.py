@@ -16,10 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracejit.runtime.assembled import assembled, process_triple
 from tracejit.runtime.blas_ir import gemm_module_text
 from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
 from tracejit.runtime.loader import load_object
-from tracejit.runtime.native import native_object, process_triple, set_context
+from tracejit.runtime.native import set_context
 from tracejit.sizes import call
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _grain(columns: bool, m: int, n: int, k: int, batch: int) -> int:
 @lru_cache(maxsize=2)
 def _function(dtype: str) -> int:
     triple = process_triple()
-    code = native_object(gemm_module_text(triple, dtype), triple)
+    code = assembled(gemm_module_text(triple, dtype), triple)
     return load_object(code, f"tracejit_gemm_{dtype}")
 
 

@@ -1,26 +1,30 @@
 """The native functions of the runtime, ready to call, and the memory they share with Python.
 
-`native()` loads the launcher's object code from the kernel store (or compiles it, once per
-machine), resolves the C library and CPython functions it needs by address, and wraps the entry
-points. It happens at the first launch, never at import.
+`native()` loads the launcher's object code from the kernel store, resolves the C library and CPython
+functions it needs by address, and wraps the entry points. It happens at the first launch, never at
+import. Where the store lacks it, it is compiled in a hurry, once per machine, and again with care when
+there is nothing else to do: its functions then take the place of the first ones.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
-import platform
-import sys
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracejit.codegen.identity import compiler
 from tracejit.locks import awaited_rlock, free_llvmlite
+from tracejit.runtime.assembled import (
+    Effort,
+    assembled,
+    is_stored,
+    process_triple,
+)
+from tracejit.runtime.behind import worker
 from tracejit.runtime.loader import LoadError, load_object
 from tracejit.runtime.native_ir import CONTEXT, CONTEXT_WORDS, module_text
 from tracejit.runtime.native_layout import keep_for_ever, layout_words
-from tracejit.runtime.store import kernel_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +34,7 @@ __all__ = [
     "context",
     "context_address",
     "native",
-    "native_object",
     "prepare",
-    "process_triple",
     "set_context",
     "stored",
 ]
@@ -141,8 +143,11 @@ _BUILTINS = {
     "call": (b"__call__", _METH_FASTCALL | _METH_KEYWORDS),
     "block_del": (b"__del__", _METH_NOARGS),
 }
+_ENTRIES = ("launch", "worker", "wake", "spin", *_BUILTINS)
 _lock = awaited_rlock(1)
 _native: Native | None = None
+#: What built-ins point to, by name: Python looks up the function there at every call.
+_definitions: dict[str, _MethodDef] = {}
 
 
 def native() -> Native:
@@ -167,33 +172,54 @@ def native() -> Native:
 def _load() -> Native:
     imports, absent = _imports()
     triple = process_triple()
-    code = native_object(module_text(triple), triple)
-    addresses = {
-        name: load_object(code, f"tracejit_{name}", imports)
-        for name in ("launch", "worker", "wake", "spin", *_BUILTINS)
-    }
+    text = module_text(triple)
+    effort = Effort.FULL if is_stored(text, Effort.FULL) else Effort.LEAST
+    code = assembled(text, triple, effort)
+    if effort is Effort.LEAST:
+        worker().submit_idle(_improve)
+    addresses = {name: load_object(code, f"tracejit_{name}", imports) for name in _ENTRIES}
+    for name, (spelled, flags) in _BUILTINS.items():
+        _definitions[name] = _MethodDef(spelled, addresses[name], flags, None)
+    bound: dict[str, Any] = {n: d for n, d in _definitions.items() if n != "block_del"}
+    return Native(
+        **_callables(addresses),
+        can_block=absent.isdisjoint(_POSIX),
+        can_place=absent.isdisjoint(_LINUX),
+        knows_objects=_tell_objects(),
+        **bound,
+    )
+
+
+def _callables(addresses: dict[str, int]) -> dict[str, Any]:
+    """What Python calls by ctypes."""
     word, pointer = ctypes.c_int64, ctypes.c_void_p
 
     def function(name: str, result: Any, *arguments: Any) -> Any:
         return ctypes.CFUNCTYPE(result, *arguments)(addresses[name])
 
-    return Native(
-        launch=function("launch", word, pointer, word, word, ctypes.c_char_p),
-        worker=function("worker", None, pointer, word),
-        wake=function("wake", None, pointer),
-        spin=function("spin", None, word),
-        can_block=absent.isdisjoint(_POSIX),
-        can_place=absent.isdisjoint(_LINUX),
-        knows_objects=_tell_objects(addresses["block_del"]),
-        **{
-            name: _MethodDef(spelled, addresses[name], flags, None)
-            for name, (spelled, flags) in _BUILTINS.items()
-            if name != "block_del"
-        },
-    )
+    return {
+        "launch": function("launch", word, pointer, word, word, ctypes.c_char_p),
+        "worker": function("worker", None, pointer, word),
+        "wake": function("wake", None, pointer),
+        "spin": function("spin", None, word),
+    }
 
 
-def _tell_objects(block_del: int) -> bool:
+def _improve() -> None:
+    """Put carefully compiled functions in the place of those compiled in a hurry; both may run at the same time."""
+    global _native
+    triple = process_triple()
+    code = assembled(module_text(triple), triple, Effort.FULL)
+    imports, _ = _imports()
+    addresses = {name: load_object(code, f"tracejit_{name}", imports) for name in _ENTRIES}
+    with _lock:
+        found = native()
+        for name, definition in _definitions.items():
+            definition.function = addresses[name]
+        _native = dataclasses.replace(found, **_callables(addresses))
+
+
+def _tell_objects() -> bool:
     """Put what is known of Python objects into the context, and have blocks die natively."""
     from tracejit.runtime.allocator import Block
 
@@ -203,7 +229,7 @@ def _tell_objects(block_del: int) -> bool:
         return False
     for name, value in words.items():
         set_context(name, value)
-    definition = _MethodDef(b"__del__", block_del, _METH_NOARGS, None)
+    definition = _definitions["block_del"]
     keep_for_ever(definition, context)
     Block.__del__ = _new_method(Block, ctypes.byref(definition))
     return True
@@ -227,57 +253,8 @@ def stored() -> bool:
     """
     if _native is not None:
         return True
-    return _object_key(module_text(process_triple())) in kernel_store()
-
-
-def _object_key(text: str) -> str:
-    return hashlib.sha256(f"native {compiler()}\n{text}".encode()).hexdigest()
-
-
-def native_object(text: str, triple: str) -> bytes:
-    """Object code of a module given as LLVM assembly: from the kernel store, else from LLVM.
-
-    >>> triple = process_triple()
-    >>> len(native_object(f'target triple = "{triple}"\\ndefine i32 @one() {{ ret i32 1 }}', triple)) > 0
-    True
-    """
-    key = _object_key(text)
-    code = kernel_store().get(key)
-    if code is None:
-        code = _compile(text, triple)
-        kernel_store().put(key, code)
-    return code
-
-
-def process_triple() -> str:
-    """LLVM's name of the machine this process runs on.
-
-    >>> len(process_triple().split("-")) >= 3
-    True
-    """
-    if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64"):
-        return f"{platform.machine()}-unknown-linux-gnu"  # what LLVM would say, without loading it
-    import llvmlite.binding as llvm
-
-    return str(llvm.get_process_triple())
-
-
-def _compile(text: str, triple: str) -> bytes:
-    import llvmlite.binding as llvm
-
-    from tracejit.codegen.llvm_threads import compiler, emit_object, run_passes
-
-    with compiler() as made:
-        # For the generic CPU of the architecture: the object is shared through the store and gains
-        # nothing from vector instructions.
-        target = llvm.Target.from_triple(triple)
-        machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
-        module = llvm.parse_assembly(text, made.context)
-        module.verify()
-        # The text is written as an optimiser would leave it: only what is marked for it is put inline.
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0))
-        run_passes(builder.getModulePassManager(), module, builder)
-        return emit_object(machine, module)
+    text = module_text(process_triple())
+    return any(is_stored(text, effort) for effort in Effort)
 
 
 def _imports() -> tuple[dict[str, int], set[str]]:

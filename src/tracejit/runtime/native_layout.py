@@ -1,8 +1,8 @@
 """Where Python keeps what native code reads: offsets of slots, addresses of classes, names and singletons.
 
-All of it is found in the running interpreter and checked against what Python says about the same objects. Where
-anything lies elsewhere than expected (another build of CPython) native code leaves objects alone: calls then go
-through Python, with the same results.
+All of it is found in the running interpreter and checked against what Python says about the same objects, from what
+is known to be readable outwards. Where anything lies elsewhere than expected (another build of CPython) native code
+leaves objects alone: calls then go through Python, with the same results.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import numpy as np
 
 __all__ = ["keep_for_ever", "layout_words", "slot_offset"]
 
-_MEMBER = 40  # of a slot's descriptor: a pointer to its definition
-_OFFSET = 16  # of that: where the slot lies in an object
+_OWNER = 16  # of a slot's descriptor: its class
+_NAME = 24  # of that: its name
+_MEMBER = 40  # of that: a pointer to its definition
+_OFFSET = 16  # of the definition: where the slot lies in an object
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
 def layout_words() -> dict[str, int] | None:
@@ -27,11 +30,13 @@ def layout_words() -> dict[str, int] | None:
     >>> words is None or words["none"] == id(None)
     True
     """
+    if not _plain():
+        return None
     try:
         words = _slots() | _objects()
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return words if _plain() and _checked(words) else None
+    return words if _checked(words) else None
 
 
 def keep_for_ever(*objects: Any) -> None:
@@ -48,7 +53,7 @@ def _word(address: int) -> int:
 
 
 def slot_offset(cls: type, name: str) -> int:
-    """The offset of a slot of the instances of ``cls``; ValueError where it has none of that name.
+    """The offset of a slot of the instances of ``cls``; ValueError where none of that name can be found.
 
     >>> slot_offset(object, "none")
     Traceback (most recent call last):
@@ -58,8 +63,21 @@ def slot_offset(cls: type, name: str) -> int:
     for base in cls.__mro__:
         found = vars(base).get(name)
         if type(found).__name__ == "member_descriptor":
-            return _word(_word(id(found) + _MEMBER) + _OFFSET)
+            offset = _offset(found, base)
+            if not 2 * _POINTER <= offset <= cls.__basicsize__ - _POINTER:
+                break
+            return offset
     raise ValueError(f"{cls.__name__} has no slot {name}")
+
+
+def _offset(descriptor: Any, owner: type) -> int:
+    """Where the slot of a descriptor lies, or 0 if the descriptor is laid out in another way than the usual one."""
+    start = id(descriptor)
+    if type(descriptor).__basicsize__ != _MEMBER + _POINTER:
+        return 0
+    if _word(start + _OWNER) != id(owner) or _word(start + _NAME) != id(descriptor.__name__):
+        return 0
+    return _word(_word(start + _MEMBER) + _OFFSET)
 
 
 def _slots() -> dict[str, int]:
@@ -106,19 +124,23 @@ def _objects() -> dict[str, int]:
 
 def _plain() -> bool:
     """Do lists, tuples and reference counts lie where they do in the usual build?"""
+    if (
+        sys.implementation.name != "cpython"
+        or sys.byteorder != "little"
+        or _POINTER != 8
+        # Builds for debugging references and those without a global lock have longer headers.
+        or (object.__basicsize__, tuple.__basicsize__, list.__basicsize__) != (16, 24, 40)
+    ):
+        return False
     one, two = object(), object()
     listed, paired = [one, two], (one, two)
     count = ctypes.c_uint32.from_address(id(one)).value
     return (
-        sys.implementation.name == "cpython"
-        and getattr(sys, "_is_gil_enabled", lambda: True)()
-        and ctypes.sizeof(ctypes.c_void_p) == 8
-        and sys.byteorder == "little"
-        and count == sys.getrefcount(one) - 1
+        count == sys.getrefcount(one) - 1
         and _word(id(one) + 8) == id(object)
         and _word(id(listed) + 16) == _word(id(paired) + 16) == 2
-        and _word(_word(id(listed) + 24) + 8) == id(two)
         and _word(id(paired) + 24 + 8) == id(two)
+        and _word(_word(id(listed) + 24) + 8) == id(two)
     )
 
 

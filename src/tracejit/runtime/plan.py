@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..codegen.cpu_along import goes_along, write_along
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.cpu_scatter import scatters, write_scatter
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
@@ -317,6 +318,8 @@ class Planner:
             self.items.append(step)
         elif scatters(value):
             self.plan_scatter(value)
+        elif goes_along(value):
+            self.plan_along(value)
         else:
             self.plan_host(value)
 
@@ -326,6 +329,11 @@ class Planner:
             self.place(value)
         code = write_scatter(value, self.layouts(value), self.layouts)
         self.add_kernel(value, code, COARSE)
+
+    def plan_along(self, value: Value) -> None:
+        """Go through an operand along one dimension."""
+        self.place(value)
+        self.add_kernel(value, write_along(value, self.layouts(value), self.layouts))
 
     def plan_host(self, value: Value) -> None:
         """Run the op's own body on arrays at this point of the program."""

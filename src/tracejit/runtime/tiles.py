@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import Any
 
 from ..sizes import call, largest, smallest
+from .assembled import assembled, process_triple
 from .launcher import SERIAL, Step
 from .loader import load_object
-from .native import native_object, process_triple
 from .tiles_ir import tiles_module_text
 
 __all__ = ["TileStep", "Window", "tile_step", "tiles_function", "units_per_tile"]
@@ -104,4 +104,4 @@ def _units_per_tile(nbytes: int) -> tuple[int]:
 def tiles_function() -> int:
     """The address of the function that all tile steps share."""
     triple = process_triple()
-    return load_object(native_object(tiles_module_text(triple), triple), "tracejit_tiles")
+    return load_object(assembled(tiles_module_text(triple), triple), "tracejit_tiles")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
+import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -42,17 +44,29 @@ class Tool:
         parser.add_argument(
             "--keep-going", action="store_true", help="do not stop at the first failure"
         )
+        parser.add_argument("--jobs", type=int, default=1, help="processes to share the programs")
         chosen = parser.parse_args(arguments)
         if chosen.show is not None:
             print(self.show(chosen.show, chosen.size))
             return 0
         return self._many(chosen)
 
+    def _attempts(
+        self, seeds: Sequence[int], size: int | None, jobs: int
+    ) -> Iterator[tuple[int, str, str]]:
+        """Seeds with the outcome and the report of each."""
+        attempt = functools.partial(_attempt, self.attempt, size)
+        if jobs == 1:
+            yield from map(attempt, seeds)
+            return
+        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+            yield from pool.imap(attempt, seeds, chunksize=4)
+
     def _many(self, chosen: argparse.Namespace) -> int:
         outcomes: collections.Counter[str] = collections.Counter()
         start = time.perf_counter()
-        for seed in range(chosen.seed, chosen.seed + chosen.programs):
-            outcome, text = self.attempt(seed, chosen.size)
+        seeds = range(chosen.seed, chosen.seed + chosen.programs)
+        for seed, outcome, text in self._attempts(seeds, chosen.size, chosen.jobs):
             outcomes[outcome or "agreed"] += 1
             if outcome == "failed":
                 print(text)
@@ -67,3 +81,9 @@ class Tool:
             f"{time.perf_counter() - start:.1f} s"
         )
         return 1 if outcomes["failed"] else 0
+
+
+def _attempt(
+    attempt: Callable[[int, int | None], tuple[str, str]], size: int | None, seed: int
+) -> tuple[int, str, str]:
+    return seed, *attempt(seed, size)

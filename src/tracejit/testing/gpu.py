@@ -1,125 +1,112 @@
 """Everything that needs a GPU, in one command: ``python -m tracejit.testing.gpu``.
 
 It checks numerics, measures bandwidth, the cost of calls and programs, and writes one report (JSON, with a summary as
-text on standard output). It keeps to a time limit: what does not fit is listed as not run. Without a GPU it says why
+text on standard output). Every section runs in processes of its own with a limit of their own, so a kernel that
+faults, a library that hangs or one that cannot be imported costs its own row and no more; the file is written anew
+whenever something was found. What does not fit into the time is listed as not run. Without a GPU the command says why
 and ends with code 2.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import platform
+import os
 import sys
+import threading
 import time
-import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from .gpu_process import Task, load_first, run_units
+from .gpu_sections import SECTIONS, Options, units_of
+
 Row = dict[str, Any]
-_PACKAGES = ("tracejit", "numpy", "llvmlite", "cupy", "torch", "jax")
+#: Processes that check numerics at a time: most of their time goes into compiling CuPy's kernels.
+_CHECKERS = 4
 
 
 class Report:
-    """What was found, written to a file after every section so that nothing is lost."""
+    """What was found, by section; the file holds all of it at any time."""
 
-    def __init__(self, path: Path, seconds: float) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.end = time.monotonic() + seconds
-        self.found: dict[str, Any] = {}
+        self.found: dict[str, Any] = {"seconds": {}}
+        self._lock = threading.Lock()
 
-    @property
-    def over(self) -> bool:
-        """Is the time up?"""
-        return time.monotonic() > self.end
+    def add(self, section: str, row: Row) -> None:
+        """Take a row; those that tell of a success only are counted."""
+        with self._lock:
+            rows = self.found.setdefault(section, [])
+            if set(row) == {"passed"}:
+                if not rows or "passed" not in rows[0]:
+                    rows.insert(0, {"passed": 0})
+                rows[0]["passed"] += 1
+            else:
+                rows.append(row)
+            self._write()
 
-    def section(self, name: str, rows: Iterable[Row]) -> None:
-        """Take the rows of a section as long as there is time; an error ends the section and is its last row."""
-        start, taken = time.monotonic(), list[Row]()
-        self.found[name] = taken
-        try:
-            for row in rows:
-                taken.append(row)
-                if self.over:
-                    taken.append({"not run": "the time was up"})
-                    break
-        except Exception:  # noqa: BLE001  (one report has to hold whatever goes wrong)
-            taken.append({"error": traceback.format_exc()})
-        self.found["seconds"] = {
-            **self.found.get("seconds", {}),
-            name: round(time.monotonic() - start, 1),
-        }
-        self.path.write_text(json.dumps(self.found, indent=1, default=str), encoding="utf-8")
+    def end(self, section: str, seconds: float) -> None:
+        """A section is over."""
+        with self._lock:
+            self.found.setdefault(section, [])
+            self.found["seconds"][section] = round(seconds, 1)
+            self._write()
 
-
-def versions() -> Iterable[Row]:
-    """Packages, driver and devices.
-
-    >>> next(iter(versions()))["package"]
-    'python'
-    """
-    yield {"package": "python", "version": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found = importlib.import_module(name)
-        except ImportError:
-            continue
-        yield {"package": name, "version": getattr(found, "__version__", "?")}
-    import tracejit as tj
-    from tracejit.codegen.cuda_cubin import assembler
-
-    known = assembler()
-    yield {"package": "assembler", "version": known.name if known else "none: the driver assembles"}
-    for index in range(tj.cuda.device_count()):
-        yield {
-            "device": tj.cuda.get_device_name(index),
-            "capability": tj.cuda.get_device_capability(index),
-        }
+    def _write(self) -> None:
+        text = json.dumps(self.found, indent=1, default=str)
+        beside = self.path.with_name(self.path.name + ".part")
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, self.path)
 
 
-def numerics(report: Report, only: Callable[[str], bool]) -> Iterable[Row]:
-    """Every check: what failed, with its error, and how many passed."""
-    from .gpu_checks import checks
-
-    passed = 0
-    for name, check in checks():
-        if not only(name):
-            continue
-        if report.over:
-            yield {"check": name, "not run": "the time was up"}
-            continue
-        try:
-            check()
-            passed += 1
-        except Exception as error:  # noqa: BLE001
-            where = traceback.format_exc().splitlines()[-8:]
-            yield {"check": name, "failed": f"{type(error).__name__}: {error}", "where": where}
-    yield {"passed": passed}
-
-
-def run(path: Path, seconds: float, elements: int, quick: bool, only: str = "") -> dict[str, Any]:
-    """All sections; the report.
-
-    ``elements`` is the size of bandwidth measurements, ``quick`` takes the small sizes of the programs and less time
-    for each, ``only`` the checks whose names start with it.
-    """
-    from . import gpu_timing
-    from .gpu_jax import prepare
-
-    prepare()
-    report = Report(path, seconds)
-    report.section("versions", versions())
-    report.section("numerics", numerics(report, lambda name: name.startswith(only)))
-    report.section("launch cost", gpu_timing.launch_cost())
-    each = 0.02 if quick else 0.5
-    report.section("bandwidth", gpu_timing.bandwidth(elements, each))
-    report.section(
-        "attention", gpu_timing.attention((1, 4, 4) if quick else (4, 8, 1024, 64), each)
-    )
-    report.section("programs", gpu_timing.speeds(lambda w: w.quick if quick else w.sizes[-1], each))
+def run(path: Path, options: Options) -> dict[str, Any]:
+    """All sections, one after the other; the report."""
+    report, end = Report(path), time.monotonic() + options.seconds
+    for number, (name, weight) in enumerate(SECTIONS.items()):
+        start = time.monotonic()
+        # What earlier sections left over is shared among those that are to come.
+        later = sum(list(SECTIONS.values())[number:])
+        run_section(name, report, start + max(end - start, 0.0) * weight / later, options)
+        report.end(name, time.monotonic() - start)
+    for row in ratios(report.found):
+        report.add("ratios", row)
+    report.end("ratios", 0.0)
     return report.found
+
+
+def run_section(name: str, report: Report, end: float, options: Options) -> None:
+    """A section in as many processes as it may have."""
+    names = [unit for unit, _ in units_of(name, options)]
+    count = min(_CHECKERS, os.cpu_count() or 1) if name == "numerics" else 1
+    parts = [names[i::count] for i in range(count)]
+    tasks = [
+        Task(name, part, end, options, lambda row: report.add(name, row)) for part in parts if part
+    ]
+    with ThreadPoolExecutor(max(len(tasks), 1)) as pool:
+        list(pool.map(run_units, tasks))
+
+
+def ratios(found: dict[str, Any]) -> Iterator[Row]:
+    """How many times as long as compiled programs the others take.
+
+    >>> ours = [{"program": "p", "compiled ms": 2.0}]
+    >>> found = {"programs by tracejit": ours, "programs by JAX": [{"program": "p", "jax ms": 3.0}]}
+    >>> list(ratios(found))
+    [{'program': 'p', 'jax ms': 1.5}]
+    """
+    times: dict[str, Row] = {}
+    for section, rows in found.items():
+        for row in rows if section.startswith("programs by ") else ():
+            if "program" in row:
+                times.setdefault(row["program"], {}).update(row)
+    for program, row in times.items():
+        own = row.get("compiled ms")
+        others = {k: t for k, t in row.items() if k.endswith(" ms") and k != "compiled ms"}
+        if own and others:
+            yield {"program": program, **{k: round(t / own, 2) for k, t in others.items()}}
 
 
 def summary(found: dict[str, Any]) -> str:
@@ -139,23 +126,27 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 when every check passed, 1 when one failed, 2 without a GPU."""
+    """The command; 0 when all went well, 1 when a check or a measurement failed, 2 without a GPU."""
     parser = argparse.ArgumentParser(prog="python -m tracejit.testing.gpu", description=__doc__)
     parser.add_argument("--report", type=Path, default=Path("gpu-report.json"))
     parser.add_argument("--seconds", type=float, default=450.0)
     parser.add_argument("--elements", type=int, default=1 << 28)
-    parser.add_argument("--quick", action="store_true", help="small sizes of the programs")
+    parser.add_argument("--quick", action="store_true", help="small sizes, a moment for each")
     parser.add_argument("--only", default="", help="checks whose names start with this")
-    given = parser.parse_args(arguments)
+    parser.add_argument("--first", default="", help="a module that every process imports first")
+    given = vars(parser.parse_args(arguments))
+    path = given.pop("report")
+    options = Options(**given)
+    load_first(options.first)
     import tracejit as tj
 
     if not tj.cuda.is_available():
         sys.stderr.write(f"no GPU can be used: {tj.cuda.why_unavailable()}\n")
         return 2
-    found = run(given.report, given.seconds, given.elements, given.quick, given.only)
-    sys.stdout.write(f"{summary(found)}\nreport: {given.report}\n")
-    bad = [row for row in found["numerics"] if "failed" in row or "error" in row]
-    return 1 if bad else 0
+    found = run(path, options)
+    sys.stdout.write(f"{summary(found)}\nreport: {path}\n")
+    rows = [row for name, rows in found.items() if name != "seconds" for row in rows]
+    return 1 if any("failed" in row or "error" in row for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ Each check is a function without arguments that raises `AssertionError`, with a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,9 +29,9 @@ _DTYPES = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 
 
 def checks() -> Iterator[tuple[str, Check]]:
-    """Every check with its name, cheap ones first.
+    """Every check with its name, those that tell most first: CuPy compiles a kernel for each op and dtype.
 
-    >>> "op add" in dict(checks())
+    >>> "op add float32" in dict(checks())
     True
     """
     yield "memory", memory
@@ -38,12 +40,16 @@ def checks() -> Iterator[tuple[str, Check]]:
     yield "refused indices", refused_indices
     yield "attention", attention
     yield "loops", loops
-    for op in all_ops():
-        yield f"op {op.name}", lambda op=op: one_op(op)  # type: ignore[misc]
     for workload in WORKLOADS:
-        yield f"program {workload.name}", lambda w=workload: one_program(w)  # type: ignore[misc]
+        yield f"program {workload.name}", partial(one_program, workload)
+    yield "threads", threads
+    yield "graphs", graphs
     yield "sizes", sizes
     yield "training", training
+    for dtype in _DTYPES:
+        for op in all_ops():
+            if op.name != "to_device":
+                yield f"op {op.name} {dtype.name}", partial(one_op, op, dtype)
 
 
 def close(found: Any, expected: Any, what: str) -> None:
@@ -70,22 +76,18 @@ def poison(nbytes: int = 1 << 24) -> None:
         tj.full((nbytes // 4,), float("nan"), device="cuda")
 
 
-def one_op(op: Op) -> None:
-    """An op eagerly and compiled, on samples of every kind of number."""
-    if op.name == "to_device":
-        return
-    for dtype in _DTYPES:
-        for case in samples.cases(op, dtype):
-            expected = np.asarray(op.evaluate(case.operands, case.attributes))
-            moved = [_moved(x) for x in case.operands]
-            what = f"{op.name} {case.label} {dtype.name}"
-            close(op(*moved, **case.attributes), tj.from_numpy(expected), what)
-            if not op.dynamic and isinstance(op, Elementwise) and case.label.startswith("((37"):
-                attributes = case.attributes
-                function = tj.compile(lambda *xs, a=attributes: op(*xs, **a))
-                for _ in range(2):
-                    found = function(*moved)
-                close(found, tj.from_numpy(expected), f"compiled {what}")
+def one_op(op: Op, dtype: dtypes.DType) -> None:
+    """An op eagerly and compiled, on samples of a dtype."""
+    for case in samples.cases(op, dtype):
+        expected = np.asarray(op.evaluate(case.operands, case.attributes))
+        moved = [_moved(x) for x in case.operands]
+        what = f"{op.name} {case.label} {dtype.name}"
+        close(op(*moved, **case.attributes), tj.from_numpy(expected), what)
+        if not op.dynamic and isinstance(op, Elementwise) and case.label.startswith("((37"):
+            function = tj.compile(lambda *xs, a=case.attributes: op(*xs, **a))
+            for _ in range(2):
+                found = function(*moved)
+            close(found, tj.from_numpy(expected), f"compiled {what}")
 
 
 def _moved(x: Any) -> Any:
@@ -167,6 +169,44 @@ def loops() -> None:
     x, w = tj.randn(5, 8), tj.randn(8, 8) * 0.1
     for _ in range(3):
         close(function(x.cuda(), w.cuda()), rounds(x, w), "a loop")
+
+
+def threads() -> None:
+    """Programs and draws in a thread that never used the GPU before."""
+    function = tj.compile(lambda x: (x * 2).exp() - tj.rand_like(x))
+    x = tj.ones(1000, device="cuda")
+    function(x)  # recorded here: what follows is the program
+    results = []
+    for run in (_here, _in_a_thread):
+        tj.manual_seed(3)
+        results.append(run(lambda: [function(x).tolist() for _ in range(3)]))
+    assert results[0] == results[1], "another thread computes something else"
+
+
+def _here(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+def _in_a_thread(function: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def graphs() -> None:
+    """Programs that run as CUDA graphs, with inputs that move and without."""
+
+    def function(x: Any) -> Any:
+        for _ in range(4):
+            x = (x - x.sum()).tanh()
+        return x
+
+    compiled = tj.compile(function, mode="reduce-overhead")
+    kept = []
+    for k in range(12):
+        x = tj.full((300,), 0.01 * k)
+        kept.append((compiled(x.cuda()), function(x)))
+    for number, (found, expected) in enumerate(kept):
+        close(found, expected, f"call {number}")
 
 
 def refused_indices() -> None:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from .workloads import Workload
 
-__all__ = ["prepare", "program"]
-
-
-def prepare() -> None:
-    """Before JAX is loaded: let it take memory as it needs it, for others share the GPU.
-
-    >>> prepare()
-    """
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+__all__ = ["program"]
 
 
 def _functions(jax: Any) -> dict[str, Callable[..., Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import tracejit
@@ -16,6 +16,7 @@ from .workloads import WORKLOADS, Workload, runner
 
 tj: Any = tracejit
 Row = dict[str, Any]
+Unit = tuple[str, Callable[[], Iterable[Row]]]
 
 
 def milliseconds(
@@ -48,122 +49,159 @@ def milliseconds(
     return 1e3 * statistics.median(times)
 
 
-def bandwidth(count: int, seconds: float = 0.5) -> Iterator[Row]:
-    """Gigabytes per second of a plain copy, and of kernels that read and write as much."""
+def bandwidth(count: int, seconds: float = 0.4) -> Iterator[Unit]:
+    """Gigabytes per second of a plain copy, and of kernels that read and write as much.
+
+    >>> [name for name, _ in bandwidth(1 << 20)]
+    ['copy', 'pointwise', 'gelu', 'sum', 'softmax rows', 'column sums']
+    """
+    rows = (-1, 1024)
+    programs: list[tuple[str, Any, int, tuple[int, ...]]] = [
+        ("pointwise", lambda t: (t * 2 + 1).relu(), 8, (-1,)),
+        ("gelu", lambda t: tj.nn.functional.gelu(t), 8, (-1,)),
+        ("sum", lambda t: t.sum(), 4, (-1,)),
+        ("softmax rows", lambda t: t.softmax(-1), 8, rows),
+        ("column sums", lambda t: t.sum(0), 4, rows),
+    ]
+    yield "copy", lambda: [_bandwidth_row("copy", count, *[_copy_speed(count, seconds)] * 2)]
+    for name, function, moved, shape in programs:
+        yield name, partial(_kernel_speed, name, function, moved, shape, count, seconds)
+
+
+@cache
+def _copy_speed(count: int, seconds: float) -> float:
+    """Gigabytes per second of a copy."""
     module = namespace()
     x = tj.rand(count, device="cuda")
     target = module.empty_like(x.array)
     copy = milliseconds(lambda: module.copyto(target, x.array), tj.cuda.synchronize, seconds)
-    reference = 8 * count / copy / 1e6
-    yield {"what": "copy", "elements": count, "GB/s": round(reference, 1), "of copy": 1.0}
-    rows = x.reshape(-1, 1024)
-    programs: list[tuple[str, Any, int, Any]] = [
-        ("pointwise", lambda t: (t * 2 + 1).relu(), 8, x),
-        ("gelu", tj.nn.functional.gelu, 8, x),
-        ("sum", lambda t: t.sum(), 4, x),
-        ("softmax rows", lambda t: t.softmax(-1), 8, rows),
-        ("column sums", lambda t: t.sum(0), 4, rows),
-    ]
-    for name, function, moved, given in programs:
-        compiled = tj.compile(function)
-        call = partial(compiled, given)
-        taken = milliseconds(call, tj.cuda.synchronize, seconds)
-        found = moved * count / taken / 1e6
-        share = round(found / reference, 3)
-        yield {"what": name, "elements": count, "GB/s": round(found, 1), "of copy": share}
+    return 8 * count / copy / 1e6
 
 
-def launch_cost() -> Iterator[Row]:
-    """What a call costs the host when the device has next to nothing to do."""
+def _kernel_speed(
+    name: str, function: Any, moved: int, shape: tuple[int, ...], count: int, seconds: float
+) -> Iterator[Row]:
+    compiled, given = tj.compile(function), tj.rand(count, device="cuda").reshape(shape)
+    taken = milliseconds(partial(compiled, given), tj.cuda.synchronize, seconds)
+    yield _bandwidth_row(name, count, moved * count / taken / 1e6, _copy_speed(count, seconds))
+
+
+def _bandwidth_row(name: str, count: int, found: float, copy: float) -> Row:
+    share = round(found / copy, 3)
+    return {"what": name, "elements": count, "GB/s": round(found, 1), "of copy": share}
+
+
+def launch_cost(depths: tuple[int, ...], seconds: float = 0.2) -> Iterator[Unit]:
+    """What a call costs the host when the device has next to nothing to do.
+
+    >>> [name for name, _ in launch_cost((1, 5))]
+    ['eager', '1 sums', '5 sums']
+    """
+    yield "eager", partial(_eager_cost, seconds)
+    for depth in depths:
+        yield f"{depth} sums", partial(_compiled_cost, depth, seconds)
+
+
+def _eager_cost(seconds: float) -> Iterator[Row]:
     x = tj.rand(64, device="cuda")
-    eager = milliseconds(lambda: x * 2 + 1, tj.cuda.synchronize, 0.2)
-    yield {"what": "eager, two ops", "us per call": round(1e3 * eager, 2)}
-    for depth in (1, 10, 50):
+    taken = milliseconds(lambda: x * 2 + 1, tj.cuda.synchronize, seconds)
+    yield {"what": "eager, two ops", "us per call": round(1e3 * taken, 2)}
 
-        def chain(t: Any, depth: int = depth) -> Any:
-            for _ in range(depth):
-                t = (t - t.sum()).exp()  # a sum in between: a kernel of its own
-            return t
 
-        compiled = tj.compile(chain)
-        compiled(x)
-        taken = milliseconds(partial(compiled, x), tj.cuda.synchronize, 0.2)
+def _compiled_cost(depth: int, seconds: float) -> Iterator[Row]:
+    """With the default mode, and as a CUDA graph."""
+
+    def chain(t: Any) -> Any:
+        for _ in range(depth):
+            t = (t - t.sum()).exp()  # a sum in between: a kernel of its own
+        return t
+
+    x = tj.rand(64, device="cuda")
+    for mode in ("default", "reduce-overhead"):
+        compiled = tj.compile(chain, mode=mode)
+        for _ in range(6):
+            compiled(x)
+        taken = milliseconds(partial(compiled, x), tj.cuda.synchronize, seconds)
         launches = sum(p.plan.launches for e in compiled._all() for p in e.programs())
-        yield {"what": f"{launches} launches", "us per call": round(1e3 * taken, 2)}
+        yield {"what": f"{launches} launches, {mode}", "us per call": round(1e3 * taken, 2)}
 
 
-def speeds(size_of: Callable[[Workload], int], seconds: float = 0.5) -> Iterator[Row]:
-    """Each program of the benchmarks, eager and compiled, and by the other frameworks that are installed."""
+def programs(library: str, quick: bool, seconds: float = 0.4) -> Iterator[Unit]:
+    """Each program of the benchmarks by tracejit, PyTorch (both eager and compiled) or JAX.
+
+    >>> [name for name, _ in programs("JAX", True)][:2]
+    ['black_scholes', 'black_scholes_grad']
+    """
+    measure = {"tracejit": _ours, "PyTorch": _torch, "JAX": _jax}[library]
     for workload in WORKLOADS:
-        row: Row = {"program": workload.name, "size": size_of(workload)}
-        for name, measure in (("tracejit", _ours), ("torch", _torch), ("jax", _jax)):
-            try:
-                row.update(measure(workload, size_of(workload), seconds))
-            except Exception as error:  # noqa: BLE001  (a report says what failed and goes on)
-                row[name] = f"{type(error).__name__}: {error}"
-        yield row
+        size = min(workload.quick, 32) if quick else workload.sizes[-1]
+        yield workload.name, partial(measure, workload, size, seconds)
 
 
 def _eager_and_compiled(
     workload: Workload, size: int, seconds: float, library: Any, names: tuple[str, str]
-) -> Row:
-    """Milliseconds of a workload by tracejit or PyTorch, under these names."""
+) -> Iterator[Row]:
+    """Milliseconds of a workload by tracejit or PyTorch, under these names, a row each."""
     function, arguments = workload.make(library, size)
     given = [x.detach().cuda().requires_grad_(x.requires_grad) for x in arguments]
-    runs = [runner(workload, library, f, given) for f in (function, library.compile(function))]
-    wait = library.cuda.synchronize
-    return {
-        n: round(milliseconds(run, wait, seconds), 4) for n, run in zip(names, runs, strict=True)
-    }
+    for name, compiling in zip(names, (lambda f: f, library.compile), strict=True):
+        run = runner(workload, library, compiling(function), given)
+        taken = round(milliseconds(run, library.cuda.synchronize, seconds), 4)
+        yield {"program": workload.name, "size": size, name: taken}
 
 
-def _ours(workload: Workload, size: int, seconds: float) -> Row:
+def _ours(workload: Workload, size: int, seconds: float) -> Iterator[Row]:
     return _eager_and_compiled(workload, size, seconds, tj, ("eager ms", "compiled ms"))
 
 
-def _torch(workload: Workload, size: int, seconds: float) -> Row:
+def _torch(workload: Workload, size: int, seconds: float) -> Iterator[Row]:
     """PyTorch eager and compiled; nothing where it is not installed or has no GPU."""
+    torch = _torch_on_a_gpu()
+    if torch is not None:
+        names = ("torch eager ms", "torch.compile ms")
+        yield from _eager_and_compiled(workload, size, seconds, torch, names)
+
+
+def _torch_on_a_gpu() -> Any:
     try:
         import torch
-    except ImportError:
-        return {}
-    if not torch.cuda.is_available():
-        return {}
-    names = ("torch eager ms", "torch.compile ms")
-    return _eager_and_compiled(workload, size, seconds, torch, names)
+    except ModuleNotFoundError:
+        return None
+    return torch if torch.cuda.is_available() else None
 
 
-def _jax(workload: Workload, size: int, seconds: float) -> Row:
+def _jax(workload: Workload, size: int, seconds: float) -> Iterator[Row]:
     """JAX, jitted, products in float32; nothing where it is not installed or has no GPU."""
     try:
         import jax
-    except ImportError:
-        return {}
+    except ModuleNotFoundError:
+        return
     if jax.default_backend() != "gpu":
-        return {}
+        return
     with jax.default_matmul_precision("highest"):
         run = program(jax, workload, size)
-        return {"jax ms": round(milliseconds(run, lambda: None, seconds), 4)}
+        taken = round(milliseconds(run, lambda: None, seconds), 4)
+    yield {"program": workload.name, "size": size, "jax ms": taken}
 
 
-def attention(shape: tuple[int, ...], seconds: float = 0.5) -> Iterator[Row]:
+def attention(shape: tuple[int, ...], seconds: float = 0.4) -> Iterator[Unit]:
     """Attention forward and backward: in tiles, as products and a softmax, and PyTorch's."""
     for dtype in ("float32", "bfloat16"):
-        row: Row = {"what": f"causal attention, {dtype}", "shape": shape}
-        draws = [tj.randn(*shape, dtype=getattr(tj, dtype), device="cuda") for _ in range(3)]
-        given = [x.requires_grad_() for x in draws]
-        row["tiles ms"] = _both_ways(tj, tj.compile(_tiles), given, seconds)
-        row["products ms"] = _both_ways(tj, tj.compile(_products), given, seconds)
-        try:
-            import torch
-        except ImportError:
-            torch = None
-        if torch is not None and torch.cuda.is_available():
-            theirs = [torch.from_dlpack(x.detach()).clone().requires_grad_() for x in given]
-            function = torch.nn.functional.scaled_dot_product_attention
-            call = partial(function, is_causal=True)
-            row["torch ms"] = _both_ways(torch, call, theirs, seconds)
-        yield row
+        for name in ("tiles", "products", "torch"):
+            unit = partial(_attention_row, name, dtype, shape, seconds)
+            yield f"{dtype} {name}", unit
+
+
+def _attention_row(name: str, dtype: str, shape: tuple[int, ...], seconds: float) -> Iterator[Row]:
+    library: Any = tj if name != "torch" else _torch_on_a_gpu()
+    if library is None:
+        return
+    draws = [library.randn(*shape, dtype=getattr(library, dtype), device="cuda") for _ in range(3)]
+    given = [x.requires_grad_() for x in draws]
+    theirs = partial(library.nn.functional.scaled_dot_product_attention, is_causal=True)
+    function = theirs if name == "torch" else tj.compile(_tiles if name == "tiles" else _products)
+    taken = _both_ways(library, function, given, seconds)
+    yield {"what": f"causal attention, {dtype}", "shape": shape, f"{name} ms": taken}
 
 
 def _tiles(q: Any, k: Any, v: Any) -> Any:

@@ -27,7 +27,11 @@ from .threads import agree, arguments, outcome
 
 SHAPES = ((2, 3), (5, 4))
 #: Instructions after which CPython looks for signals.
-_BREAKS = {dis.opmap[n] for n in ("CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD") if n in dis.opmap}
+_BREAKS = {
+    dis.opmap[name]
+    for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD")
+    if name in dis.opmap
+}
 
 #: A place in the code and how often it was reached.
 Moment = tuple[str, str, int, int]

@@ -17,7 +17,7 @@ from .fuzz_check import Mismatch
 from .fuzz_cli import Tool
 from .soundness_look import TOLERANCE, compare
 from .soundness_programs import write
-from .soundness_stage import Stage, counts, play
+from .soundness_stage import END, Stage, counts, play
 
 #: Ahead of a story that is to run by itself.
 HEADER = """if __name__ == "__main__":
@@ -42,6 +42,9 @@ def check(text: str) -> tuple[int, int]:
         warnings.filterwarnings("ignore", category=RuntimeWarning)
         eager = play(text, filename, False)
         found = play(text, filename, True)
+        last = eager.looks[-1]
+        if last.step == END:
+            raise ValueError(f"not a story: {last.error}")
         if len(eager.looks) != len(found.looks):
             raise Mismatch(f"{len(eager.looks)} steps eagerly, {len(found.looks)} compiled")
         for expected, seen in zip(eager.looks, found.looks, strict=True):

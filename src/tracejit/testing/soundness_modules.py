@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, TRAINING, VIEW, WEIGHT
-from .soundness_world import (
-    CLOSURE,
-    CONFIG,
-    COUNT,
-    FLAG,
-    HELPER,
-    ITEMS,
-    SCALE,
-    SLOTTED,
-    TABLE,
-    Feature,
-)
+from .choices import Choices
+from .soundness_world import Feature, templates
 
 _CHANGES = (
     "net.train()",
@@ -51,6 +38,25 @@ _CHANGES = (
     "net.register_buffer('more', tj.ones(N))",
     "net.apply(lambda m: setattr(m, 'seen', True))",
     "net.parts = net.parts[:1] if hasattr(net, 'parts') else None",
+    "net, other = other, net",
+    "other.lin = net.lin",
+    "net.layers.append(nn.ReLU())",
+    "net.layers[0] = nn.Tanh()",
+    "del net.layers[0]",
+    "net.layers.insert(0, nn.Dropout(0.5))",
+    "net.lin.weight.data = net.lin.weight.data * 0.5",
+    "net.lin.weight.requires_grad_(not net.lin.weight.requires_grad)",
+    "net.lin.weight.grad = tj.ones(N, N)",
+    "handle = net.register_forward_hook(halve, prepend=True)",
+    "handle = net.lin.register_forward_pre_hook(shift_input)",
+    "halve.__code__ = (lambda module, inputs, output: output * 0.25).__code__",
+    "net.forward = lambda v: v * 0.5",
+    "del net.forward",
+    "tj.nn.init.constant_(net.lin.weight, 0.25)",
+    "net = copy.deepcopy(net)",
+    "net.to(tj.float64)",
+    "net.layers.requires_grad_(False)",
+    "nn.modules.module.register_module_forward_hook(lambda m, i, o: None).remove()",
 )
 
 _SETUP = """
@@ -69,6 +75,7 @@ class Net(nn.Module):
         self.drop = nn.Dropout(0.3)
         self.norm = nn.{norm}
         self.register_buffer("total", tj.zeros(N))
+        self.layers = nn.ModuleList([nn.Linear(N, N, bias=False), nn.Tanh()])
         self.k = 0.5
         self.calls = 0
 
@@ -83,6 +90,7 @@ class Net(nn.Module):
 
 
 net = Net()
+other = Net()
 """
 _BODY = (
     "v = self.lin(v)",
@@ -101,15 +109,65 @@ _BODY = (
     "v = v + getattr(self, 'more', 0.0)",
     "self.total = self.total * 0.5 + row(v)",
     "v = v + self.lin.weight.sum(0)",
+    "for layer in self.layers:\n            v = layer(v)",
+    "v = self.layers[-1](v) * len(self.layers)",
+    "if v.ndim > 1 and v.mean() > 0:\n            return v",
+    "v = v.clone()\n        v[..., :1] = v[..., :1] * self.k",
 )
 
 
-def net(lines: list[str], norm: str, compiled: bool) -> Feature:
-    """A module whose forward does these things."""
+_NORMS = (
+    "LayerNorm(N)",
+    "BatchNorm1d(N)",
+    "BatchNorm1d(N, track_running_stats=False)",
+    "Identity()",
+    "GroupNorm(1, N)",
+)
+_STATEMENTS = templates(
+    """
+{z} = {{k: p * 0.5 for k, p in net.named_parameters()}}
+{t} = tj.func.functional_call(net, {z}, ({x},))
+
+{z} = net.lin.register_forward_hook(halve)
+{t} = net({x})
+{z}.remove()
+
+{z} = net.training
+net.train(not {z})
+{t} = net({x})
+net.train({z})
+
+{t} = {x}
+for p in net.parameters():
+    {t} = {t} + p.sum() * 0.1
+
+{z} = dict(net.named_buffers())
+{t} = {x} + len({z}) + {z}['total']
+
+if {q}:
+    {t} = net({x})
+else:
+    {t} = other({x})
+
+{t} = {x}
+for m in (net, other, net):
+    {t} = m({t})
+
+{t} = sum(p.square().sum() for k, p in net.named_parameters() if 'weight' in k) * 0.1 + {x}
+
+{z} = nn.Sequential(net.lin, nn.Tanh(), net)
+{t} = {z}({x}.to(net.total.dtype))
+"""
+)
+
+
+def net(choices: Choices) -> Feature:
+    """A module whose forward does some of many things, and another of its class."""
+    lines = [choices.pick(_BODY) for _ in range(choices.whole(1, 5))]
     setup = (
         _SETUP.replace("{body}", "\n".join(f"        {line}" for line in lines))
-        .replace("{norm}", norm)
-        .replace("    {decorator}\n", "    @stage.compile\n" if compiled else "")
+        .replace("{norm}", choices.pick(_NORMS))
+        .replace("    {decorator}\n", "    @stage.compile\n" if choices.chance(0.15) else "")
     )
     return Feature(
         "net",
@@ -120,6 +178,7 @@ def net(lines: list[str], norm: str, compiled: bool) -> Feature:
             "net({x})",
             "net({x})",
             "net({x})",
+            "other({x})",
             "net.mix({x})",
             "net.total",
             "net.lin({x}.to(net.total.dtype))",
@@ -127,44 +186,5 @@ def net(lines: list[str], norm: str, compiled: bool) -> Feature:
         writes=("net.total.add_(row({x}))", "net.k = net.k * 0.5", "net.total = row({x})"),
         changes=_CHANGES,
         often=0.3,
+        statements=_STATEMENTS,
     )
-
-
-def training(optimizer: str) -> Feature:
-    """A parameter, and an optimizer for it."""
-    return replace(TRAINING, setup=TRAINING.setup.replace("{optimizer}", optimizer))
-
-
-NORMS = (
-    "LayerNorm(N)",
-    "BatchNorm1d(N)",
-    "BatchNorm1d(N, track_running_stats=False)",
-    "Identity()",
-    "GroupNorm(1, N)",
-)
-OPTIMIZERS = (
-    "SGD([master], lr=0.1, momentum=0.9)",
-    "SGD([master], lr=0.1)",
-    "Adam([master], lr=0.01)",
-    "AdamW([master], lr=0.01)",
-    "RMSprop([master], lr=0.01)",
-)
-BODY = _BODY
-FEATURES = (
-    SCALE,
-    FLAG,
-    COUNT,
-    ITEMS,
-    TABLE,
-    CONFIG,
-    SLOTTED,
-    BANK,
-    VIEW,
-    CACHE,
-    WEIGHT,
-    CLOSURE,
-    HELPER,
-    GENERATOR,
-    DRAWS,
-    FOREIGN,
-)

@@ -3,11 +3,46 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 from .choices import Choices
-from .soundness_modules import BODY, FEATURES, NORMS, OPTIMIZERS, net, training
+from .soundness_gradients import OWN
+from .soundness_modules import net
+from .soundness_python import PARTS
 from .soundness_statements import Body, indented
-from .soundness_world import PREAMBLE, ROWS, Feature
+from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, VIEW, WEIGHT
+from .soundness_training import lesson, master
+from .soundness_world import (
+    CLOSURE,
+    CONFIG,
+    COUNT,
+    FLAG,
+    HELPER,
+    ITEMS,
+    MODES,
+    PREAMBLE,
+    ROWS,
+    SCALE,
+    SLOTTED,
+    STREAM,
+    TABLE,
+    Feature,
+)
+
+#: Features of which reading changes nothing: calls may overlap.
+_QUIET = (SCALE, FLAG, COUNT, ITEMS, TABLE, SLOTTED, BANK, VIEW, CACHE, WEIGHT, OWN)
+_FEATURES = (
+    *_QUIET,
+    CONFIG,
+    CLOSURE,
+    HELPER,
+    GENERATOR,
+    DRAWS,
+    FOREIGN,
+    PARTS,
+    STREAM,
+    MODES,
+)
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")
 _LAYOUTS = (
@@ -39,6 +74,39 @@ _OUTSIDE = (
     "slopes{k} = stage.slopes({o}, {a}, order=1)",
     "hook{k} = {a}.register_hook(lambda g: g * 0.5)",
 )
+_MADE = ((master, 0.08), (lesson, 0.12), (net, 0.3))
+#: Numbers given as an argument.
+_RATES = ("0.25", "2", "0.75", "True", "-1", "0", "np.float64(0.3)", "tj.tensor(0.5)", "1e-3", "3")
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A way to take the arguments: the function's parameters, how it unpacks them, and what a call says."""
+
+    taken: str
+    unpacked: tuple[str, ...]
+    call: str
+    setup: str = ""
+
+
+_NESTED = (
+    _Given("box", ("x = box['x']", "y = box['rest'][0]"), "{{'x': {0}, 'rest': [{1}]}}"),
+    _Given("parts", ("x = parts[0]", "y = parts[-1]"), "[{0}, {1}]"),
+    _Given("*parts", ("x = parts[0]", "y = parts[1]"), "{0}, {1}"),
+    _Given("**box", ("x = box['x']", "y = box.get('y')"), "x={0}, y={1}"),
+    _Given(
+        "box",
+        ("x = box.x", "y = box.rest[0]"),
+        "Box({0}, ({1},))",
+        'Box = collections.namedtuple("Box", "x rest")',
+    ),
+    _Given(
+        "box",
+        ("x = box.x", "y = box.rest[-1] if box.note == 'b' else box.rest[0]"),
+        "Box({0}, [{1}])",
+        "@dataclasses.dataclass\nclass Box:\n    x: object\n    rest: list\n    note: str = 'a'",
+    ),
+)
 
 
 class Author(Choices):
@@ -56,12 +124,15 @@ class Author(Choices):
         self.rows = 0
         self.writes = False  # does the function write to its arguments?
         self.wants = 0.5  # how often arguments require gradients
-        self.nested = self.chance(0.12)  # arguments in a list and a dict
+        self.nested: _Given | None = self.pick(_NESTED) if self.chance(0.15) else None
+        self.rated = self.chance(0.35)  # is there a number among the arguments?
+        self.overlapping = False  # may calls run at the same time?
 
     def write(self) -> str:
         """The text of the story."""
         parts = [PREAMBLE.strip(), f"N = {self.width}", ROWS.strip()]
         parts += [f.setup.strip() for f in self.features]
+        parts += [self.nested.setup] if self.nested and self.nested.setup else []
         return (
             "\n\n".join(parts) + "\n\n\n" + "\n".join(self._function()) + "\n\n\n" + self._events()
         )
@@ -70,25 +141,30 @@ class Author(Choices):
 
     def _features(self) -> list[Feature]:
         count = self.pick([1, 1, 2, 2, 3, 4])
-        chosen = [FEATURES[i] for i in sorted(self.rng.permutation(len(FEATURES))[:count])]
-        if self.chance(0.1):
-            chosen.append(training(self.pick(OPTIMIZERS)))
-        if self.chance(0.35):
-            lines = [self.pick(BODY) for _ in range(self.whole(1, 5))]
-            chosen.append(net(lines, self.pick(NORMS), self.chance(0.15)))
+        chosen = [_FEATURES[i] for i in sorted(self.rng.permutation(len(_FEATURES))[:count])]
+        chosen += [make(self) for make, often in _MADE if self.chance(often)]
         return chosen
 
     def _function(self) -> list[str]:
         arguments = ["x", "y"][: self.arity]
         body = Body(self, self.features, arguments)
         pool = list(arguments)
+        options = ["mode='a'", *(["rate=0.5"] if self.rated else [])]
+        body.extras += ["rate", "rate"] if self.rated else []
         lines = body.lines(pool, self.size)
         lines.append(f"return {self._returned(pool, body)}")
         self.writes = body.writes_arguments
         self.wants = 0.04 if self.writes else 0.65
         declared = [f"global {', '.join(sorted(body.globals))}"] if body.globals else []
-        taken = "box, *, mode='a'" if self.nested else ", ".join([*arguments, "mode='a'"])
-        unpacked = ["x = box['x']", "y = box['rest'][0]"][: self.arity] if self.nested else []
+        quiet = all(f in _QUIET for f in self.features)
+        self.overlapping = quiet and body.alone and not self.nested
+        taken, unpacked = ", ".join([*arguments, *options]), list[str]()
+        if self.nested:
+            unpacked = list(self.nested.unpacked[: self.arity])
+            split = "" if self.nested.taken.startswith("*") else "*, "
+            taken = f"{self.nested.taken}, {split}{', '.join(options)}"
+            if self.nested.taken.startswith("**"):
+                taken = f"*, {', '.join(options)}, {self.nested.taken}"
         modes = ["if mode == 'b':", "    x = x * 0.5"] if self.chance(0.3) else []
         head = ["@stage.compile", f"def program({taken}):"]
         return [*head, *indented([*declared, *unpacked, *modes, *lines])]
@@ -169,10 +245,13 @@ class Author(Choices):
         result = f"out{next(self.counter)}"
         self.results.append(result)
         mode = ["mode='b'"] if self.chance(0.07) else []
+        mode += [f"rate={self.pick(_RATES)}"] if self.rated and self.chance(0.3) else []
         given = ["x0", "y0"][: self.arity]
         if self.nested:
-            given = [f"{{'x': x0, 'rest': [{', '.join(given[1:])}]}}"]
+            given = [self.nested.call.format(given[0], given[-1])]
         call = f"{result} = program({', '.join([*given, *mode])})"
+        if self.overlapping and self.chance(0.1):
+            call = f"{result} = stage.at_once({', '.join(['program', *given, *mode])})"
         if self.chance(0.05):
             mode_line = self.pick(["no_grad", "enable_grad", "inference_mode"])
             return self._step([f"with tj.{mode_line}():", f"    {call}"])

@@ -10,9 +10,11 @@ import linecache
 import random
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,10 @@ from .soundness_look import Look, look_at
 
 #: What messages say beyond what happened: the user's line, and which operation of many had kept an overwritten value.
 _DETAILS = re.compile(r"\n.*|(?<= by an inplace operation): .*", re.DOTALL)
+#: Where a story is that fails outside of its steps.
+END = "the end"
+#: What the arguments of calls in several threads are multiplied by.
+_FACTORS = (1, -1, 2, 1, -2, 1)
 
 
 class Stage:
@@ -93,6 +99,30 @@ class Stage:
             forget_gradients(found.values())
             raise
 
+    def at_once(self, function: Any, *arguments: Any, **options: Any) -> list[Any]:
+        """What calls with arguments of their own return or raise: in as many threads, or in turn when not compiling."""
+        tj = self.package
+        found: list[Any] = [None] * len(_FACTORS)
+        recording = tj.is_grad_enabled()
+
+        def call(number: int, factor: float) -> None:
+            own = [(t.detach() * factor).requires_grad_(t.requires_grad) for t in arguments]
+            try:
+                with np.errstate(all="ignore"), tj.set_grad_enabled(recording):
+                    found[number] = function(*own, **options)
+            except Exception as error:
+                found[number] = type(error).__name__
+
+        threads = [threading.Thread(target=call, args=pair) for pair in enumerate(_FACTORS)]
+        for thread in threads:
+            if self.compiling:
+                thread.start()
+            else:
+                thread.run()
+        for thread in threads if self.compiling else ():
+            thread.join()
+        return found
+
     def slopes(self, result: Any, *inputs: Any, order: int = 2) -> Any:
         """Derivatives of the sum of ``result``, up to this order; laid out alike, since eager ones may be expanded."""
         tj = self.package
@@ -146,13 +176,19 @@ def play(text: str, filename: str, compiling: bool, noise: int | None = None) ->
     random.seed(0)
     np.random.seed(0)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    stage.space.update(__name__="story", __file__=filename, stage=stage)
+    module = sys.modules["story"] = ModuleType(
+        "story"
+    )  # where dataclasses look for what names mean
+    stage.space = vars(module)
+    stage.space.update(__file__=filename, stage=stage)
     try:
         exec(compile(text, filename, "exec"), stage.space)
     except Exception as error:  # outside all steps: the end of the story
-        stage.looks.append(look_at(stage.space, "the end", f"{type(error).__name__}: {error}"))
+        stage.looks.append(look_at(stage.space, END, f"{type(error).__name__}: {error}"))
     finally:
+        del sys.modules["story"]
         stage.package.set_grad_enabled(True)
+        stage.package.set_default_dtype(stage.package.float32)
     return stage
 
 

@@ -8,6 +8,10 @@ from collections.abc import Callable
 
 from .choices import Choices
 from .fuzz_statements import CALLS, UNARY
+from .soundness_gradients import GRADIENTS
+from .soundness_python import PYTHON
+from .soundness_scalars import NUMBERS, SCALARS
+from .soundness_sizes import SIZES
 from .soundness_world import Feature
 
 _CALM = (
@@ -34,10 +38,10 @@ _MOVED = (
     "tj.cat([{x}[..., 1:], {x}[..., :1]], -1)",
     "{x}.unsqueeze(0).expand(2, *{x}.shape).sum(0)",
     "{x}.transpose(0, -1).clone().transpose(0, -1)",
-    "{x}.reshape(-1, N)[0]",
-    "{x}.reshape(-1, N)[-1:].sum(0)",
+    "rows({x})[0]",
+    "rows({x})[-1:].sum(0)",
     "tj.stack([{x}, {y}]).mean(0)",
-    "tj.cat([{x}, {x}]).reshape(-1, N)[::2]",
+    "tj.cat([rows({x}), rows({x})])[::2]",
     "{x}.detach()",
     "{x}[...]",
     "{x}.view({x}.shape)",
@@ -51,7 +55,7 @@ _TWO = (
     "tj.where({x} > {y}, {x}, {y})",
     "{x} / ({y} * {y} + 1)",
     "({x} * {y}).sum(-1, keepdim=True) * 0.1 + {x}",
-    "{x}.reshape(-1, N)[0] @ {y}.reshape(-1, N)[0] + {x}",
+    "rows({x})[0] @ rows({y})[0].to({x}.dtype) + {x}",
     "tj.lerp({x}, {y}, 0.25)",
 )
 _TESTS = (
@@ -76,19 +80,7 @@ _LOOPS = (
     "for i in range(3):",
     "for i in range({x}.shape[0]):",
     "for i in range(min(int({x}.detach().abs().amax()), 3) + 1):",
-    "for i, part in zip(range(3), {y}.reshape(-1, N)):",
-)
-_SCALARS = (
-    "{x}.sum().item()",
-    "float({x}.detach().mean())",
-    "math.sqrt(abs({x}.detach().sum().item()))",
-    "round(float({x}.detach().mean()), 1)",
-    "int(({x} > 0).sum())",
-    "max({x}.detach().amax().item(), 0.25)",
-    "len({x})",
-    "{x}.shape[-1]",
-    "min(1.0, abs(float({x}.detach().sum())))",
-    "{x}.numel() / 4",
+    "for i, part in zip(range(3), rows({y})):",
 )
 _FRESH_WRITES = (
     "{t}.add_({y}.detach())",
@@ -108,16 +100,6 @@ _FRESH_WRITES = (
     "{t}.view(-1).sub_(0.25)",
     "{t}.copy_({x})",
 )
-_GRADIENTS = (
-    "{t} = {x} * 0.5\nif {x}.requires_grad:\n"
-    "    {t} = tj.autograd.grad(({x} * {x}).sum(), {x}, retain_graph=True)[0]",
-    "{t} = {x} + 0.5\nif {x}.requires_grad and tj.is_grad_enabled():\n"
-    "    {t} = tj.autograd.grad(tj.sin({x}).sum(), {x}, create_graph=True)[0]",
-    "if {x}.requires_grad:\n    {t} = tj.autograd.grad(({x} * {x}).sum(), {x})[0]\nelse:\n    {t} = {x}",
-    "{t} = {x} * 2\nif {t}.requires_grad:\n    ({x} * {x}).mean().backward()",
-    "{t} = {x}\nif {x}.requires_grad:\n    ({x} * 0.5).sum().backward(retain_graph=True)",
-    "{t} = {x}.detach().requires_grad_()\n{t} = tj.autograd.grad(tj.sin({t}).sum(), {t})[0] * {x}",
-)
 _MODES = (
     "with tj.no_grad():",
     "with tj.enable_grad():",
@@ -136,7 +118,7 @@ _CAUGHT = (
     "try:\n    {t} = {x}[int({x}.detach().sum())]\nexcept IndexError:\n    {t} = {x}",
     "try:\n    {t} = {x} * 0.25\nfinally:\n    {z} = {x} * 0.75",
 )
-_ASSIGNED = re.compile(r"^(\w+)(?: [-+*/]?= |, \w+ = )")
+_ASSIGNED = re.compile(r"^(\w+(?:, \w+)*) [-+*/]?= ", re.MULTILINE)
 
 
 class Body:
@@ -147,20 +129,17 @@ class Body:
         self.features = features
         self.arguments = arguments
         self.counter = itertools.count()
+        self.state = {n for f in features for n in _assigned(f.setup)}
         self.globals: set[str] = set()
         self.writes_arguments = False
+        self.alone = True  # may calls overlap: is nothing written and nothing counted?
         self.extras: list[str] = []  # the names of numbers made inside
 
     # --- parts of statements --------------------------------------------------------------------------------
 
     def fill(self, text: str, pool: list[str], **more: str) -> str:
         """A template with operands from ``pool``."""
-        pick = self.choices.pick
-        return (
-            text.format(x=pick(pool[-4:]), y=pick(pool), n=self.number(), N="N", **more)
-            if "{" in text
-            else text
-        )
+        return text.format_map(_Operands(self, pool, more)) if "{" in text else text
 
     def number(self) -> str:
         """A Python number, often one that is state."""
@@ -210,15 +189,36 @@ class Body:
 
     def write(self, text: str) -> list[str]:
         """Lines that write to state; names they bind are global."""
-        lines = text.split("\n")
-        for line in lines:
-            found = _ASSIGNED.match(line)
-            if found and not found.group(1).startswith("v"):
-                self.globals.update(
-                    n.strip() for n in line.split(" = ")[0].split(",") if n.isidentifier()
-                )
-                self.globals.add(found.group(1))
-        return lines
+        self.alone = False
+        self.globals |= _assigned(text) & self.state
+        return text.split("\n")
+
+
+class _Operands(dict[str, str]):
+    """What the names in a template stand for, chosen where one is first used; conditions and values each time anew."""
+
+    def __init__(self, body: Body, pool: list[str], known: dict[str, str]) -> None:
+        super().__init__(known)
+        self.body = body
+        self.pool = pool
+
+    def __missing__(self, key: str) -> str:
+        if key == "e":
+            return self.body.value(self.pool)
+        if key == "q":
+            return self.body.test(self.pool)
+        if key in "xyn":
+            pools = {"x": self.pool[-4:], "y": self.pool}
+            made = self.body.number() if key == "n" else str(self.body.choices.pick(pools[key]))
+        else:
+            made = self.body.name()
+        self[key] = made
+        return made
+
+
+def _assigned(text: str) -> set[str]:
+    """The names that statements of a text, none within another, assign."""
+    return {n for found in _ASSIGNED.findall(text) for n in found.split(", ")}
 
 
 def indented(lines: list[str]) -> list[str]:
@@ -277,7 +277,7 @@ def _while(body: Body, pool: list[str], depth: int) -> list[str]:
 
 def _scalar(body: Body, pool: list[str], depth: int) -> list[str]:
     name = f"s{next(body.counter)}"
-    line = f"{name} = {body.fill(body.choices.pick(_SCALARS), pool)}"
+    line = f"{name} = {body.fill(body.choices.pick(SCALARS), pool)}"
     if depth == 0:
         body.extras.append(name)
     return [line]
@@ -307,13 +307,6 @@ def _state_write(body: Body, pool: list[str], depth: int) -> list[str]:
     return body.write(str(c.pick(found)).replace("{x}", c.pick(pool[-4:])))
 
 
-def _gradient(body: Body, pool: list[str], depth: int) -> list[str]:
-    target = body.name()
-    lines = body.fill(body.choices.pick(_GRADIENTS), pool, t=target).split("\n")
-    pool.append(target)
-    return lines
-
-
 def _mode(body: Body, pool: list[str], depth: int) -> list[str]:
     target = body.name()
     header = body.fill(body.choices.pick(_MODES), pool)
@@ -326,19 +319,25 @@ def _raise(body: Body, pool: list[str], depth: int) -> list[str]:
     return body.fill(body.choices.pick(_RAISES), pool).split("\n")
 
 
-def _caught(body: Body, pool: list[str], depth: int) -> list[str]:
-    target, other = body.name(), body.name()
-    text = body.fill(body.choices.pick(_CAUGHT), pool, t=target, z=other)
+def _template(body: Body, pool: list[str], depth: int) -> list[str]:
+    """A statement of a family, with blocks of its own where ``...`` stands."""
+    own = [s for f in body.features for s in f.statements]
+    family = own if own and body.choices.chance(0.4) else body.choices.pick(_FAMILIES)
+    body.alone &= family is not GRADIENTS
+    target = body.name()
+    found: list[str] = []
+    for line in body.fill(body.choices.pick(family), pool, t=target).split("\n"):
+        if line.strip() == "...":
+            inner = body.lines(list(pool), body.choices.whole(0, 3), depth + 1) if depth < 2 else []
+            found += [line[: -len("...")] + extra for extra in inner]
+        else:
+            found.append(line)
     pool.append(target)
-    return text.split("\n")
-
-
-def _attribute(body: Body, pool: list[str], depth: int) -> list[str]:
-    """What cannot be recorded: state on tensors, lists of results."""
-    return [f"{body.choices.pick(pool)}.mark = {body.number()}"]
+    return found
 
 
 _NESTED = (_branch, _loop, _while, _mode)
+_FAMILIES = (_CAUGHT, GRADIENTS, NUMBERS, PYTHON, PYTHON, SIZES)
 _MAKERS: tuple[tuple[Maker, int], ...] = (
     (_let, 18),
     (_branch, 5),
@@ -349,8 +348,7 @@ _MAKERS: tuple[tuple[Maker, int], ...] = (
     (_fresh_write, 4),
     (_argument_write, 2),
     (_state_write, 6),
-    (_gradient, 1),
     (_mode, 1),
     (_raise, 1),
-    (_caught, 1),
+    (_template, 8),
 )

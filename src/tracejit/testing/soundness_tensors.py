@@ -22,7 +22,7 @@ BANK = Feature(
         "bank.copy_(live_row({x}))",
         "bank.data = row({x})",
         "bank[:] = row({x})",
-        "tj.add(bank, 0.25, out=bank)",
+        "bank.copy_(tj.add(bank, 0.25))",
     ),
     changes=(
         "bank = stage.tensor(N)",
@@ -52,7 +52,7 @@ VIEW = Feature(
         "store.mul_(0.5)",
         "store[1, 0] = 0.75",
         "store.view(-1)[:1].add_(0.5)",
-        "store[view > 0] = 0.0",
+        "store[:, view > 0] = 0.0",
         "store.index_fill_(0, tj.tensor([0]), 0.5)",
     ),
     changes=(
@@ -130,31 +130,6 @@ WEIGHT = Feature(
         "hook.remove() if 'hook' in globals() else None",
     ),
     often=0.6,
-)
-TRAINING = Feature(
-    "train",
-    """
-master = nn.Parameter(stage.tensor(N, N))
-opt = tj.optim.{optimizer}
-""",
-    tests=("master.grad is None",),
-    values=("{x} @ master.to({x}.dtype)",),
-    writes=(
-        "opt.zero_grad()\n({x}.detach() @ master.to({x}.dtype)).square().mean().backward()\nopt.step()",
-        "opt.zero_grad(set_to_none=False)\n({x}.detach() @ master.to({x}.dtype)).square().mean()"
-        ".backward()\nnn.utils.clip_grad_norm_([master], 0.5)\nopt.step()",
-        "opt.zero_grad()",
-    ),
-    changes=(
-        "opt.param_groups[0]['lr'] = 0.05",
-        "opt.step()",
-        "opt.zero_grad()",
-        "master.grad = None",
-        "opt.load_state_dict(opt.state_dict())",
-        "opt.param_groups[0]['weight_decay'] = 0.01",
-        "hook = opt.register_step_post_hook(lambda *a: items.append(0.5) if 'items' in globals() else None)",
-    ),
-    often=1.0,
 )
 GENERATOR = Feature(
     "gen",

@@ -22,12 +22,32 @@ class Feature:
     writes: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     often: float = 1.0  # how often writes are taken: those of Python state end recordings
+    statements: tuple[str, ...] = ()  # templates
+
+
+def templates(text: str) -> tuple[str, ...]:
+    """Templates of statements, with blank lines between them.
+
+    ``{t}`` becomes the name of a tensor the statement makes, whose last dim is N or 1; ``{x}`` and ``{y}`` are earlier
+    ones, ``{n}`` a number, ``{q}`` a condition, ``{e}`` a value; other letters are new names, ``...`` is a block.
+
+    >>> templates("{t} = {x}\\n\\n{t} = {y} * {n}")
+    ('{t} = {x}', '{t} = {y} * {n}')
+    """
+    return tuple(text.strip().split("\n\n"))
 
 
 PREAMBLE = """
+import collections
+import contextlib
+import copy
+import dataclasses
+import enum
 import functools
+import itertools
 import math
 import random
+import types
 
 import numpy as np
 
@@ -37,12 +57,16 @@ from tracejit import nn
 F = nn.functional
 """
 ROWS = """
+def rows(v):
+    return v.expand(*v.shape[:-1], N).reshape(-1, N)
+
+
 def row(v):
-    return v.detach().reshape(-1, N).mean(0)
+    return rows(v.detach()).mean(0)
 
 
 def live_row(v):
-    return v.reshape(-1, N).mean(0)
+    return rows(v).mean(0)
 """
 
 SCALE = Feature(
@@ -272,5 +296,70 @@ way = "a"
         "bound = functools.partial(another, k=0.1)",
         "bound = functools.partial(helper, k=0.2)",
         "helper.extra = 3",
+    ),
+)
+STREAM = Feature(
+    "stream",
+    """
+def counted():
+    number = 0
+    while True:
+        number += 1
+        yield number * 0.25
+
+
+stream = counted()
+waiting = iter([tj.ones(N), tj.zeros(N), tj.full((N,), 0.5)])
+memo = {}
+
+
+@functools.lru_cache(maxsize=None)
+def power(n):
+    return 2.0**n
+
+
+def remembered(k, v):
+    if k not in memo:
+        memo[k] = v.detach().mean()
+    return memo[k]
+""",
+    numbers=("power(3)", "len(memo)"),
+    tests=("'a' in memo", "power(1) > 1"),
+    values=("{x} * power(2)", "{x} + remembered('a', {x})"),
+    writes=("memo['b'] = next(stream)", "memo['c'] = next(waiting, None)"),
+    changes=(
+        "stream = counted()",
+        "first = next(stream)",
+        "waiting = iter([tj.ones(N)])",
+        "memo.clear()",
+        "memo['a'] = 0.25",
+        "power.cache_clear()",
+    ),
+    often=0.1,
+)
+MODES = Feature(
+    "modes",
+    "level = 0.5",
+    numbers=("level",),
+    tests=("tj.is_grad_enabled()", "tj.get_default_dtype() == tj.float64"),
+    values=(
+        "{x} + tj.ones(N)",
+        "{x} * tj.tensor([0.5])",
+        "{x} + tj.arange(N) * 0.5",
+        "{x} + tj.full((N,), 0.5)",
+        "{x} * tj.zeros(()).add(level)",
+        "{x} + tj.linspace(0, 1, N)",
+        "tj.eye(N)[0] + {x}",
+        "tj.empty(N).fill_(level) * {x}",
+        "{x} + tj.tensor(level)",
+        "{x} * (tj.tensor([1, 2]) / 2).sum()",
+    ),
+    changes=(
+        "tj.set_default_dtype(tj.float64)",
+        "tj.set_default_dtype(tj.float32)",
+        "tj.set_grad_enabled(False)",
+        "tj.set_grad_enabled(True)",
+        "level = 0.25",
+        "level = 2",
     ),
 )

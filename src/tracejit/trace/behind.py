@@ -17,7 +17,7 @@ from ..modes import MODES
 from ..runtime.behind import Abandoned, worker
 from ..runtime.native import prepare, stored
 from .ending import NotReplayable
-from .state_package import asking_functions
+from .state_package import asking_functions, replaced
 from .tree import Segment
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def warm_up() -> None:
 
 def _read_package() -> None:
     asking_functions()
+    replaced()
 
 
 def why_failed(error: Exception) -> str:

@@ -279,8 +279,8 @@ class Entry(Made):
         rolled = self._roll()
         try:
             root = self._bound()
-            if rolled and self.root.leaf is not None and self.root.leaf.backward:
-                self.root.leaf.backward.prepare()  # now, while the loops can still be unrolled
+            if rolled or self.opened:  # now, while the loops can still be taken back
+                self.root.prepare_backward()
         except NotNativeError as error:
             if not rolled:
                 self._record_anew(error)
@@ -315,8 +315,9 @@ class Entry(Made):
         if plan is None:
             if self.symbolic is None or not self.symbolic.whole:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
-            plan = self.symbolic.plan(self.root, self.strides, found, self.wants_gradient)
-            self.owner.plans.keep(found, plan)
+            plan = self.owner.plans.make(
+                self.symbolic, self.root, self.strides, found, self.wants_gradient
+            )
         self._planned = plan, found
         runner: Runner = plan.bind(self.root, found)
         return runner

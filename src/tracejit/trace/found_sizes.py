@@ -18,7 +18,6 @@ from ..autograd.node import OpNode
 from ..dtypes import int64
 from ..errors import user_frame
 from ..extents import Extent, Extents, hint, symbols_of
-from ..ir.builder import attribute_key
 from ..ir.graph import Value
 from ..modes import MODES
 from ..ops.ordering import as_sizes
@@ -203,6 +202,7 @@ class FindsSizes:
     unsupported: Callable[[str], None]
     handed_out: list[Any]
     rounds: Any
+    line: tuple[str, int] | None
 
     def __init__(self) -> None:
         self.apart = False  # was a size found where numbers vary?
@@ -243,16 +243,20 @@ class FindsSizes:
         array = tensor.array
         if not 0 < array.size <= MAX_READ or int(array.min()) < 0 or self.numbers_vary():
             return None
+        found = self.sizes_of(self.value_of(tensor), array.tolist())
+        assert self.scope is not None
+        self.scope.read.update(n for x in found for n in x.symbols)
+        return found
+
+    def sizes_of(self, vector: Value, values: list[int]) -> list[Any]:
+        """The elements of a vector as sizes, given what they are in this run; a piece ends here."""
         scope = self.scope or self.open()
-        new = Value(
-            TensorType(kind.shape, int64), as_sizes, (self.value_of(tensor),), {}, line=user_line()
-        )
-        value = self.builder.found(new)
-        numbers = self.signature.sizes.given(value, array.size)
+        kind = TensorType(vector.spec.shape, int64)
+        line = self.line or user_line()
+        value = self.builder.found(Value(kind, as_sizes, (vector,), {}, line=line))
+        numbers = self.signature.sizes.given(value, len(values))
         self.end_piece(value)
-        scope.read.update(numbers)
-        found: Any = [scope.given(n, x) for n, x in zip(numbers, array.tolist(), strict=True)]
-        return list(found)
+        return [scope.given(n, x) for n, x in zip(numbers, values, strict=True)]
 
     def numbers_vary(self) -> bool:
         """Give up where a size is found beside numbers that vary: a recording has the one or the other."""
@@ -266,7 +270,8 @@ class FindsSizes:
         scope = self.scope = self.builder.scope = RecordedExtents(
             self.signature.sizes, self.unsupported
         )
-        MODES.builder = Door(self)
+        if MODES.recorder is self:
+            MODES.builder = Door(self)
         return scope
 
     def close(self) -> None:
@@ -316,16 +321,6 @@ class FindsSizes:
         if self.scope is not None and not self.scope.closed:
             for number in self.scope.values():
                 int(self.scope.extent((((number,), 1),)))
-
-
-def occurrence_key(op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
-    """What two equal computations on the tape have in common."""
-    first, rest = operands[0] if operands else None, tuple(operands[1:])
-    shapes = tuple([x.spec.shape for x in rest if isinstance(x, Value)])
-    if not (has_extents(shapes) or has_extents(rest) or has_extents(attributes)):
-        return op.name, first, repr(rest), repr(attributes)
-    others = [x if isinstance(x, Value) else attribute_key(x) for x in rest]
-    return op.name, first, tuple(others), tuple(map(attribute_key, attributes.items()))
 
 
 def user_line() -> tuple[str, int] | None:

@@ -13,15 +13,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..cuda.arrays import MODULES
+from ..ir.builder import Occurrences
 from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.table import Movement, Op
 from ..passes.gradient import storage
 from ..tensor import Tensor
-from ..types import Scalar
+from ..types import Scalar, TensorType
 from .devices import one_device
-from .found_sizes import FindsSizes, SizesFound, occurrence_key, user_line
+from .found_sizes import FindsSizes, SizesFound, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
 from .kept_alive import KeptAlive
@@ -53,7 +54,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.random_calls: dict[Value, int] = {}
         self.failure: str | None = None
         self.watched: Any = None  # who watches the calls of this run, if that has to be done
-        self.occurrences: dict[Any, int] = {}
+        self.occurrences = Occurrences()
         WritesInside.__init__(self)
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
@@ -81,6 +82,9 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
+        value = self.roots.get(id(tensor))
+        if value is not None:
+            return value
         view = tensor
         tensor, steps = self.origin(tensor)
         value = self.roots.get(id(tensor))
@@ -114,17 +118,16 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         operands: Sequence[Value | Scalar],
         attributes: dict[str, Any],
         tracked: bool = False,
+        type: TensorType | None = None,
     ) -> Value:
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
-        occurrence, line = 0, self.line or user_line()
+        occurrences = self.occurrences if tracked else None
+        line = self.line or user_line()
+        value: Value = self.builder.emit(
+            op, operands, attributes, line, occurrences=occurrences, type=type
+        )
         if tracked:
-            key = occurrence_key(op, operands, attributes)
-            occurrence = self.occurrences.get(key, 0)
-            self.occurrences[key] = occurrence + 1
-            self.taped.update(storage(x) for x in operands if isinstance(x, Value))
-        value: Value = self.builder.emit(op, operands, attributes, line, occurrence)
-        if tracked:
-            self.taped.add(storage(value))
+            self.taped.update([storage(x) for x in (*value.value_operands, value)])
         self.path.setdefault(value)
         return value
 
@@ -149,7 +152,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             self.pending = None
             self.on_tape(out, op, operands, attributes)
         self.alive.append(out)
-        attributes = self.constants(attributes)
+        if attributes:
+            attributes = self.constants(attributes)
         if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
             return
         if isinstance(op, Movement) and op.is_view and out._base is not None:
@@ -166,7 +170,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             self.value_of(x) if isinstance(x, Tensor) else self.operand(op, operands, i, attributes)
             for i, x in enumerate(operands)
         ]
-        value = self.emit(op, values, attributes, out._requires_grad)
+        type = out.spec if self.scope is None else None  # what ran has a type already
+        value = self.emit(op, values, attributes, out._requires_grad, type)
         tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
         if (
             tracked
@@ -192,9 +197,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
     def detach(self, source: Tensor, result: Tensor) -> None:
         """``result`` shows ``source`` without its history."""
         if self.failure is None:
-            self.not_in_rounds()
             self.alive.append(result)
             self.parents[id(result)] = (source, ((elementwise.detach_copy, {}),))
+            if self.rounds is not None:
+                self.rounds.detached(source, result, user_line())
 
     def number_read(self, tensor: Tensor, value: Scalar) -> Any:
         """What Python gets that asked for the number in a one-element tensor."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from ..codegen.cpu_along import goes_along
 from ..codegen.cpu_scatter import scatters
 from ..ir.graph import Graph, Value
 from ..ops.table import Contraction, Movement
@@ -84,7 +85,7 @@ def is_native(value: Value) -> bool:
     """Can a native loop compute this?"""
     if isinstance(value.op, Movement):
         return value.op.is_view or is_move(value)
-    if scatters(value):
+    if scatters(value) or goes_along(value):
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.spec.dtype.short in ("f32", "f64")

@@ -8,29 +8,26 @@ The former can be looked at; the latter cannot, but the instructions of the loop
 from __future__ import annotations
 
 import dis
+import math
 import operator
-import sys
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import CO_OPTIMIZED
 from itertools import pairwise
 from types import CodeType
 from typing import Any
 
-#: Is the bytecode of this Python known? Instructions that touch local variables differ between versions, and one that
-#: is overlooked would make a loop of what is none. Elsewhere every round is a guard.
-FOLLOWED = sys.version_info[:2] == (3, 11)
+from ..bytecode import TESTS, Unfollowed, at_offset, steps_of
+
 #: More rounds than any loop will do.
 ENDLESS = 1 << 62
-#: Bytecode longer than this is not looked at.
-MAX_INSTRUCTIONS = 5000
 
-_LAST = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
-_JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
-#: What takes the truth of the value on top of the stack.
-_TESTS = ("POP_JUMP_", "UNARY_NOT", "TO_BOOL", "JUMP_IF_")
+#: Steps that call Python and leave one result.
+_CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+#: Steps that change a container further down on the stack, by how many values they take for it.
+_COLLECT = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}
 #: Functions that read local variables without naming them.
 _READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
@@ -43,37 +40,29 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
-class Unfollowed(Exception):
-    """Python does something here that cannot be told from outside."""
-
-
 class Flow:
-    """The instructions of a code object, where each leads, and how high the value stack is before it."""
+    """The steps of a code object, where each leads, and how high the value stack is before it."""
 
     def __init__(self, code: CodeType) -> None:
+        if not code.co_flags & CO_OPTIMIZED:
+            raise Unfollowed  # its variables are those of a namespace
         self.code = code
-        self.instructions = list(dis.get_instructions(code))
-        if not FOLLOWED or len(self.instructions) > MAX_INSTRUCTIONS:
-            raise Unfollowed
-        self.offsets = [i.offset for i in self.instructions]
-        self.next: list[list[tuple[int, int | None]]] = [[] for _ in self.instructions]
-        for number, found in enumerate(self.instructions):
-            self._connect(number, found)
+        self.steps = steps_of(code)
+        first = {step.offset: n for n, step in reversed(list(enumerate(self.steps)))}
+        self.next: list[list[tuple[int, int | None]]] = [[] for _ in self.steps]
+        for number, step in enumerate(self.steps):
+            if step.onward is not None and number + 1 < len(self.steps):
+                self.next[number].append((number + 1, step.onward))
+            if step.jump is not None:
+                target, effect = step.jump
+                if target not in first:
+                    raise Unfollowed
+                self.next[number].append((first[target], effect))
         self._handlers()
         self.depth = self._depths()
         self._reached: dict[int, frozenset[int]] = {}
         self._loops: dict[int, frozenset[int]] = {}
         self.hides = bool(_READERS.intersection(code.co_names))
-
-    def _connect(self, number: int, found: dis.Instruction) -> None:
-        jumps = found.opcode in dis.hasjrel or found.opcode in dis.hasjabs
-        if found.opname not in _LAST and found.opname not in _JUMPS:
-            effect = dis.stack_effect(found.opcode, found.arg, jump=False)
-            if number + 1 < len(self.instructions):
-                self.next[number].append((number + 1, effect))
-        if jumps:
-            effect = dis.stack_effect(found.opcode, found.arg, jump=True)
-            self.next[number].append((self.at(found.argval), effect))
 
     def _handlers(self) -> None:
         """Where errors lead; the height of the stack there is not needed."""
@@ -99,13 +88,8 @@ class Flow:
         return found
 
     def at(self, offset: int) -> int:
-        """The number of the instruction at an offset, or around it."""
-        return bisect_right(self.offsets, offset) - 1
-
-    def present(self, offset: int) -> int:
-        """The number of the instruction that a frame is at; half a call counts as the whole."""
-        number = self.at(offset)
-        return number + (self.instructions[number].opname == "PRECALL")
+        """The number of the step that a frame is at."""
+        return at_offset(self.steps, offset)
 
     def reached(self, number: int) -> frozenset[int]:
         """What may run after an instruction."""
@@ -145,19 +129,18 @@ class Flow:
 
     def below(self, number: int) -> int:
         """How many values stay on the stack while an instruction calls Python, or asks for a truth."""
-        found = self.instructions[number]
+        step = self.steps[number]
         if number not in self.depth:
             raise Unfollowed
-        if found.opname.startswith(_TESTS):
+        if step.takes_truth:
             return self.depth[number] - 1
-        if found.opname != "CALL":
+        if step.name not in _CALLS or step.onward is None:
             raise Unfollowed
-        effect = dis.stack_effect(found.opcode, found.arg, jump=False)
-        return self.depth[number] + effect - 1  # a call leaves its result
+        return self.depth[number] + step.onward - 1
 
     def mentions(self, name: str) -> list[int]:
-        """The instructions that name a local variable."""
-        return [n for n, i in enumerate(self.instructions) if _names(i, name)]
+        """The steps that name a local variable."""
+        return [n for n, step in enumerate(self.steps) if step.names_local(name)]
 
     def live(self, number: int) -> frozenset[str]:
         """The local variables whose present values may be read after an instruction."""
@@ -178,18 +161,12 @@ class Flow:
                 if target in seen:
                     continue
                 seen.add(target)
-                found = self.instructions[target]
-                if not _names(found, name):
+                step = self.steps[target]
+                if not step.names_local(name):
                     waiting.append(target)
-                elif found.opname != "STORE_FAST":
+                elif step.name != "STORE_FAST":
                     return True
         return False
-
-
-def _names(found: dis.Instruction, name: str) -> bool:
-    if found.opcode not in dis.haslocal and found.opcode not in dis.hasfree:
-        return False
-    return name in found.argval if isinstance(found.argval, tuple) else name == found.argval
 
 
 @lru_cache(256)
@@ -236,11 +213,21 @@ def driver_of(code: CodeType, number: int) -> int | None:
         return -1
     if any(n not in flow.depth or flow.depth[n] < below for n in inside):
         return None
-    takes = {n: flow.instructions[n].opname for n in inside if flow.depth[n] == below}
+    if any(_collects(flow, n) < below for n in inside):
+        return None
+    takes = {n: flow.steps[n].name for n in inside if flow.depth[n] == below}
     if "SEND" in takes.values() or "END_FOR" in takes.values() or "POP_TOP" in takes.values():
         return None
     drivers = [n for n, name in takes.items() if name == "FOR_ITER"]
     return None if len(drivers) > 1 else drivers[0] if drivers else -1
+
+
+def _collects(flow: Flow, number: int) -> float:
+    """The place on the stack of a container that a step adds to; infinity for none."""
+    step = flow.steps[number]
+    if step.name not in _COLLECT:
+        return math.inf
+    return flow.depth[number] - _COLLECT[step.name] - step.argument
 
 
 # --- counters ----------------------------------------------------------------------------------------------------
@@ -260,7 +247,7 @@ class Loop:
     moving: Collection[str]
 
     def flow(self) -> Flow:
-        """The instructions."""
+        """The steps of the code."""
         found = flow_of(self.code)
         assert found is not None
         return found
@@ -268,19 +255,19 @@ class Loop:
     def stored(self) -> set[Any]:
         """The variables that rounds set."""
         flow = self.flow()
-        found = [flow.instructions[n] for n in flow.loop(self.number)]
-        return {i.argval for i in found if "STORE" in i.opname or "DELETE" in i.opname}
+        found = [flow.steps[n] for n in flow.loop(self.number)]
+        return {step.value for step in found if "STORE" in step.name or "DELETE" in step.name}
 
     def integer(self, place: int) -> int | None:
-        """The number that an instruction loads, the same in every round."""
-        found = self.flow().instructions[place]
+        """The number that a step loads, the same in every round."""
+        step = self.flow().steps[place]
         value: Any = None
-        if found.opname == "LOAD_CONST":
-            value = found.argval
-        elif found.opname == "LOAD_GLOBAL" and found.argval not in self.stored():
-            value = self.read("global", found.argval)
-        elif found.opname == "LOAD_FAST" and found.argval not in {*self.stored(), *self.moving}:
-            value = self.read("local", found.argval)
+        if step.name == "LOAD_CONST":
+            value = step.value
+        elif step.name == "LOAD_GLOBAL" and step.value not in self.stored():
+            value = self.read("global", step.value)
+        elif step.name == "LOAD_FAST" and step.value not in {*self.stored(), *self.moving}:
+            value = self.read("local", step.value)
         return value if type(value) is int else None
 
 
@@ -303,7 +290,7 @@ def rounds_of_counter(loop: Loop, name: str, values: tuple[int, int]) -> int | N
         explained.add(loop.driver + 1)
     for place in flow.mentions(name):
         if place not in inside:
-            if place in after and flow.instructions[place].opname != "STORE_FAST":
+            if place in after and flow.steps[place].name != "STORE_FAST":
                 return None
             continue
         if place in explained:
@@ -321,8 +308,8 @@ def rounds_of_counter(loop: Loop, name: str, values: tuple[int, int]) -> int | N
 
 def driven_name(loop: Loop) -> str | None:
     """The local variable that a ``for`` sets."""
-    found = loop.flow().instructions[loop.driver + 1]
-    return str(found.argval) if found.opname == "STORE_FAST" else None
+    step = loop.flow().steps[loop.driver + 1]
+    return str(step.value) if step.name == "STORE_FAST" else None
 
 
 def _left_of_range(loop: Loop, first: int, second: int) -> int:
@@ -332,14 +319,13 @@ def _left_of_range(loop: Loop, first: int, second: int) -> int:
     before = [n for n, found in enumerate(flow.next) if any(t == driver for t, _ in found)]
     if [n for n in before if n not in inside] != [driver - 1]:
         return 0
-    place, names = driver - 2, [i.opname for i in flow.instructions]
-    if names[driver - 1] != "GET_ITER" or names[place] != "CALL":
+    call = driver - 2
+    if flow.steps[driver - 1].name != "GET_ITER" or flow.steps[call].name != "CALL":
         return 0
-    count = flow.instructions[place].arg or 0
-    place -= 1 + (names[place - 1] == "PRECALL")
-    bounds = [loop.integer(n) for n in range(place - count + 1, place + 1)]
-    called = flow.instructions[place - count]
-    if called.opname != "LOAD_GLOBAL" or called.argval != "range" or not 1 <= count <= 3:
+    count = flow.steps[call].argument
+    bounds = [loop.integer(n) for n in range(call - count, call)]
+    called = flow.steps[call - count - 1]
+    if called.name != "LOAD_GLOBAL" or called.value != "range" or not 1 <= count <= 3:
         return 0
     if loop.read("global", "range") is not range or None in bounds:
         return 0
@@ -354,28 +340,28 @@ def _left_of_range(loop: Loop, first: int, second: int) -> int:
 
 def _counts(flow: Flow, place: int, name: str) -> int | None:
     """By how much a statement such as ``name += 1`` counts."""
-    four = flow.instructions[place : place + 4]
-    if [i.opname for i in four] != ["LOAD_FAST", "LOAD_CONST", "BINARY_OP", "STORE_FAST"]:
+    four = flow.steps[place : place + 4]
+    if [step.name for step in four] != ["LOAD_FAST", "LOAD_CONST", "BINARY_OP", "STORE_FAST"]:
         return None
-    by, sign = four[1].argval, four[2].argrepr.rstrip("=")
-    if four[3].argval != name or type(by) is not int or sign not in ("+", "-"):
+    by, sign = four[1].value, four[2].value.rstrip("=")
+    if four[3].value != name or type(by) is not int or sign not in ("+", "-"):
         return None
     return by if sign == "+" else -by
 
 
 def _compares(loop: Loop, place: int) -> tuple[Callable[[int, int], bool], int] | None:
     """A comparison of a counter with a number: how, and with which one."""
-    flow = loop.flow()
-    if flow.instructions[place].opname != "LOAD_FAST":
+    steps = loop.flow().steps
+    if steps[place].name != "LOAD_FAST":
         return None
     for first, second in pairwise((place - 1, place, place + 1)):
-        if first < 0 or second + 1 >= len(flow.instructions):
+        if first < 0 or second + 1 >= len(steps):
             continue
-        relation = flow.instructions[second + 1]
-        if first == place and flow.instructions[second].opname.startswith("POP_JUMP_"):
-            return operator.ne, 0  # its truth is asked for
-        compare = _COMPARISONS.get(str(relation.argval))
-        if relation.opname != "COMPARE_OP" or compare is None:
+        relation = steps[second + 1]
+        if first == place and steps[second].name in TESTS:
+            return operator.ne, 0
+        compare = _COMPARISONS.get(str(relation.value))
+        if relation.name != "COMPARE_OP" or compare is None:
             continue
         limit = loop.integer(first if second == place else second)
         if limit is None:

@@ -7,23 +7,26 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TracejitError
-from ..ir.builder import Builder
+from ..ir.builder import attribute_key
 from ..ir.graph import Graph, Guard, Value
 from ..ir.loops import loop_value, part_value
 from ..layout import layout_of
+from ..modes import MODES
 from ..ops import elementwise
+from ..ops.source import full
 from ..tensor import Tensor
 from .numbers import outcome_key
-from .rolled_tree import is_native
+from .round_body import COUNT, Body, KeptError
 from .round_code import ENDLESS
-from .rounds import Found, Ran, Rounds, Visit, find_loops
+from .round_gradients import Ahead, Lineage, settles
+from .rounds import Found, Ran, Relation, Rounds, Visit, find_loops
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
 
-class KeptError(Exception):
-    """The rounds stay as they were recorded."""
+#: What of a recorder is written anew.
+_WRITTEN = ("path", "guards", "roots", "parents", "views", "scope", "decided")
 
 
 def roll_rounds(recorder: Recorder, results: Sequence[Any]) -> bool:
@@ -42,22 +45,32 @@ def roll_rounds(recorder: Recorder, results: Sequence[Any]) -> bool:
 
 
 def _rolled(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
-    if len(rounds.visits) < 2 or not _plain(recorder, rounds, results):
+    if len(rounds.visits) < 2 or not _plain(recorder):
         return False
-    found = find_loops(rounds)
+    lineage = Lineage(recorder)
+    born = {id(e.out): n for n, e in enumerate(rounds.events) if isinstance(e, Ran)}
+
+    def begins(relation: Relation, first: int) -> bool:
+        """Does a round hand on nothing but what rounds made, with a history like that of what they were given?"""
+        origins = [recorder.origin(y)[0] for _, y in relation.pairs]
+        return all(born.get(id(x), -1) > first for x in origins) and lineage.goes_on(relation)
+
+    found = find_loops(rounds, begins)
     if not found:
         return False
-    before = recorder.path, recorder.guards, recorder.roots, recorder.views
+    before = {name: getattr(recorder, name) for name in _WRITTEN}
     try:
-        _Writer(recorder, rounds).run(found, results)
+        _Writer(recorder, rounds, lineage).run(found, results)
     except (KeptError, TracejitError):
-        recorder.path, recorder.guards, recorder.roots, recorder.views = before
+        for name, value in before.items():
+            setattr(recorder, name, value)
+        recorder.builder.scope = recorder.scope
         return False
     return True
 
 
-def _plain(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
-    """Did the run do nothing but compute, without a tape?"""
+def _plain(recorder: Recorder) -> bool:
+    """Did the run do nothing but compute?"""
     other = (
         recorder.written,
         recorder.random_calls,
@@ -65,43 +78,57 @@ def _plain(recorder: Recorder, rounds: Rounds, results: Sequence[Any]) -> bool:
         recorder.slots,
         recorder.calls,
         recorder.hidden,
+        recorder.freeing,
+        recorder.new_leaves,
         recorder.stores,
         recorder.scope,
         recorder.signature.special,
     )
-    if any(other) or any(layout_of(x).device >= 0 for x, _ in recorder.external.values()):
-        return False
-    made = [e.out for e in rounds.events if isinstance(e, Ran)]
-    tensors = [x for x in results if isinstance(x, Tensor)]
-    return not any(x.requires_grad for x in (*made, *tensors))
+    return not any(other) and all(layout_of(x).device < 0 for x, _ in recorder.external.values())
 
 
 class _Writer:
     """Writes the record from the first loop on."""
 
-    def __init__(self, recorder: Recorder, rounds: Rounds) -> None:
+    def __init__(self, recorder: Recorder, rounds: Rounds, lineage: Lineage) -> None:
         self.recorder = recorder
         self.rounds = rounds
+        self.lineage = lineage
+        self.results: dict[int, int] = {}  # bits of results, by tensor
+        self.early: list[
+            tuple[Any, int]
+        ] = []  # numbers of rounds, and from which one on all are alike
         self.gone: set[int] = set()  # tensors that were made in rounds
-        self.born = {id(e.out): n for n, e in enumerate(rounds.events) if isinstance(e, Ran)}
 
     def run(self, found: Sequence[Found], results: Sequence[Any]) -> None:
         """Write everything; raises :class:`KeptError`."""
-        recorder, events, visits = self.recorder, self.rounds.events, self.rounds.visits
-        first = visits[found[0].first]
-        recorder.path = dict(islice(recorder.path.items(), first.path))
-        recorder.guards = dict(islice(recorder.guards.items(), first.guards))
-        recorder.roots, recorder.views = dict(recorder.roots), {}
-        at = first.at + 1
+        events, visits = self.rounds.events, self.rounds.visits
+        self.take_back(visits[found[0].first])
+        tensors = [x for x in results if isinstance(x, Tensor)]
+        for number, x in enumerate(tensors):
+            self.results[id(x)] = self.results.get(id(x), 0) | 1 << number
+        at = visits[found[0].first].at + 1
         for loop in found:
             start = visits[loop.first].at + 1
             self.again(events[at:start])
             self.loop(loop)
             at = visits[loop.last].at + 1
         self.again(events[at:])
-        for x in results:
-            if isinstance(x, Tensor):
-                self.check(x)
+        for x in tensors:
+            self.check(x)
+        for count, settled in self.early:
+            if count < settled:
+                int(count)  # histories are as in this run for so many rounds only
+
+    def take_back(self, first: Visit) -> None:
+        """Forget what was recorded after a visit."""
+        recorder = self.recorder
+        recorder.path = dict(islice(recorder.path.items(), first.path))
+        recorder.guards = dict(islice(recorder.guards.items(), first.guards))
+        recorder.roots, recorder.parents = dict(recorder.roots), dict(recorder.parents)
+        recorder.views = {}
+        recorder.decided = dict(recorder.decided)
+        recorder.occurrences.take_back(first.occurrences)
 
     def check(self, x: Tensor) -> None:
         """A tensor is read from outside the rounds."""
@@ -111,17 +138,24 @@ class _Writer:
 
     def again(self, events: Sequence[Ran | Visit]) -> None:
         """Record what happened outside of loops once more, on what there is now."""
-        recorder = self.recorder
-        for event in events:
-            recorder.line = event.line
-            if isinstance(event, Visit):
-                self.check(event.tensor)
-                recorder._guard(event.tensor, event.outcome)
-                continue
-            for x in event.operands:
-                if isinstance(x, Tensor):
-                    self.check(x)
-            recorder._record(event.op, event.operands, event.attributes, event.out)
+        recorder, mode = self.recorder, MODES.grad
+        try:
+            for event in events:
+                recorder.line = event.line
+                if isinstance(event, Visit):
+                    self.check(event.tensor)
+                    recorder._guard(event.tensor, event.outcome)
+                    continue
+                for x in event.operands:
+                    if isinstance(x, Tensor):
+                        self.check(x)
+                MODES.grad = event.grad
+                if event.shown:
+                    recorder.detach(event.operands[0], event.out)
+                else:
+                    recorder._record(event.op, event.operands, event.attributes, event.out)
+        finally:
+            MODES.grad = mode
 
     def condition(self, visit: Visit) -> Value:
         """The truth that was read."""
@@ -132,35 +166,87 @@ class _Writer:
 
     def loop(self, found: Found) -> None:
         """Write a loop, and let its parts stand for what the last round left."""
+        pairs = found.relations[0].pairs
+        self.recorder.line = self.rounds.visits[found.first].line
+        starts = [self.recorder.value_of(x) for x, _ in pairs]
+        flows = any(x._requires_grad for x, _ in pairs)
+        ends = self.open(found, starts, flows)
+        self.end(found, self.closed(found, starts, ends[-1]) if flows else ends)
+
+    def open(self, found: Found, starts: list[Value], counted: bool) -> list[Value]:
+        """Write the loop that ends by itself; what it hands on, and how many rounds it had if they are ``counted``."""
         recorder, visits = self.recorder, self.rounds.visits
         first, last = visits[found.first], visits[found.last]
-        recorder.line = first.line
-        body = _Body(self, found)
-        graph = body.graph()
-        starts = [recorder.value_of(x) for x, _ in found.relations[0].pairs]
-        starts.append(self.condition(first))
-        value = self.known(graph, starts, list(body.fixed), found.most, not first.outcome)
-        recorder.note(value)
-        for n, event in enumerate(self.rounds.events[first.at + 1 : last.at], first.at + 1):
-            if isinstance(event, Ran):
-                assert self.born[id(event.out)] == n
-                self.gone.add(id(event.out))
-        for number, (_, x) in enumerate(found.relations[-1].pairs):
-            if id(x) in recorder.parents:
-                raise KeptError  # a view, of what is gone
-            recorder.roots[id(x)] = self.part(value, number)
-            self.gone.discard(id(x))
+        condition = self.condition(first)
+        body = self.body(found)
+        graph = body.open(condition, counted)
+        none = {"shape": COUNT.shape, "value": 0, "dtype": COUNT.dtype}
+        number = [recorder.emit(full, (), none)] if counted else []
+        carried = [*starts, *number, condition]
+        value = self.known(graph, carried, [*body.fixed], found.most, not first.outcome)
+        *ends, truth = [self.part(value, i) for i in range(len(carried))]
         if found.most < ENDLESS:
-            part = self.part(value, len(starts) - 1)
-            recorder.guards[part, outcome_key(last.outcome)] = None
-            recorder.end_piece(Guard(part, last.outcome, last.line))
+            recorder.guards[truth, outcome_key(last.outcome)] = None
+            recorder.end_piece(Guard(truth, last.outcome, last.line))
+        return ends
+
+    def closed(self, found: Found, starts: list[Value], number: Value) -> list[Value]:
+        """Write the same rounds as a loop of a known number, for a backward pass; what it hands on."""
+        (count,) = self.recorder.sizes_of(number, [found.last - found.first])
+        settled = self.settled(found)
+        if settled > 1:
+            self.early.append((count, settled))
+        body = self.body(found)
+        graph = body.closed()
+        value = self.known(graph, starts, [*body.fixed], count)
+        return [self.part(value, i) for i in range(len(starts))]
+
+    def body(self, found: Found) -> Body:
+        """What writes the body of a loop."""
+        return Body(self.recorder, self.rounds, found.first, found.relations[0], self.check)
+
+    def settled(self, found: Found) -> int:
+        """The least number of rounds for which histories are as in this run; raises :class:`KeptError`."""
+        visits, events = self.rounds.visits, self.rounds.events
+        relation = found.relations[0]
+        after = Ahead(self.lineage, dict(self.results)).through(events[visits[found.last].at :])
+        ahead = [after.found.get(id(y), 0) for _, y in found.relations[-1].pairs]
+        body = events[visits[found.first].at + 1 : visits[found.first + 1].at]
+        number = settles(self.lineage, body, relation, ahead)
+        if number is None:
+            raise KeptError
+        return number
+
+    def end(self, found: Found, ends: Sequence[Value]) -> None:
+        """What the last round left is there, and nothing else of any round."""
+        recorder, visits = self.recorder, self.rounds.visits
+        first, last = visits[found.first].at + 1, visits[found.last].at
+        events = self.rounds.events[first:last]
+        self.gone.update(id(e.out) for e in events if isinstance(e, Ran))
+        left = dict(zip([id(y) for _, y in found.relations[-1].pairs], ends, strict=True))
+        self.gone.difference_update(left)
+        for key, value in left.items():
+            parent = recorder.parents.get(key)
+            if parent is not None:
+                origin, steps = recorder.origin(parent[0])
+                if any(op is not elementwise.detach_copy for op, _ in (*steps, *parent[1])):
+                    raise KeptError  # a view, of what is gone
+                if id(origin) in left:
+                    continue
+                del recorder.parents[key]
+            recorder.roots[key] = value
 
     def known(
-        self, graph: Graph, starts: list[Value], fixed: list[Value], count: int, until: bool
+        self,
+        graph: Graph,
+        starts: list[Value],
+        fixed: list[Value],
+        count: Any,
+        until: bool | None = None,
     ) -> Value:
         """The statement of a loop, the same one in every run that comes by."""
         signature = self.recorder.signature
-        key = (graph.text, tuple(starts), tuple(fixed), count, until)
+        key = (graph.text, tuple(starts), tuple(fixed), attribute_key(count), until)
         if key not in signature.loops:
             line = self.recorder.line
             signature.loops[key] = loop_value(starts, fixed, (), graph, count, line, until)
@@ -172,67 +258,3 @@ class _Writer:
         value: Value = self.recorder.builder.insert(part_value(loop, index))
         self.recorder.note(value)
         return value
-
-
-class _Body:
-    """The body of a loop, from the ops of its first recorded round."""
-
-    def __init__(self, writer: _Writer, found: Found) -> None:
-        visits = writer.rounds.visits
-        self.writer = writer
-        self.recorder = writer.recorder
-        self.first, self.second = visits[found.first], visits[found.first + 1]
-        self.relation = found.relations[0]
-        self.builder = Builder("rounds")
-        self.inside: dict[int, Value] = {}
-        self.fixed: dict[Value, Value] = {}
-        self.same = {id(x) for x in self.relation.fixed}
-        self.outside = {
-            id(x) for x, _ in islice(self.recorder.external.values(), self.first.external)
-        }
-
-    def graph(self) -> Graph:
-        """The graph; raises :class:`KeptError`."""
-        builder = self.builder
-        for number, (x, _) in enumerate(self.relation.pairs):
-            self.inside[id(x)] = builder.input(f"carried{number}", x.spec)
-        condition = self.writer.condition(self.first)
-        builder.input("before", condition.spec)
-        for event in self.writer.rounds.events[self.first.at + 1 : self.second.at]:
-            assert isinstance(event, Ran)
-            self.op(event)
-        outputs = [self.operand(x) for _, x in self.relation.pairs]
-        outputs.append(self.condition(condition))
-        return builder.finish(outputs)
-
-    def op(self, event: Ran) -> None:
-        """Write one op down."""
-        operands = [self.operand(x) if isinstance(x, Tensor) else x for x in event.operands]
-        value = self.builder.emit(event.op, operands, event.attributes, event.line)
-        if value.spec != event.out.spec or not is_native(value):
-            raise KeptError
-        self.inside[id(event.out)] = value
-
-    def condition(self, before: Value) -> Value:
-        """The truth that is read at the end of the round."""
-        value = self.inside.get(id(self.second.tensor))
-        if value is None:
-            raise KeptError
-        if value.spec.dtype.category != "bool":
-            value = self.builder.emit(elementwise.ne, (value, 0), {})
-        if value.spec != before.spec:
-            raise KeptError
-        return value
-
-    def operand(self, x: Tensor) -> Value:
-        """What stands for a tensor in the body."""
-        known = self.inside.get(id(x))
-        if known is not None:
-            return known
-        if id(x) not in self.same and id(x) not in self.outside:
-            raise KeptError  # it was made before, and nothing shows that it is the same in every round
-        self.writer.check(x)
-        value = self.recorder.value_of(x)
-        if value not in self.fixed:
-            self.fixed[value] = self.builder.input(f"fixed{len(self.fixed)}", value.spec)
-        return self.fixed[value]

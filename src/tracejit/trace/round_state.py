@@ -23,11 +23,12 @@ from types import (
 )
 from typing import Any
 
+from ..bytecode import Unfollowed
 from ..device import device
 from ..dtypes import DType
 from ..layout import layout_of
 from ..tensor import Tensor
-from .round_code import Unfollowed, driver_of, flow_of, leaves_stack_alone, live_names
+from .round_code import driver_of, flow_of, leaves_stack_alone, live_names
 
 #: Frames that are looked at, from the innermost one on.
 MAX_FRAMES = 6
@@ -39,6 +40,8 @@ _FIXED = (CodeType, DType, device)
 #: Modules whose functions keep nothing of their own.
 _LIBRARIES = frozenset({"tracejit", "numpy", "math", "operator", "builtins"})
 _HEAP_TYPE = 1 << 9
+#: What autograd leaves at a leaf: nothing that Python goes on with.
+_KEPT = frozenset({"_accumulate"})
 _SUSPENDED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -85,7 +88,7 @@ class Describer:
         return self._inside(x, kind)
 
     def _tensor(self, x: Tensor) -> Any:
-        if getattr(x, "__dict__", None):
+        if not _KEPT.issuperset(getattr(x, "__dict__", ())):
             raise Unfollowed
         self.tensors.append(x)
         kind, layout = x.spec, layout_of(x)
@@ -173,9 +176,9 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
     code, flow = frame.f_code, flow_of(frame.f_code)
     names: dict[str, Any] = {}
     tensors: dict[str, list[Tensor]] = {}
-    if flow is None or code.co_flags & _SUSPENDED or frame.f_locals is frame.f_globals:
+    if flow is None or code.co_flags & _SUSPENDED:
         return FrameState(frame, (code, -1), names, tensors, {}, False)
-    number = flow.present(frame.f_lasti)
+    number = flow.at(frame.f_lasti)
     live = live_names(code, number) or frozenset()
     followed = True
     try:

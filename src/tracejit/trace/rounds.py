@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .. import dtypes
 from ..ir.graph import Value
 from ..modes import MODES
+from ..ops import elementwise
 from ..ops.table import Op
 from ..tensor import Tensor
 from .round_code import ENDLESS, Loop, driven_name, rounds_of_counter
@@ -41,6 +42,17 @@ class Ran:
     attributes: dict[str, Any]
     out: Tensor
     line: tuple[str, int] | None
+    grad: bool  # the mode it ran in
+    shown: bool = False  # is ``out`` the operand itself, without its history?
+
+    @property
+    def cut_off(self) -> bool:
+        """Does no gradient flow through it, though what it was given has one?"""
+        if self.out._requires_grad or not self.out.spec.dtype.is_differentiable:
+            return False
+        return self.op.differentiable and any(
+            isinstance(x, Tensor) and x._requires_grad for x in self.operands
+        )
 
 
 @dataclass(eq=False)
@@ -57,6 +69,7 @@ class Visit:
     path: int  # statements before, itself included
     guards: int
     external: int  # tensors from outside met before
+    occurrences: int  # computations that were told apart before
     modes: tuple[Any, ...]
 
 
@@ -85,7 +98,13 @@ class Rounds:
     ) -> None:
         """An op was recorded."""
         if self.visits:
-            self.events.append(Ran(op, operands, attributes, out, value.line))
+            self.events.append(Ran(op, operands, attributes, out, value.line, MODES.grad))
+
+    def detached(self, source: Tensor, out: Tensor, line: tuple[str, int] | None) -> None:
+        """``out`` shows ``source`` without its history."""
+        if self.visits:
+            found = Ran(elementwise.detach_copy, (source,), {}, out, line, MODES.grad, True)
+            self.events.append(found)
 
     def visit(self, recorder: Recorder, tensor: Tensor, outcome: Any, condition: Value) -> None:
         """The truth of a tensor was read."""
@@ -107,6 +126,7 @@ class Rounds:
             len(recorder.path),
             len(recorder.guards),
             len(recorder.external),
+            len(recorder.occurrences),
             (MODES.grad, MODES.inference, MODES.saved_hooks, dtypes.get_default_dtype()),
         )
         self.visits.append(found)
@@ -200,6 +220,8 @@ def alike(
             return False
         if a.op is not b.op or len(a.operands) != len(b.operands) or a.line != b.line:
             return False
+        if a.grad is not b.grad or a.shown is not b.shown:
+            return False
         for x, y in zip(a.operands, b.operands, strict=True):
             if isinstance(x, Tensor):
                 if place.get(id(x), id(x)) != id(y):
@@ -222,18 +244,26 @@ class Found:
     most: int
 
 
-def find_loops(rounds: Rounds) -> list[Found]:
+#: May a loop begin with a round? Asked with the number of the event from which on all rounds were like it.
+Begins = Callable[[Relation, int], bool]
+
+
+def find_loops(rounds: Rounds, begins: Begins) -> list[Found]:
     """The loops of a run, in order; those that cannot be told apart from other control flow are left out."""
     found: list[Found] = []
-    at = 0
+    at = alike_from = 0
     visits = rounds.visits
     while at + 1 < len(visits):
-        loop = _loop_at(rounds, at)
-        if loop is None:
-            at += 1
-            continue
-        found.append(loop)
-        at = loop.last + 1
+        relation = relate(visits[at], visits[at + 1])
+        if relation is not None and begins(relation, visits[alike_from].at):
+            loop = _loop_at(rounds, at)
+            if loop is not None:
+                found.append(loop)
+                at = alike_from = loop.last + 1
+                continue
+        at += 1
+        if relation is None:
+            alike_from = at
     return found
 
 

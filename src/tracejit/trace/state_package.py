@@ -109,10 +109,11 @@ def replaced() -> tuple[tuple[str, Any], ...]:
 @lru_cache(maxsize=4)
 def _replaced(assigned: int, methods: int) -> tuple[tuple[str, Any], ...]:
     del methods
-    functions = {f"{module}.{name}": f for (module, name), f in _functions(assigned).items()}
-    functions.update((f"Tensor.{name}", f) for name, f in vars(Tensor).items())
+    methods_of_tensors = ((("Tensor", name), f) for name, f in vars(Tensor).items())
     return tuple(
-        (name, f) for name, f in functions.items() if isinstance(f, FunctionType) and not _own(f)
+        (f"{owner}.{name}", f)
+        for (owner, name), f in (*_functions(assigned).items(), *methods_of_tensors)
+        if isinstance(f, FunctionType) and not _own(f)
     )
 
 

@@ -209,6 +209,12 @@ class Segment:
             and self.choices is None
         )
 
+    def prepare_backward(self) -> None:
+        """Plan the backward pass of every path below; raises what stands in the way of one."""
+        for leaf in self.leaves():
+            if leaf.backward:
+                leaf.backward.prepare()
+
     def count_ends(self) -> int:
         """How many paths end below, in a leaf or in an error."""
         return sum((s.leaf is not None) + len(s.raises) for s in self.segments())

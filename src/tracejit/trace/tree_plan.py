@@ -24,6 +24,8 @@ from .tree import Leaf, Segment, late_values, needs_of_leaf, path_graph, wanted_
 
 #: Plans of one structure that differ in what was decided about sizes.
 MAX_VARIANTS = 16
+#: Plans of a structure before sizes count as varying: then nothing is made for one of them only.
+MAX_SPECIAL = 2
 #: Structures remembered per function.
 MAX_STRUCTURES = 256
 
@@ -117,8 +119,21 @@ class PlanStore:
                 return plan
         return None
 
-    def keep(self, found: Structure, plan: TreePlan) -> None:
-        """Remember a plan."""
+    def make(
+        self,
+        tree: SymbolicTree,
+        root: Segment,
+        strides: Mapping[Value, Shape],
+        found: Structure,
+        wants: Callable[[Value], bool],
+    ) -> TreePlan:
+        """A new plan for this structure, which is remembered."""
+        tree.scope.vary = len(self.known.get(found.key, ())) >= MAX_SPECIAL
+        plan = tree.plan(root, strides, found, wants)
+        self._keep(found, plan)
+        return plan
+
+    def _keep(self, found: Structure, plan: TreePlan) -> None:
         self.made += 1
         variants = self.known.setdefault(found.key, [])
         del variants[: len(variants) + 1 - MAX_VARIANTS]

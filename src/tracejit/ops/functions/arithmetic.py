@@ -71,17 +71,18 @@ def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
 
 
 def _refuse_bool(*operands: Tensor | Number) -> None:
-    bools = [isinstance(x, bool) or (is_tensor(x) and x.spec.dtype is bool_) for x in operands]
-    if all(bools):
+    bools = [(x.spec.dtype is bool_) if is_tensor(x) else isinstance(x, bool) for x in operands]
+    if True not in bools:
+        return
+    if False not in bools:
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
             "`logical_xor()` operator instead."
         )
-    if any(bools):
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
-            "to invert a mask, use the `~` or `logical_not()` operator instead."
-        )
+    raise RuntimeError(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+        "to invert a mask, use the `~` or `logical_not()` operator instead."
+    )
 
 
 @function()

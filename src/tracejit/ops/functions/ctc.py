@@ -13,41 +13,44 @@ from .. import movement as m
 from .. import source as s
 from .. import transcendental as t
 from ..table import function
-from .common import Tensor, check_tensor, constant, is_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, constant, is_tensor, shape_of
+from .extremes import amax
 from .joining import cat
 from .losses import reduced
-from .reductions import mean
+from .reductions import any, mean, sum
 from .slicing import select
+from .statistics import cumsum
 
 #: The logarithm of next to nothing: far below any sum of logarithms, and without the NaN of differences of infinities.
 _NEVER = -1e30
 
 
-def _lengths(name: str, given: Any, samples: int) -> list[int]:
-    values = given.tolist() if is_tensor(given) else list(given)
-    values = values if isinstance(values, list) else [values]
-    if len(values) != samples:
-        raise ShapeError(f"{name} must be of size batch_size ({samples}), but got {len(values)}")
-    return [int(n) for n in values]
+def _lengths(name: str, given: Any, samples: int) -> Tensor:
+    """Lengths as int64 numbers (N)."""
+    if is_tensor(given):
+        count = given.spec.numel
+        lengths = as_type(m.reshape(given, shape=(count,)), dtypes.int64)
+    else:
+        values = tuple(int(n) for n in given)
+        count = len(values)
+        lengths = s.literal(values=values, shape=(count,), dtype=dtypes.int64)
+    if count != samples:
+        raise ShapeError(f"{name} must be of size batch_size ({samples}), but got {count}")
+    return lengths
 
 
-def _padded(targets: Tensor, lengths: list[int]) -> Tensor:
+def _padded(targets: Tensor, lengths: Tensor) -> Tensor:
     """Targets (N, S); sequences given one after the other are cut apart."""
     if targets.ndim == 2:
         return targets
-    longest = max(lengths, default=0)
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    places = [
-        min(start + i, start + max(n - 1, 0))
-        for start, n in zip(starts, lengths, strict=True)
-        for i in range(longest)
-    ]
-    last = max(targets.spec.numel - 1, 0)
-    index = s.literal(
-        values=tuple(min(p, last) for p in places),
-        shape=(len(lengths), longest),
-        dtype=dtypes.int64,
-    )
+    samples, total = shape_of(lengths)[0], shape_of(targets)[0]
+    longest = int(amax(lengths)) if samples else 0
+    ends = cumsum(lengths, 0)
+    place = s.arange(start=0, step=1, count=longest, dtype=dtypes.int64)
+    starts = m.unsqueeze(e.sub(ends, lengths), dims=(1,))
+    # Places behind a sequence repeat its last label: they are not read, but they must be places.
+    last = e.clamp_min(e.sub(m.unsqueeze(ends, dims=(1,)), 1), 0)
+    index = e.minimum(e.minimum(e.add(starts, place), last), max(total - 1, 0))
     return ix.take(targets, index, dim=0)
 
 
@@ -66,20 +69,20 @@ def _moved(x: Tensor, by: int, value: float) -> Tensor:
     return m.pad(kept, widths=((0, 0), (min(by, count), 0)), value=value)
 
 
-def _check(log_probs: Tensor, inputs: list[int], lengths: list[int], targets: Tensor) -> None:
+def _check(log_probs: Tensor, inputs: Tensor, lengths: Tensor, targets: Tensor) -> None:
     steps = shape_of(log_probs)[0]
-    if any(n > steps or n < 0 for n in inputs):
+    if any(c.logical_or(c.gt(inputs, steps), c.lt(inputs, 0))):
         raise ShapeError(
-            f"Expected input_lengths to have value at most {steps}, but got value {max(inputs)}"
+            f"Expected input_lengths to have value at most {steps}, but got value {int(amax(inputs))}"
         )
-    if targets.ndim == 2 and any(n > shape_of(targets)[1] for n in lengths):
+    if targets.ndim == 2 and any(c.gt(lengths, shape_of(targets)[1])):
         raise ShapeError(
-            f"Expected tensor to have size at least {max(lengths)} at dimension 1, but got size "
+            f"Expected tensor to have size at least {int(amax(lengths))} at dimension 1, but got size "
             f"{list(shape_of(targets))} for targets"
         )
-    if targets.ndim == 1 and sum(lengths) != targets.spec.numel:
+    if targets.ndim == 1 and targets.spec.numel != (total := sum(lengths)):
         raise ShapeError(
-            f"Expected target_lengths to add up to {targets.spec.numel}, but got {sum(lengths)}"
+            f"Expected target_lengths to add up to {targets.spec.numel}, but got {int(total)}"
         )
 
 
@@ -121,16 +124,11 @@ def ctc_loss(
     impossible = c.lt(total, _NEVER / 2)
     loss = e.where(impossible, 0.0 if zero_infinity else float("inf"), e.neg(total))
     if reduction == "mean":
-        by = s.literal(
-            values=tuple(float(max(n, 1)) for n in lengths), shape=(samples,), dtype=loss.dtype
-        )
-        return mean(e.div(loss, by))
+        return mean(e.div(loss, as_type(e.clamp_min(lengths, 1), loss.dtype)))
     return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
 
 
-def _forward(
-    scores: Tensor, labels: Tensor, inputs: list[int], lengths: list[int], blank: int
-) -> Tensor:
+def _forward(scores: Tensor, labels: Tensor, inputs: Tensor, lengths: Tensor, blank: int) -> Tensor:
     """The log-likelihood of each sample: the forward variables after its last step."""
     steps, samples, _ = shape_of(scores)
     count = shape_of(labels)[1]
@@ -139,15 +137,16 @@ def _forward(
     place = s.arange(start=0, step=1, count=count, dtype=dtypes.int64)
     # A blank may be skipped between different labels only.
     stuck = c.logical_or(c.eq(labels, _moved(labels, 2, blank)), c.eq(labels, blank))
-    ends = s.literal(values=tuple(inputs), shape=(samples, 1), dtype=dtypes.int64)
+    moment = s.arange(start=0, step=1, count=steps, dtype=dtypes.int64)
+    going = c.gt(m.unsqueeze(inputs, dims=(1,)), m.unsqueeze(moment, dims=(1, 2)))
     alpha = e.where(c.eq(place, 0), 0.0, constant(_NEVER, scores.dtype, (samples, count)))
     for step in range(steps):
         reached = t.logaddexp(alpha, _moved(alpha, 1, _NEVER))
         if step:
             reached = t.logaddexp(reached, e.where(stuck, _NEVER, _moved(alpha, 2, _NEVER)))
         following = e.add(reached, select(emitted, 0, step))
-        alpha = e.where(c.gt(ends, step), following, alpha)
-    last = s.literal(values=tuple(2 * n for n in lengths), shape=(samples, 1), dtype=dtypes.int64)
+        alpha = e.where(select(going, 0, step), following, alpha)
+    last = m.unsqueeze(e.mul(lengths, 2), dims=(1,))
     final = ix.gather(alpha, last, dim=1)
     before_last = ix.gather(alpha, e.clamp_min(e.sub(last, 1), 0), dim=1)
     some = c.gt(last, 0)

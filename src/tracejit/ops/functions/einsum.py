@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import elementwise as e
 from .. import movement as m
@@ -18,6 +21,10 @@ from .common import Tensor, shape_of
 _SPARE = "".join(map(chr, range(1, 32)))
 #: The letter of every number in lists of subscripts.
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
+#: Up to so many operands all orders are compared; with more the search itself would cost too much.
+_FEW = 5
+#: Intermediate products may be of any size: the order with the fewest multiplications keeps them small.
+_NO_LIMIT = 2**62
 
 
 @function(method=False)
@@ -38,12 +45,14 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         operands = tuple(operands[0])
     inputs, output = _parse(equation, operands)
     terms = [_diagonals(x, labels) for x, labels in zip(operands, inputs, strict=True)]
-    x, labels = terms[0]
-    rest = [own for _, own in terms[1:]]
-    for position, (y, own) in enumerate(terms[1:]):
-        later = set(output).union(*rest[position + 1 :])
-        x, labels = _pair(x, labels, y, own, later)
-    return _finish(x, labels, output)
+    for together in _order(terms, output):
+        chosen = [terms.pop(position) for position in sorted(together, reverse=True)]
+        while len(chosen) > 1:
+            y, x = chosen.pop(), chosen.pop()
+            later = set(output).union(*(labels for _, labels in (*terms, *chosen)))
+            chosen.append(_pair(*y, *x, later))
+        terms += chosen
+    return _finish(*terms[0], output)
 
 
 def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -136,7 +145,7 @@ def _pair(x: Tensor, a: str, y: Tensor, b: str, later: set[str]) -> tuple[Tensor
     inner = [ch for ch in shared if ch not in later]
     rows = [ch for ch in a if ch not in shared]
     columns = [ch for ch in b if ch not in shared]
-    extent = _extents(x, a, y, b)
+    extent = _extents((x, a), (y, b))
     if not inner:
         labels = batch + rows + columns
         return e.mul(_arranged(x, a, labels), _arranged(y, b, labels)), "".join(labels)
@@ -146,9 +155,37 @@ def _pair(x: Tensor, a: str, y: Tensor, b: str, later: set[str]) -> tuple[Tensor
     return m.reshape(matmul(left, right), shape=tuple(extent[ch] for ch in labels)), "".join(labels)
 
 
-def _extents(x: Tensor, a: str, y: Tensor, b: str) -> dict[str, int]:
+def _order(terms: list[tuple[Tensor, str]], output: str) -> tuple[tuple[int, ...], ...]:
+    """Which terms to multiply next, by position; their product goes last.
+
+    Three operands and more are taken in the order that needs the fewest multiplications. Extents that only a run tells
+    cannot choose: then the order is that of the equation.
+    """
+    extent = _extents(*terms)
+    if len(terms) < 3 or not all(type(n) is int for n in extent.values()):
+        return (tuple(range(len(terms))),)
+    return _cheapest_order(tuple(own for _, own in terms), output, tuple(extent.items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _cheapest_order(
+    inputs: tuple[str, ...], output: str, extents: tuple[tuple[str, int], ...]
+) -> tuple[tuple[int, ...], ...]:
+    # NumPy reads letters only, and extents of one where an operand is broadcast, so all get the full extent.
+    letter = {label: _LETTERS[i] for i, (label, _) in enumerate(extents)}
+    extent = dict(extents)
+    spelled = ["".join(letter[ch] for ch in term) for term in (*inputs, output)]
+    shaped = [np.broadcast_to(np.int8(0), [extent[ch] for ch in term]) for term in inputs]
+    search = "optimal" if len(inputs) <= _FEW else "greedy"
+    path = np.einsum_path(
+        f"{','.join(spelled[:-1])}->{spelled[-1]}", *shaped, optimize=(search, _NO_LIMIT)
+    )[0]
+    return tuple(path[1:])
+
+
+def _extents(*terms: tuple[Tensor, str]) -> dict[str, int]:
     extent: dict[str, int] = {}
-    for label, n in (*zip(a, shape_of(x), strict=True), *zip(b, shape_of(y), strict=True)):
+    for label, n in (pair for x, own in terms for pair in zip(own, shape_of(x), strict=True)):
         known = extent.get(label, 1)
         if 1 not in (known, n) and known != n:
             raise RuntimeError(

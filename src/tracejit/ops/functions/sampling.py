@@ -11,7 +11,6 @@ from ...device import index_of
 from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
-from .. import movement as m
 from .. import ordering as o
 from .. import random as source
 from .. import reduction as r
@@ -293,11 +292,7 @@ def multinomial(
         keys = e.div(
             t.log1p(e.neg(draw_uniform(shape_of(input), dtypes.float64, generator, input))), weights
         )
-        order = o.argsort(keys, dim=last, descending=True)
-        counts = (*shape_of(input)[:last], num_samples)
-        return e.clone(
-            m.slice(order, starts=(0,) * input.ndim, counts=counts, steps=(1,) * input.ndim)
-        )
+        return o.first_positions(keys, dim=last, count=num_samples, descending=True)
     totals = o.cumsum(weights, dim=last)
     whole = r.sum(weights, dims=(last,), keepdim=True)
     u = draw_uniform((*shape_of(input)[:last], num_samples), dtypes.float64, generator, input)

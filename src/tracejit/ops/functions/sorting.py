@@ -72,10 +72,7 @@ def topk(
         raise RuntimeError("selected index k out of range")
     if not input.ndim:
         return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
-    order = o.argsort(input, dim=d, descending=largest)
-    counts = tuple(k if i == d else n for i, n in enumerate(shape_of(input)))
-    zeros = (0,) * input.ndim
-    indices = e.clone(m.slice(order, starts=zeros, counts=counts, steps=(1,) * input.ndim))
+    indices = o.first_positions(input, dim=d, count=k, descending=largest)
     return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
 
 

@@ -39,6 +39,7 @@ class Plan:
     steps: list[int]
     dropped: list[int] = field(default_factory=list)  # dimensions indexed by an integer
     layout: list[Any] = field(default_factory=list)  # None (new), a dimension, or (dim, index)
+    cut: bool = False  # was anything left out?
 
 
 def _items(index: Any) -> list[Any]:
@@ -54,6 +55,8 @@ def _items(index: Any) -> list[Any]:
 
 def _as_index(item: Any) -> Any:
     """Lists and arrays as index tensors; the rest as it is."""
+    if type(item) is int or type(item) is builtins.slice:
+        return item
     if is_tensor(item):
         if item.dtype.is_floating_point:
             raise IndexError(_BAD_TYPE)
@@ -70,6 +73,8 @@ def _as_index(item: Any) -> Any:
 
 
 def _consumes(item: Any) -> int:
+    if type(item) is int or type(item) is builtins.slice:
+        return 1
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     return int(item.ndim) if is_tensor(item) and item.dtype is dtypes.bool_ else 1
@@ -96,7 +101,9 @@ def read(x: Tensor, index: Any) -> Plan:
 
 
 def _add(plan: Plan, item: Any, dim: int, shape: Shape) -> None:
-    if item is None:
+    if type(item) is int:
+        _add_integer(plan, item, dim, shape[dim])
+    elif item is None:
         plan.layout.append(None)
     elif isinstance(item, bool):
         plan.layout.append(item)
@@ -142,7 +149,7 @@ def _add_integer(plan: Plan, index: int, dim: int, extent: int) -> None:
         raise DimensionError(
             f"index {index} is out of bounds for dimension {dim} with size {extent}"
         )
-    plan.starts[dim], plan.counts[dim] = index % extent, 1
+    plan.starts[dim], plan.counts[dim], plan.cut = index % extent, 1, True
     plan.dropped.append(dim)
 
 
@@ -150,11 +157,14 @@ def _add_slice(plan: Plan, item: builtins.slice, dim: int, extent: int) -> None:
     step = 1 if item.step is None else item.step.__index__()
     if step <= 0:
         raise ValueError("step must be greater than zero")
+    if item.start is None and item.stop is None and step == 1:
+        plan.layout.append(dim)
+        return
     if any(map(is_symbolic, (item.start, item.stop, extent))):
         start, stop = slice_bounds(item, extent)
     else:
         start, stop, _ = builtins.slice(item.start, item.stop, step).indices(extent)
-    plan.starts[dim], plan.steps[dim] = start, step
+    plan.starts[dim], plan.steps[dim], plan.cut = start, step, True
     plan.counts[dim] = largest(-((start - stop) // step), 0)
     plan.layout.append(dim)
 
@@ -176,18 +186,27 @@ def _add_mask(plan: Plan, mask: Tensor, dim: int, shape: Shape) -> None:
         plan.layout.append((dim + d, m.squeeze(column, dims=(1,))))
 
 
-def basic_view(x: Tensor, plan: Plan) -> Tensor:
-    """The view of ``x`` by the integers, slices and Nones of a plan; one dimension per layout entry."""
-    view = m.slice(x, starts=tuple(plan.starts), counts=tuple(plan.counts), steps=tuple(plan.steps))
+def _is_new(entry: Any) -> bool:
+    """Does a layout entry stand for a dimension that the tensor does not have?"""
+    if isinstance(entry, tuple):
+        return entry[0] is None
+    return entry is None or isinstance(entry, bool)
+
+
+def basic_view(x: Tensor, plan: Plan, to_read: bool = False) -> Tensor:
+    """The view of ``x`` by the integers, slices and Nones of a plan; one dimension per layout entry.
+
+    ``x`` itself will do where the view is only read from and shows all of it.
+    """
+    new = tuple([i for i, entry in enumerate(plan.layout) if _is_new(entry)])
+    view = x
+    if (
+        plan.cut or not to_read
+    ):  # who writes to a view of everything writes to a part, as autograd sees it
+        starts, counts, steps = tuple(plan.starts), tuple(plan.counts), tuple(plan.steps)
+        view = m.slice(x, starts=starts, counts=counts, steps=steps)
     if plan.dropped:
         view = m.squeeze(view, dims=tuple(plan.dropped))
-    new = tuple(
-        i
-        for i, entry in enumerate(plan.layout)
-        if entry is None
-        or isinstance(entry, bool)
-        or (isinstance(entry, tuple) and entry[0] is None)
-    )
     view = m.unsqueeze(view, dims=new) if new else view
     for i, entry in enumerate(plan.layout):
         if entry is False:
@@ -269,8 +288,11 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             [5, 3]]), tensor([4, 5]))
     """
     plan = read(self, index)
-    view = basic_view(self, plan)
-    view, indices = _take_scalars(view, _index_tensors(plan))
+    found = _index_tensors(plan)
+    view = basic_view(self, plan, bool(found))
+    if not found:
+        return view
+    view, indices = _take_scalars(view, found)
     if not indices:
         return view
     target = _target(view, indices)

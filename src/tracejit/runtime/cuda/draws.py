@@ -40,6 +40,7 @@ def draw(op: RandomSource, key: Any, index: int, shape: Shape, dtype: DType, dev
         out = module.empty(shape, dtype.np)
         if not count:
             return out
+        driver(device).bind()
         table = _table(op, dtype, driver(device))
         offset = signed((base + index) & ((1 << 64) - 1))
         arguments = {"out": int(out.data.ptr), "seed": seed, "offset": offset, "total": count}

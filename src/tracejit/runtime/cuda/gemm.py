@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ...cuda.arrays import MODULES
 from ...cuda.libraries import load_library
 from ...sizes import call
 from ..launcher import SERIAL, Step
@@ -25,6 +26,8 @@ Word = tuple[int, Any]  # as in launcher.Step
 TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
 COMPUTE = {"f64": 70, "f16": 68, "bf16": 68}
 FLOAT32, TF32 = 68, 77
+#: Marks a status as cuBLAS's, whose numbers mean other things than the driver's.
+CUBLAS = 1 << 16
 
 _TEXT = """
 declare i32 @cublasSetStream_v2(ptr, ptr)
@@ -38,14 +41,18 @@ entry:
   %bad = icmp ne i32 %set, 0
   br i1 %bad, label %failed, label %product
 failed:
-  ret i32 %set
+  %answer = or i32 %set, @CUBLAS@
+  ret i32 %answer
 product:
   %alpha = getelementptr i64, ptr %args, i64 19
   %beta = getelementptr i64, ptr %args, i64 20
   %code = call i32 @cublasGemmStridedBatchedEx(ptr %w0, i32 %w2, i32 %w3, i32 %w4, i32 %w5, i32 %w6,
     ptr %alpha, ptr %w7, i32 %w17, i32 %w8, i64 %w9, ptr %w10, i32 %w17, i32 %w11, i64 %w12,
     ptr %beta, ptr %w13, i32 %w17, i32 %w14, i64 %w15, i32 %w16, i32 %w18, i32 -1)
-  ret i32 %code
+  %said = or i32 %code, @CUBLAS@
+  %fine = icmp eq i32 %code, 0
+  %result = select i1 %fine, i32 0, i32 %said
+  ret i32 %result
 }
 """
 _POINTERS, _LONGS = {0, 1, 7, 10, 13}, {9, 12, 15}
@@ -58,7 +65,7 @@ def _module_text() -> str:
         kind = "ptr" if number in _POINTERS else "i64" if number in _LONGS else "i32"
         lines.append(f"  %a{number} = getelementptr i64, ptr %args, i64 {number}")
         lines.append(f"  %w{number} = load {kind}, ptr %a{number}")
-    return _TEXT.replace("@LOADS@", "\n".join(lines))
+    return _TEXT.replace("@LOADS@", "\n".join(lines)).replace("@CUBLAS@", str(CUBLAS))
 
 
 @dataclass(frozen=True)
@@ -76,11 +83,18 @@ def cublas() -> Cublas | None:
     >>> cublas() is cublas()
     True
     """
-    library = load_library("cublas")
+    library = load_library("cublas", toolkit())
     if library is None:
         return None
     functions = (library.cublasSetStream_v2, library.cublasGemmStridedBatchedEx)
     return Cublas(*(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions))
+
+
+def toolkit() -> str | None:
+    """The generation of CUDA that CuPy was built for, whose handles are used; None where it is not loaded."""
+    for module in MODULES.values():
+        return str(module.cuda.runtime.runtimeGetVersion() // 1000)
+    return None
 
 
 @lru_cache(maxsize=4)

@@ -27,8 +27,8 @@ from ..plan_body import BodyPlanner
 from ..plan_products import result_layout
 from ..plan_records import Products, may_lie_on_the_host
 from ..views import Layouts
-from . import kernels
-from .gemm import TYPES, DeviceGemm, cublas, gemm_step
+from . import gemm, kernels
+from .gemm import TYPES, DeviceGemm, gemm_step
 from .launches import launch_steps
 
 #: The slots of a device, in order after those of buffers.
@@ -58,7 +58,7 @@ class DevicePlanner(Planner):
         }
         super().__init__(graph, input_strides, kept, pack, packed_inputs)
 
-    products = Products(frozenset(TYPES), lambda: cublas(), levels=1)
+    products = Products(frozenset(TYPES), lambda: gemm.cublas(), levels=1)
 
     def placed(self, layouts: Layouts) -> Placed:
         """The legal graph with memory for what is moved."""
@@ -148,6 +148,10 @@ class DevicePlanner(Planner):
         if value not in self.slots:  # in memory that its base was not the first in
             self.place(value)
         self.add_launches(value, write_device_scatter(value, self.layouts(value), self.layouts))
+
+    def plan_along(self, value: Value) -> None:
+        """CuPy goes through operands on a device."""
+        self.plan_host(value)
 
     def plan_gemm(self, value: Value) -> Step | None:
         """A product as a step of cuBLAS when its operands lie as it can read them."""

@@ -18,9 +18,10 @@ from ...cuda.arrays import (
 )
 from ...cuda.driver import device_count, driver
 from ...cuda.precision import get_float32_matmul_precision
+from ...errors import DeviceError
 from ..launcher import failure
 from .capture import CapturedProgram, can_be_captured
-from .gemm import FLOAT32, TF32
+from .gemm import CUBLAS, FLOAT32, TF32
 from .plan import SLOTS
 
 __all__ = ["DeviceMemory", "StatusWords", "special_slots"]
@@ -74,14 +75,19 @@ class DeviceMemory:
 
     def names(self) -> dict[str, Any]:
         """What the generated function of a program refers to."""
-        module = namespace()
-        stream = module.cuda.get_current_stream
+        module, bind = namespace(), driver(self.index).bind
+        current = module.cuda.get_current_stream
+
+        def stream() -> int:
+            bind()
+            return int(current().ptr)
+
         return {
             "fail": self.fail,
             "allocate": partial(empty_block, index=self.index),
             "address_of": address_of,
             "uploaded": self.uploaded,
-            "stream": lambda: int(stream().ptr),
+            "stream": stream,
             "take_word": WORDS.take,
             "refused": WORDS.refused,
             "handle": lambda: int(module.cuda.Device(self.index).cublas_handle),
@@ -97,6 +103,12 @@ class DeviceMemory:
     def fail(self, code: int) -> None:
         """A launch or a product was not accepted: `DeviceError` with the driver's words."""
         row, status = failure(code)
+        if status & CUBLAS:
+            raise DeviceError(
+                f"CUDA: the matrix product at step {row} of a program could not be queued: "
+                f"cuBLAS answers with status {status & ~CUBLAS}",
+                "Is there memory left on the GPU? Free tensors, or use smaller batches.",
+            )
         raise driver(self.index).error(f"step {row} of a program could not be queued", status)
 
     def switching(self, run: Callable[..., Any]) -> Callable[..., Any]:

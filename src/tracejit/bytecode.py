@@ -1,0 +1,138 @@
+"""Instructions of a code object in one form, whatever version of CPython compiled it.
+
+Versions say the same things differently: 3.11 calls in two instructions, 3.12 returns constants in one and has
+comprehensions in the code around them, 3.13 loads or stores two variables at once and takes the truth of a comparison
+within it. Who follows instructions should not know; the tables here do. An instruction for local variables that they
+lack is refused, so what is not known is never misread.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+#: Is the bytecode of this Python known?
+FOLLOWED = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+#: Bytecode longer than this is not looked at.
+MAX_INSTRUCTIONS = 5000
+
+#: Instructions that say something about the next one: the argument's upper bits, names of arguments, half a call.
+_BEFORE = frozenset({"CACHE", "EXTENDED_ARG", "KW_NAMES", "PRECALL"})
+#: Other names of the same thing.
+_NAMES: Mapping[str, str] = {
+    "LOAD_FAST_CHECK": "LOAD_FAST",  # 3.12: may be unbound
+    **{
+        f"POP_JUMP_{way}_IF_{what}": f"POP_JUMP_IF_{what}"  # 3.11
+        for way in ("FORWARD", "BACKWARD")
+        for what in ("TRUE", "FALSE", "NONE", "NOT_NONE")
+    },
+}
+#: Instructions that are several in a row, and how each of them changes the height of the stack.
+_PARTS: Mapping[str, Sequence[tuple[str, int]]] = {
+    "LOAD_FAST_AND_CLEAR": (("LOAD_FAST", 1), ("DELETE_FAST", 0)),  # 3.12, around a comprehension
+    "LOAD_FAST_LOAD_FAST": (("LOAD_FAST", 1), ("LOAD_FAST", 1)),  # 3.13
+    "STORE_FAST_LOAD_FAST": (("STORE_FAST", -1), ("LOAD_FAST", 1)),  # 3.13
+    "STORE_FAST_STORE_FAST": (("STORE_FAST", -1), ("STORE_FAST", -1)),  # 3.13
+    "RETURN_CONST": (("LOAD_CONST", 1), ("RETURN_VALUE", -1)),  # 3.12
+}
+#: A comparison whose truth is taken, and the bit of its argument that says so. (From 3.13.)
+_COMPARED = (("COMPARE_OP", -1), ("TO_BOOL", 0))
+_TRUTH_TAKEN = 16 if sys.version_info >= (3, 13) else 0
+#: What there is for local variables after that.
+_LOCAL = frozenset({"LOAD_FAST", "STORE_FAST", "DELETE_FAST"})
+#: For those that nested functions share.
+_CELLS = frozenset(dis.opname[code] for code in dis.hasfree)
+#: Steps that take a value for its truth and nothing else.
+TESTS = frozenset({"POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "TO_BOOL", "UNARY_NOT"})
+#: Those that may leave the value. (Until 3.11; later it is copied first.)
+_TESTS_OR_LEAVES = frozenset({"JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP"})
+_LAST = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
+_JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
+
+
+class Unfollowed(Exception):
+    """Python does something here that cannot be told from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that Python does.
+
+    ``value`` is a constant, a name, a relation or the sign of an operation; ``onward`` is by how much the stack is
+    higher when the next step follows (None: it does not), ``jump`` the offset and the same for where a jump leads.
+    """
+
+    offset: int
+    name: str
+    argument: int
+    value: Any
+    onward: int | None
+    jump: tuple[int, int] | None = None
+
+    def names_local(self, name: str) -> bool:
+        """Does it read, set or delete the local variable?"""
+        return (self.name in _LOCAL or self.name in _CELLS) and self.value == name
+
+    @property
+    def takes_truth(self) -> bool:
+        """Does it ask for the truth of the value on top of the stack?"""
+        return self.name in TESTS or self.name in _TESTS_OR_LEAVES
+
+
+@functools.lru_cache(maxsize=256)
+def steps_of(code: CodeType) -> tuple[Step, ...]:
+    """What a code object does, in order; raises :class:`Unfollowed` where that is not known.
+
+    >>> [step.name for step in steps_of((lambda a, b: (a, b)).__code__)]
+    ['RESUME', 'LOAD_FAST', 'LOAD_FAST', 'BUILD_TUPLE', 'RETURN_VALUE']
+    """
+    if not FOLLOWED:
+        raise Unfollowed
+    found: list[Step] = []
+    start, before = -1, 0
+    for count, instruction in enumerate(dis.get_instructions(code)):
+        if count >= MAX_INSTRUCTIONS:
+            raise Unfollowed
+        start = instruction.offset if start < 0 else start
+        if instruction.opname in _BEFORE:
+            before += dis.stack_effect(instruction.opcode, instruction.arg)
+            continue
+        found += _steps(instruction, start, before)
+        start, before = -1, 0
+    return tuple(found)
+
+
+def _steps(found: dis.Instruction, start: int, before: int) -> list[Step]:
+    """The steps of an instruction that begins at an offset, after what has changed the stack already."""
+    parts = _PARTS.get(found.opname)
+    if found.opname == "COMPARE_OP" and (found.arg or 0) & _TRUTH_TAKEN:
+        parts = _COMPARED
+    if parts is not None:
+        values = found.argval if isinstance(found.argval, tuple) else (found.argval,) * len(parts)
+        if found.opname == "RETURN_CONST":
+            values = found.argval, None
+        return [
+            Step(start, name, found.arg or 0, value, None if name in _LAST else effect)
+            for (name, effect), value in zip(parts, values, strict=True)
+        ]
+    name = _NAMES.get(found.opname, found.opname)
+    if found.opcode in dis.haslocal and name not in _LOCAL:
+        raise Unfollowed
+    jump = onward = None
+    if found.opcode in dis.hasjrel or found.opcode in dis.hasjabs:
+        jump = found.argval, dis.stack_effect(found.opcode, found.arg, jump=True)
+    if name not in _LAST and name not in _JUMPS:
+        onward = before + dis.stack_effect(found.opcode, found.arg, jump=False)
+    value = found.argrepr if name == "BINARY_OP" else found.argval
+    return [Step(start, name, found.arg or 0, value, onward, jump)]
+
+
+def at_offset(steps: Sequence[Step], offset: int) -> int:
+    """The number of the step at an offset in the bytecode, or around it: of several the last."""
+    return bisect_right(steps, offset, key=lambda step: step.offset) - 1

@@ -1,0 +1,53 @@
+"""Rows of a few elements: every element is printed apart, so that the vector units work on many rows at once.
+
+A loop over three elements fills no vector, and what follows for the row (a root, a division) is computed one row at a
+time. Without the loop the rows themselves are the innermost loop. The length of the row becomes part of the text; a
+kernel of this kind serves rows of one length.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..extents import Extents, is_symbolic
+from ..passes.groups import FULL, picks_from_row
+from .cpu import Scope, Writer
+from .turns import LONGEST_ROW
+
+#: The most operations that the elements of a row may have in all: the text grows with them.
+MOST_OPERATIONS = 128
+
+
+@dataclass
+class Point:
+    """One element of a row: its place along the reduced axes, and the variables that hold its values."""
+
+    places: dict[int, str]
+    scope: Scope = field(default_factory=dict)
+
+
+def points_of_short_rows(writer: Writer) -> list[Point] | None:
+    """The elements of a row one by one; None where rows are too long for that."""
+    group, nest = writer.group, writer.nest
+    operations = sum(group.level[v] == FULL for v in group.values)
+    if not nest.kept or any(map(picks_from_row, group.values)):
+        return None
+    count = writer.extents_product(nest.reduced)
+    if _varies(count) or not 0 < count <= LONGEST_ROW or count * operations > MOST_OPERATIONS:
+        return None
+    writer.turns.rows = nest.kept[-1]
+    ranges = [range(int(nest.axes[axis].extent)) for axis in nest.reduced]
+    return [
+        Point(dict(zip(nest.reduced, map(str, place), strict=True)))
+        for place in itertools.product(*ranges)
+    ]
+
+
+def _varies(count: Any) -> bool:
+    """Would a kernel for rows of this length soon be followed by others?"""
+    if not is_symbolic(count):
+        return False
+    scope: Extents = count.scope
+    return scope.vary or not scope.told.isdisjoint(count.symbols)

@@ -1,0 +1,79 @@
+"""Orders of arrays: those made by sorting whole numbers are NumPy's stable ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracejit.ops.orders import PIECE, SHORT, first_in_order, stable_order
+
+DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")
+SHAPES = (
+    (0,),
+    (1,),
+    (3, 0),
+    (0, 40),
+    (SHORT - 1,),
+    (SHORT,),
+    (3, 50),
+    (2, 3, 40),
+    (5, 9 * PIECE + 7),
+)
+
+
+def _values(shape: tuple[int, ...], dtype: str, few: bool, seed: int) -> np.ndarray:
+    """Random elements, all kinds of ties and special numbers among them."""
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        found = rng.integers(info.min, info.max, shape, kind, endpoint=True)
+        return found // 50 if few else found
+    if kind.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    found = rng.integers(-3, 4, shape) * 0.5 if few else rng.standard_normal(shape) * 1e4
+    with np.errstate(over="ignore"):
+        found = found.astype(kind)
+    special = [np.inf, -np.inf, 0.0, -0.0, np.finfo(kind).tiny]
+    return np.where(rng.random(shape) < 0.2, rng.choice(special, shape).astype(kind), found)
+
+
+def _expected(x: np.ndarray, descending: bool) -> np.ndarray:
+    if not descending:
+        return np.argsort(x, axis=-1, kind="stable")
+    order = np.argsort(np.flip(x, -1), axis=-1, kind="stable")
+    return x.shape[-1] - 1 - np.flip(order, -1)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_orders_are_the_stable_ones(dtype: str, descending: bool) -> None:
+    for seed, shape in enumerate(SHAPES):
+        for few in (False, True):
+            x = _values(shape, dtype, few, seed)
+            found = stable_order(x, descending)
+            assert found.dtype == np.int64
+            np.testing.assert_array_equal(found, _expected(x, descending))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_first_positions_begin_the_order(dtype: str, descending: bool) -> None:
+    for seed, shape in enumerate(SHAPES):
+        for few in (False, True):
+            x = _values(shape, dtype, few, seed)
+            for count in {min(count, shape[-1]) for count in (0, 1, 2, 9, 30, 10**6)}:
+                found = first_in_order(x, count, descending)
+                assert found.dtype == np.int64
+                np.testing.assert_array_equal(found, _expected(x, descending)[..., :count])
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("place", [0, 5 * PIECE, 9 * PIECE + 3])
+def test_nan_counts_as_the_largest(place: int, descending: bool) -> None:
+    x = _values((4, 9 * PIECE + 7), "f4", True, 1)
+    x[2, place] = np.nan
+    x[2, 70:73] = -np.float32(np.nan)
+    np.testing.assert_array_equal(stable_order(x, descending), _expected(x, descending))
+    found = first_in_order(x, 2, descending)
+    np.testing.assert_array_equal(found, _expected(x, descending)[..., :2])
