@@ -44,12 +44,10 @@ def multi_head_attention_forward(
     for another embedding than ``embed_dim_to_check``, ``NotImplementedError`` for static keys or values.
 
     >>> import tracejit as tj
-    >>> x, w, b = tj.zeros(3, 1, 4), tj.ones(12, 4), tj.zeros(12)
-    >>> out, weights = tj.nn.functional.multi_head_attention_forward(
-    ...     x, x, x, 4, 2, w, b, None, None, False, 0.0, tj.ones(4, 4), None
-    ... )
-    >>> out.shape, weights.shape
-    (tracejit.Size([3, 1, 4]), tracejit.Size([1, 3, 3]))
+    >>> x, w, o = tj.zeros(3, 1, 4), tj.ones(12, 4), tj.ones(4, 4)
+    >>> attend = tj.nn.functional.multi_head_attention_forward
+    >>> attend(x, x, x, 4, 2, w, None, None, None, False, 0.0, o, None)[1].shape
+    tracejit.Size([1, 3, 3])
     """
     if static_k is not None or static_v is not None:
         raise NotImplementedError("multi_head_attention_forward: static_k and static_v")
