@@ -13,6 +13,7 @@ from .recorder import Recorder
 from .rounds import Rounds
 from .signature import flatten, shows_sizes, unflatten
 from .state import StateGuard
+from .state_calls import watching
 
 if TYPE_CHECKING:
     from .entry import Entry
@@ -27,6 +28,9 @@ def run_recorded(
     """
     if entry.owner.plans.opens and entry.behind is None and not guard.limits:
         recorder.rounds = Rounds(_run.__code__, guard.reached, guard.holds)
+    listener = watching()
+    if listener is not None:
+        listener.base = _run.__code__
     recorder.codes = guard.codes
     result, structure = _run(entry, recorder, guard, args, kwargs, leaves)
     if recorder.apart:

@@ -331,12 +331,9 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             value = self.external[id(tensor)][1]
             return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
         value = self.roots[id(tensor)]
-        copies = 0
         while shown.setdefault(value, tensor) is not tensor:
-            copies += 1
-            value = self.builder.emit(
-                elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
-            )
+            source = (self.roots[id(tensor)],)
+            value = self.builder.emit(elementwise.clone, source, {}, occurrences=self.occurrences)
             self.path.setdefault(value)
         spent = self.spent(output)
         requires_grad = (
