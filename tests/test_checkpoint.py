@@ -105,3 +105,23 @@ def test_inside_a_compiled_step():
 
     for _ in range(3):
         assert all(tj.allclose(a, b) for a, b in zip(plain, gradients(net, call), strict=True))
+
+
+def test_a_part_that_writes_does_so_twice_in_compiled_code_too():
+    def make():
+        tj.manual_seed(5)
+        return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+    eager, compiled = make(), make()
+    call = tj.compile(lambda x: checkpoint(compiled, x, use_reentrant=False).sum())
+    for i in range(4):
+        x = tj.arange(15.0).reshape(5, 3) * (i + 1)
+        checkpoint(eager, x, use_reentrant=False).sum().backward()
+        call(x).backward()
+    assert compiled[1].num_batches_tracked.item() == eager[1].num_batches_tracked.item() == 8
+    assert tj.allclose(compiled[1].running_mean, eager[1].running_mean)
+    assert "checkpointed part" in str(call.explain())
+    for module in (eager, compiled):
+        module.eval()
+    frozen = tj.compile(lambda x: checkpoint(compiled, x).sum(), strict=True)
+    assert [frozen(x).item() for _ in range(3)] == [checkpoint(eager, x).sum().item()] * 3

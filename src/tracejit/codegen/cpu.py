@@ -236,10 +236,10 @@ class Writer:
         layout = self.layout_of(value.value_operands[0])
         pointer = Pointer(layout.root, layout.offset * 8, written=False)
         key = self.text.parameter(f"{self.drawn[value]}_key", "i64*", pointer)
-        call = self.number_literal(value.attributes["index"])
+        call, step = map(self.number_literal, (value.attributes["index"], *layout.strides))
         names = {
             "seed": f"uint64({key}[0])",
-            "offset": f"uint64({key}[1] + int64({call}))",
+            "offset": f"uint64({key}[{step}] + int64({call}))",
             "i": f"uint64({self.address(self.nest.reads[value], self.drawn[value])})",
         }
         local = {}

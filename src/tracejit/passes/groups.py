@@ -85,8 +85,8 @@ def is_view(value: Value) -> bool:
 
 
 def is_random(value: Value) -> bool:
-    """True for random sources: an element depends on the key, a graph input, and on its position."""
-    return isinstance(value.op, RandomSource) and value.value_operands[0].op is None
+    """True for random sources: an element depends on the key, (part of) a graph input, and on its position."""
+    return isinstance(value.op, RandomSource) and root(value.value_operands[0]).op is None
 
 
 def is_constant(value: Value) -> bool:

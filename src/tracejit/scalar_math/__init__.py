@@ -30,6 +30,7 @@ from tracejit.scalar_math import (
     power,
     primitives,
     random,
+    remainders,
     special,
     trigonometric,
     unfused,
@@ -41,6 +42,7 @@ __all__ = ["TABLES", "ULP_BOUND", "evaluate", "function_names", "namespace", "so
 
 _MODULES = (
     comparison,
+    remainders,
     exponential,
     logarithm,
     plain,
