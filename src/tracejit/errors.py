@@ -111,6 +111,10 @@ class DeviceError(TracejitError, RuntimeError):
     """A device that is unknown or not present."""
 
 
+class OutOfMemoryError(DeviceError):
+    """A device has not enough memory left."""
+
+
 class AutogradError(TracejitError, RuntimeError):
     """A gradient that cannot be computed as asked."""
 

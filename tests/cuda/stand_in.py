@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 from stand_in_arrays import (
+    ALLOCATORS,
     CURRENT,
     DEVICES,
     LOG,
@@ -119,6 +120,12 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         CURRENT.stream = self.before
 
+    def use(self) -> None:
+        CURRENT.stream = self
+
+    def is_capturing(self) -> bool:
+        return CURRENT.capture is not None
+
     def synchronize(self) -> None:
         LOG.append("synchronize")
 
@@ -184,6 +191,15 @@ def _from_dlpack(source: Any) -> ndarray:
     return ndarray._of(host, source, source.__dlpack_device__()[1])
 
 
+#: Bytes of memory of a device.
+TOTAL = 1 << 30
+
+
+def _properties(index: int) -> dict[str, Any]:
+    name = f"stand-in {index}".encode()
+    return {"name": name, "totalGlobalMem": TOTAL, "multiProcessorCount": 132}
+
+
 def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     """CuPy, and the entries of ``sys.modules`` that stand for it."""
     module = Module("cupy")
@@ -208,14 +224,14 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     module.fft = types.SimpleNamespace(
         **{n: Function(getattr(np.fft, n), "cupy.fft", n) for n in names}
     )
-    allocators = [POOL.malloc]
+    ALLOCATORS[1:] = []
     module.cuda = types.SimpleNamespace(
         Device=Device,
         Stream=Stream,
         Event=Event,
-        alloc=lambda nbytes: allocators[-1](nbytes),
-        get_allocator=lambda: allocators[-1],
-        set_allocator=allocators.append,
+        alloc=lambda nbytes: ALLOCATORS[-1](nbytes),
+        get_allocator=lambda: ALLOCATORS[-1],
+        set_allocator=ALLOCATORS.append,
         get_current_stream=lambda: CURRENT.stream or Stream.null,
         get_elapsed_time=lambda a, b: 0.5,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
@@ -224,7 +240,9 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
             getDevice=lambda: CURRENT.device,
             runtimeGetVersion=lambda: 13000,
             driverGetVersion=lambda: 13000,
-            getDeviceProperties=lambda index: {"name": f"stand-in {index}".encode()},
+            getDeviceProperties=_properties,
+            memGetInfo=lambda: (TOTAL - POOL.used_bytes(), TOTAL),
+            deviceCanAccessPeer=lambda device, peer: int(device != peer),
         ),
     )
     extra = types.ModuleType("cupyx")
@@ -232,6 +250,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     special = Special("cupyx.scipy.special")
     linear = types.ModuleType("cupyx.scipy.linalg")
     linear.expm = Function(_exponential, linear.__name__, "expm")
+    linear.solve_triangular = Function(_solution, linear.__name__, "solve_triangular")
     extra.scipy, science.special, science.linalg = science, special, linear
     names = {m.__name__: m for m in (module, extra, science, special, linear)}
     return module, names
@@ -240,6 +259,11 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
 def _exponential(matrix: np.ndarray) -> np.ndarray:
     assert matrix.ndim == 2, "CuPy takes one matrix"
     return scipy.linalg.expm(matrix)
+
+
+def _solution(matrix: np.ndarray, right: np.ndarray, **options: Any) -> np.ndarray:
+    assert matrix.ndim == 2, "CuPy takes one matrix"
+    return scipy.linalg.solve_triangular(matrix, right, **options)
 
 
 def install(monkeypatch: Any, driver: Any, arrays: Any, library: Any) -> Module:

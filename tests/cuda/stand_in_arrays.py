@@ -53,6 +53,10 @@ class Pool:
     def total_bytes(self) -> int:
         return self.used[CURRENT.device]
 
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        assert fraction is None
+        self.limit = size or None
+
     def free_all_blocks(self) -> None:
         pass
 
@@ -223,23 +227,19 @@ class ndarray:  # noqa: N801
         if memptr is not None and not isinstance(memptr, MemoryPointer):
             memptr = memptr.pointer()
         if memptr is None:
-            memptr = POOL.malloc(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
+            memptr = ALLOCATORS[-1](int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
         host = np.ndarray(shape, dtype, memptr.mem.bytes, memptr.offset, strides)
-        self = cls._of(host, None, memptr.mem.device_id)
-        self.memory = memptr
-        return self
+        return cls._of(host, None, memptr.mem.device_id, memptr)
 
     @classmethod
-    def _of(cls, host: np.ndarray, base: Any, device: int) -> ndarray:
+    def _of(cls, host: np.ndarray, base: Any, device: int, memory: Any = None) -> ndarray:
         self = object.__new__(cls)
-        self._host, self.base, self.device, self.memory = host, base, Device(device), None
-        if base is None:
-            POOL.used[device] += host.nbytes
-            self._counted = host.nbytes
+        self._host, self.base, self.device, self.memory = host, base, Device(device), memory
+        if base is None and memory is None:
+            with Device(device):  # its memory is the host's, but it is the allocator's to give
+                self._taken = ALLOCATORS[-1](host.nbytes)
             LIVE.add(self)
         return self
-
-    _counted = 0
 
     @property
     def bytes(self) -> np.ndarray:
@@ -248,9 +248,6 @@ class ndarray:  # noqa: N801
             self._host, (self._host.nbytes // self._host.itemsize,), (self._host.itemsize,)
         )
         return flat.view(np.uint8)
-
-    def __del__(self) -> None:
-        POOL.used[self.device.id] -= self._counted
 
     shape = property(lambda self: self._host.shape)
     dtype = property(lambda self: self._host.dtype)
@@ -390,3 +387,5 @@ for _name in ["neg", "abs", "invert", "pos", "eq", "ne", "lt", "le", "gt", "ge"]
 
 
 POOL = Pool()
+#: What hands out memory: the last one.
+ALLOCATORS: list[Any] = [POOL.malloc]

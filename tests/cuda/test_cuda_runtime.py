@@ -23,10 +23,11 @@ from tracejit.codegen.cuda_launch import BLOCK, Launch, Status
 from tracejit.codegen.cuda_ptx import UnsupportedArchitectureError
 from tracejit.codegen.kernel import Number, Pointer, Scratch
 from tracejit.cuda import driver as driver_module
+from tracejit.cuda import libraries
 from tracejit.cuda.driver import Driver, probe_library
 from tracejit.errors import DeviceError
 from tracejit.ir.graph import Graph
-from tracejit.runtime.cuda import images
+from tracejit.runtime.cuda import gemm, images
 from tracejit.runtime.cuda.images import architecture_for, image, image_key
 from tracejit.runtime.cuda.launches import launch_steps
 from tracejit.runtime.launcher import Step, build_table, failure
@@ -310,3 +311,33 @@ def test_nothing_is_launched_for_nothing() -> None:
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
     steps = launch_steps([Launch("k", "", (), 0)], [1], lambda p: (-1, 0), (0, 0), address)
     assert build_table(steps).run_slots(0, 1, 0) == 0
+
+
+def test_the_installed_cublas_is_called_as_it_wants_to_be() -> None:
+    """Its own functions answer that a handle was never made, and the answer is known as cuBLAS's."""
+    found = gemm.cublas()
+    if found is None:
+        pytest.skip("cuBLAS is not installed")
+    here = (0, 0)
+    words = dict.fromkeys(("a", "b", "c", "handle", "stream", "compute"), here)
+    sizes = {"m": 2, "n": 3, "k": 4, "lda": 4, "ldb": 3, "ldc": 3, "batch": 1}
+    steps = {"stride_a": 0, "stride_b": 0, "stride_c": 6, "trans_a": False, "trans_b": False}
+    step = gemm.gemm_step(gemm.DeviceGemm("f32", **sizes, **steps, **words))
+    assert step is not None
+    table = build_table([step])
+    assert failure(table.run_slots(0, table.n_steps, 0)) == (0, gemm.CUBLAS | 1)
+
+
+def test_libraries_are_of_the_generation_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def library(path: str) -> Any:
+        asked.append(path)
+        raise OSError
+
+    monkeypatch.setattr(libraries.ctypes, "CDLL", library)
+    assert libraries.load_library("cublas", "12") is None
+    assert asked[0] == "libcublas.so.12"
+    assert not [path for path in asked if ".so.13" in path]
+    assert libraries.load_library("cublas") is None
+    assert "libcublas.so.13" in asked

@@ -6,11 +6,20 @@ Nothing of CUDA is loaded before it is asked for, and without a driver every que
 
 from __future__ import annotations
 
+from ..errors import OutOfMemoryError
 from .devices import (
+    DeviceProperties,
+    can_device_access_peer,
     current_device,
     device,
+    device_of,
     get_device_capability,
     get_device_name,
+    get_device_properties,
+    init,
+    is_bf16_supported,
+    is_initialized,
+    is_tf32_supported,
     set_device,
     synchronize,
 )
@@ -18,35 +27,66 @@ from .driver import device_count, is_available, why_unavailable
 from .memory import (
     empty_cache,
     max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
     memory_allocated,
     memory_reserved,
+    memory_stats,
+    memory_summary,
     reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 from .precision import get_float32_matmul_precision, set_float32_matmul_precision
 from .seeds import manual_seed, manual_seed_all
-from .streams import Event, Stream, current_stream, default_stream, stream
+from .streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    is_current_stream_capturing,
+    set_stream,
+    stream,
+)
 
 __all__ = [
+    "DeviceProperties",
     "Event",
+    "OutOfMemoryError",
     "Stream",
+    "StreamContext",
+    "can_device_access_peer",
     "current_device",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
+    "device_of",
     "empty_cache",
     "get_device_capability",
     "get_device_name",
+    "get_device_properties",
     "get_float32_matmul_precision",
+    "init",
     "is_available",
+    "is_bf16_supported",
+    "is_current_stream_capturing",
+    "is_initialized",
+    "is_tf32_supported",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_stats",
+    "memory_summary",
     "reset_peak_memory_stats",
     "set_device",
     "set_float32_matmul_precision",
+    "set_per_process_memory_fraction",
+    "set_stream",
     "stream",
     "synchronize",
     "why_unavailable",

@@ -36,9 +36,9 @@ def namespace() -> Any:
             f"tensors on a GPU need CuPy, which cannot be imported: {error}",
             'Install it: pip install "tracejit[cuda13]", or "tracejit[cuda12]" for drivers older than 580.',
         ) from None
-    from .memory import watch_peaks
+    from .memory import watch_memory
 
-    watch_peaks(module)
+    watch_memory(module)
     MODULES[module.ndarray] = module
     return module
 
@@ -204,13 +204,7 @@ class DeviceBlock:
     def __init__(self, nbytes: int, index: int) -> None:
         module = namespace()
         with module.cuda.Device(index):
-            try:
-                self.memory = module.cuda.alloc(max(nbytes, 1))
-            except module.cuda.memory.OutOfMemoryError as error:
-                raise DeviceError(
-                    f"CUDA out of memory: {nbytes:,} bytes for a tensor on cuda:{index} ({error})",
-                    "Free tensors on the GPU, call tj.cuda.empty_cache(), or use smaller batches.",
-                ) from None
+            self.memory = module.cuda.alloc(max(nbytes, 1))
         self.array = module.ndarray((nbytes,), np.uint8, self.memory)
         self.ptr = int(self.memory.ptr)
         self.index = index
@@ -231,5 +225,5 @@ def shaped(block: Any, kind: Any, offset: int = 0) -> Any:
 
 
 def empty_block(nbytes: int, index: int) -> DeviceBlock:
-    """Memory of a device; `DeviceError` when there is not enough."""
+    """Memory of a device; `OutOfMemoryError` when there is not enough."""
     return DeviceBlock(nbytes, index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import namespace
+from .arrays import MODULES, namespace
 from .devices import Where, number_of
 
 
@@ -109,6 +109,26 @@ def default_stream(device: Where = None) -> Stream:
     return Stream(raw=namespace().cuda.Stream.null)
 
 
+def set_stream(stream: Stream) -> None:
+    """Let this thread's work go to a stream from now on.
+
+    >>> import tracejit as tj
+    >>> if tj.cuda.is_available():
+    ...     tj.cuda.set_stream(tj.cuda.default_stream())
+    """
+    stream.raw.use()
+
+
+def is_current_stream_capturing() -> bool:
+    """Is a CUDA graph being captured from the current stream? False before CUDA is started.
+
+    >>> import tracejit as tj
+    >>> tj.cuda.is_current_stream_capturing()
+    False
+    """
+    return bool(MODULES) and bool(namespace().cuda.get_current_stream().is_capturing())
+
+
 class stream:  # noqa: N801  (PyTorch's spelling)
     """A context in which work goes to another stream; None changes nothing."""
 
@@ -122,3 +142,6 @@ class stream:  # noqa: N801  (PyTorch's spelling)
     def __exit__(self, *exception: Any) -> None:
         if self.stream is not None:
             self.stream.raw.__exit__(*exception)
+
+
+StreamContext = stream

@@ -38,6 +38,7 @@ __all__ = [
     "Until",
     "build_table",
     "failure",
+    "is_other_form",
     "make_table",
     "pack_slots",
     "rows",
@@ -77,6 +78,18 @@ class Step:
     grain: int = SERIAL
     flags: int = 0
     increments: Sequence[tuple[int, int]] = ()
+
+
+def is_other_form(item: object) -> bool:
+    """Does a step of a device's program launch only where the one before it did not (`runtime.cuda.launches`)?
+
+    >>> launch = [(-1, 99), (-1, 128), (0, 0), (-1, 0), (-1, 1), (-1, 0)]
+    >>> is_other_form(Step(1, launch, (-1, 4))), is_other_form(Step(1, [*launch[:5], (-1, 1)], (-1, 4)))
+    (True, False)
+    """
+    if not isinstance(item, Step) or item.args[0][0] >= 0:  # a product begins with cuBLAS's handle
+        return False
+    return item.args[5] == (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from . import kernels
 from .ahead import Ahead
 from .arena import Arena, aligned
 from .blas import find_blas
-from .launcher import COARSE, Loop, Step
+from .launcher import COARSE, Loop, Step, is_other_form
 from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
@@ -74,8 +74,9 @@ class Plan:
 
     @property
     def launches(self) -> int:
-        """Native steps per call."""
-        return sum(not isinstance(i, HostCall) for i in self.items)
+        """Native steps per call; on a device, the forms of a kernel of which one launches itself count once."""
+        steps = [i for i in self.items if not isinstance(i, HostCall)]
+        return sum(self.device < 0 or not is_other_form(i) for i in steps)
 
 
 class Planner:

@@ -1,0 +1,132 @@
+"""What makes a CUDA graph unfit: other addresses, sizes and branches; what is never captured."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+import stand_in_arrays
+
+import tracejit as tj
+from tracejit.runtime.cuda import capture
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+def rounds(x: Any) -> Any:
+    for _ in range(3):
+        x = (x - x.sum()).tanh()
+    return x
+
+
+def graphs() -> int:
+    """How many graphs were started so far."""
+    return stand_in_arrays.LOG.count("graph")
+
+
+def warm(function: Any, make: Any) -> None:
+    """Calls until a graph is there."""
+    for _ in range(capture.WARM_UP + 3):
+        function(make())
+
+
+def check(function: Any, x: Any) -> None:
+    found, expected = function(x.cuda()), rounds(x)
+    assert found.cpu().allclose(expected, atol=1e-5)
+
+
+def test_inputs_that_move_are_copied_in() -> None:
+    function = tj.compile(rounds, mode="reduce-overhead")
+    kept = []
+
+    def fresh() -> Any:
+        kept.append(tj.randn(7).cuda())  # alive, so that every input lies elsewhere
+        return kept[-1]
+
+    warm(function, fresh)
+    before = graphs()
+    for _ in range(5):
+        check(function, tj.randn(7))
+    assert graphs() == before + 5
+
+
+def test_an_input_that_stayed_and_then_moves_for_good_is_captured_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(capture, "PATIENCE", 2)
+    function = tj.compile(lambda x, w: rounds(x * w), mode="reduce-overhead")
+    w = tj.randn(7).cuda()
+    others = [tj.randn(7).cuda() for _ in range(12)]
+
+    def call(weight: Any) -> int:
+        before, x = graphs(), tj.randn(7)
+        found = function(x.cuda(), weight).cpu()
+        assert found.allclose(rounds(x * weight.cpu()), atol=1e-5)
+        return graphs() - before
+
+    for _ in range(capture.WARM_UP + 3):
+        call(w)
+    assert call(w) == 1
+    assert [call(others[0]) for _ in range(3)] == [0, 0, 0]  # plainly, until patience ends
+    assert [call(x) for x in others][-1] == 1  # with a place of its own now
+    assert call(w) == 1
+
+
+def test_other_sizes_and_layouts_have_graphs_of_their_own() -> None:
+    function = tj.compile(rounds, mode="reduce-overhead")
+    for n in (5, 8, 130):
+        warm(function, lambda n=n: tj.randn(n).cuda())
+        before = graphs()
+        check(function, tj.randn(n))
+        assert graphs() == before + 1
+    wide = tj.randn(9, 2)
+    for _ in range(7):
+        found = function(wide.cuda()[:, 0])
+        assert found.cpu().allclose(rounds(wide[:, 0]), atol=1e-5)
+    check(function, tj.randn(5))
+
+
+def test_each_side_of_a_branch_is_its_own_graph() -> None:
+    def branch(x: Any) -> Any:
+        return rounds(x) if x.sum() > 0 else rounds(x * -2)
+
+    function = tj.compile(branch, mode="reduce-overhead")
+    for call in range(16):
+        x = tj.full((6,), 0.1 + call) * (1 if call % 2 else -1)
+        assert function(x.cuda()).cpu().allclose(branch(x), atol=1e-5)
+    before = graphs()
+    for sign in (1, -1, -1, 1):
+        x = tj.rand(6) * sign
+        assert function(x.cuda()).cpu().allclose(branch(x), atol=1e-5)
+    assert graphs() >= before + 4
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * 2,  # one kernel: nothing to gain
+        lambda x: rounds(x)[(x > 0).long()] * 2,  # an index may be refused
+        lambda x: rounds(x).sort()[0] * 2,  # Python takes part
+    ],
+    ids=["one kernel", "indices", "op by op"],
+)
+def test_what_is_not_captured_runs_plainly(program: Any) -> None:
+    function = tj.compile(program, mode="reduce-overhead")
+    before = graphs()
+    for _ in range(8):
+        x = tj.randn(6)
+        assert function(x.cuda()).cpu().allclose(program(x), atol=1e-5)
+    assert graphs() == before
+
+
+def test_memory_of_a_graph_is_given_back_with_it() -> None:
+    function = tj.compile(rounds, mode="reduce-overhead")
+    x = tj.randn(1 << 12).cuda()
+    gc.collect()
+    before = tj.cuda.memory_allocated()
+    warm(function, lambda: x)
+    assert tj.cuda.memory_allocated() > before
+    del function
+    gc.collect()
+    assert tj.cuda.memory_allocated() == before
