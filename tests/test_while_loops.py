@@ -13,7 +13,7 @@ import pytest
 import tracejit as tj
 import while_rolled
 from tracejit import nn
-from while_rolled import ROLLED, counted, followed, halved, newton, products
+from while_rolled import ROLLED, counted, halved, newton, products
 from while_straight import STRAIGHT, keeps_the_first
 
 
@@ -51,14 +51,12 @@ def checked(f, calls, rolled=True):
 STARTS = [(tj.tensor([s, 1.0, 0.1]),) for s in (3.0, 500.0, 1e-3, 40.0, 1e6, 7.0, 2.5, 1.01, 1e9)]
 
 
-@followed
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("turn", [0, 3, 5])
 def test_every_number_of_rounds(f, turn):
     checked(f, STARTS[turn:] + STARTS[:turn])
 
 
-@followed
 def test_few_paths_serve_all_numbers_of_rounds():
     compiled = checked(halved, STARTS)
     recordings = compiled.stats.recordings
@@ -68,7 +66,6 @@ def test_few_paths_serve_all_numbers_of_rounds():
     assert compiled.stats.recordings == recordings <= 3
 
 
-@followed
 def test_matrix_products_in_rounds():
     compiled = tj.compile(products)
     for (x,) in STARTS:
@@ -88,7 +85,6 @@ def test_what_only_the_first_round_does(turn):
     same(tj.compile(keeps_the_first), keeps_the_first, STARTS[turn:] + STARTS[:turn])
 
 
-@followed
 def test_a_result_that_is_an_argument_is_it_for_every_number_of_rounds():
     def f(x, y):
         while x.max() > 1:
@@ -116,7 +112,6 @@ def long_loop(test):
     return names["f"]
 
 
-@followed
 @pytest.mark.parametrize(
     "test",
     [
@@ -129,7 +124,6 @@ def test_long_bodies(test):
     checked(long_loop(test), STARTS[:5])
 
 
-@followed
 def test_loops_are_found_while_instructions_are_traced():
     def trace(frame, event, argument):
         frame.f_trace_opcodes = True
@@ -180,7 +174,6 @@ class Settling(nn.Module):
         return x
 
 
-@followed
 def test_a_fixed_point_of_a_module_follows_its_parameters():
     tj.manual_seed(3)
     module = Settling()
@@ -241,7 +234,6 @@ def test_not_a_number_ends_it_as_in_python():
     same(tj.compile(counted), counted, calls)
 
 
-@followed
 def test_a_loop_without_end_can_be_interrupted():
     def f(x):
         while x.max() > 1:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from while_rolled import followed
 
 SHAPES = [(), (1,), (3,), (17,), (2, 5), (0,)]
 
@@ -110,7 +109,6 @@ def run(f, x):
     return [r.numpy() if isinstance(r, tj.Tensor) else np.array(r) for r in f(x)]
 
 
-@followed
 @pytest.mark.parametrize("part", range(6))
 def test_random_loops(part):
     rolled = 0

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..extents import hint, is_symbolic
+from ..extents import hint
 from ..ir.graph import Value
 from ..passes.groups import FULL, ROW, Dims, Group, picks_from_row, root
 from ..types import Shape
-from .nest import Layout, axis_strides, index_source
+from .nest import Layout, axis_strides, index_source, is_one
 
 
 def in_memory_order(
@@ -31,7 +31,7 @@ def in_memory_order(
         return group
     walked = _walked_whole(group, outputs, layout_of)
     last = len(group.domain) - 1
-    lines = [next((a for a, s in enumerate(strides) if _is_one(s)), None) for strides in walked]
+    lines = [next((a for a, s in enumerate(strides) if is_one(s)), None) for strides in walked]
     if not lines or 2 * sum(a in (last, None) for a in lines) >= len(lines):
         return group
     along = next(strides for strides, a in zip(walked, lines, strict=True) if a not in (last, None))
@@ -48,10 +48,6 @@ def _walked_whole(
     places.update({v: group.dims[v] for v in outputs if group.level[v] == FULL})
     found = [axis_strides(group, d, layout_of(x).strides) for x, d in places.items()]
     return [tuple(strides) for strides in found if all(hint(s) != 0 for s in strides)]
-
-
-def _is_one(stride: int) -> bool:
-    return not is_symbolic(stride) and stride == 1
 
 
 def _fits_columns(group: Group) -> bool:

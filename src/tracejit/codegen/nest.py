@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..extents import is_symbolic
 from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops.table import Source
 from ..passes.groups import Dims, Group, is_random, root
 from ..types import Shape
+
+
+def is_one(stride: int) -> bool:
+    """Are neighbours along an axis neighbours in memory, whatever the sizes are?"""
+    return not is_symbolic(stride) and stride == 1
 
 
 @dataclass(frozen=True, eq=False)
