@@ -1,7 +1,7 @@
 """Think until confident: a network repeats one layer until it is sure of every answer, so depth depends on the data.
 
 Two spirals, one class each. After every round of thought, examples with a confident answer keep it; when nobody is
-left, or patience runs out, thinking ends (an idea of Graves, 2016). Each depth is a path of its own.
+left, or patience runs out, thinking ends (an idea of Graves, 2016). The rounds become one loop, for any depth.
 
     python examples/adaptive_depth.py
 """

@@ -1,7 +1,7 @@
 """Weigh an orbit: Newton's method in a `while` loop solves Kepler's equation, and gradients go through the solver.
 
 A planet's position at mean anomaly M needs the eccentric anomaly E with E - e sin E = M (Kepler, 1609). How many
-iterations that takes depends on the data; every count becomes a path of its own, forward and backward.
+iterations that takes depends on the data; one recording serves any number of them, forward and backward.
 
     python examples/newton.py
 """

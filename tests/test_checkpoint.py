@@ -105,3 +105,28 @@ def test_inside_a_compiled_step():
 
     for _ in range(3):
         assert all(tj.allclose(a, b) for a, b in zip(plain, gradients(net, call), strict=True))
+
+
+def test_a_part_that_writes_does_so_twice_in_compiled_code_too():
+    def make():
+        tj.manual_seed(5)
+        return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.BatchNorm1d(3))
+
+    eager, compiled = make(), make()
+
+    def parts(model, x):
+        return checkpoint(model[2], checkpoint(model[:2], x), use_reentrant=False).sum()
+
+    call = tj.compile(lambda x: parts(compiled, x))
+    for i in range(4):
+        x = tj.arange(15.0).reshape(5, 3) * (i + 1)
+        parts(eager, x).backward()
+        call(x).backward()
+    for one, other in zip(compiled[1:], eager[1:], strict=True):
+        assert one.num_batches_tracked.item() == other.num_batches_tracked.item() == 8
+        assert tj.allclose(one.running_mean, other.running_mean)
+    assert "checkpointed part" in str(call.explain())
+    for module in (eager, compiled):
+        module.eval()
+    frozen = tj.compile(lambda x: checkpoint(compiled, x).sum(), strict=True)
+    assert [frozen(x).item() for _ in range(3)] == [checkpoint(eager, x).sum().item()] * 3

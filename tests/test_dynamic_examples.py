@@ -25,7 +25,7 @@ MET = {
     "adaptive_depth": (1, 2),
     "agent_loop": (1, 20),
     "newton": (1, 2),
-    "maze_search": (1, 10),
+    "maze_search": (1, 4),
 }
 #: float32 against float32 after one step from the same parameters: a hundred roundings.
 CLOSE = 1e-5

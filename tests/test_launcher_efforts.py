@@ -8,6 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from tracejit.runtime.assembled import Effort, assembled, is_stored, process_triple
 from tracejit.runtime.behind import Worker
 from tracejit.runtime.loader import load_object
@@ -65,6 +67,21 @@ def test_a_program_that_ends_early_leaves_the_hurried_ones(tmp_path: Path) -> No
     assert run_python(text + loaded, tmp_path) == expected
 
 
+@pytest.mark.parametrize(("idle", "damage"), [(0.0, "changed"), (100.0, "shortened")])
+def test_damaged_launchers_are_made_anew(tmp_path: Path, idle: float, damage: str) -> None:
+    expected = "5 5 False\n" if idle == 0.0 else "5 0 True\n"
+    assert run_python(REPLACED.format(idle=idle), tmp_path) == expected
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    for path in files:
+        content = path.read_bytes()
+        middle = len(content) // 2
+        changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        path.write_bytes(changed if damage == "changed" else content[:-9])
+    # Where both were there, the careful one is made at once.
+    assert run_python(REPLACED.format(idle=idle), tmp_path) == "5 0 True\n"
+
+
 def test_objects_of_both_efforts_do_the_same() -> None:
     import ctypes
 
@@ -96,4 +113,19 @@ def test_idle_jobs_are_done_when_there_is_nothing_else() -> None:
     worker.submit_idle(done.set)
     assert done.wait(30.0)
     assert worker.wait(30.0)
+    worker.stop()
+
+
+def test_idle_jobs_wait_while_others_compile() -> None:
+    worker, done, moves = Worker(), threading.Event(), iter(range(4))
+    last = [0]
+
+    def progress() -> int:
+        last[0] = next(moves, last[0])
+        return last[0]
+
+    worker.progress = progress
+    worker.submit_idle(done.set)
+    assert done.wait(30.0)
+    assert last == [3]  # it was done after the number had stopped moving
     worker.stop()

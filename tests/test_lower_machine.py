@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 
+import llvmlite.binding as binding
 import numpy as np
 import pytest
 
@@ -51,7 +52,14 @@ def test_loops_become_vector_code(source: str, thorough: bool) -> None:
 def test_short_kernels_of_elementary_functions_get_thorough_code_generation() -> None:
     heads = 'x: "f32*", out: "f32*"'
     exp = kernel(heads, "for i in range(lo, hi):\n    out[i] = exp_f32(x[i])\nreturn 0")
-    for source, same in ((exp, True), (SOFTMAX, True), (ADD, False), (MAXIMUM, False)):
+    # LLVM 20 generates the same code either way.
+    hastens = binding.llvm_version_info[0] >= 22
+    for source, same in (
+        (exp, True),
+        (SOFTMAX, True),
+        (ADD, not hastens),
+        (MAXIMUM, not hastens),
+    ):
         quick = codegen.assembly(source, "k")
         assert (quick == codegen.assembly(source, "k", thorough=True)) is same
 

@@ -14,8 +14,8 @@ from tracejit.runtime.threads import get_num_threads, set_num_threads
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 DTYPES = (*FLOATS, "int8", "uint8", "int16", "int32", "int64", "bool")
-FEW = ((7,), (5, 4), (257, 19), (3, 5, 18))
-SHAPES = (*FEW, (1,), (1000,), (3, 1), (4, 600), (600, 3), (18, 2, 3), (2, 300, 40), (2, 3, 2, 21))
+FEW = ((7,), (5, 4), (257, 19))
+SHAPES = (*FEW, (1000,), (3, 1), (4, 600), (3, 5, 18), (2, 300, 40), (2, 3, 2, 21))
 OPS = {
     "argmax": lambda x, d: x.argmax(d),
     "argmin": lambda x, d: x.argmin(d, keepdim=True),

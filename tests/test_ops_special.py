@@ -36,7 +36,8 @@ import scipy.special
 from scipy.special import _special_ufuncs, _ufuncs
 same = all(getattr(scipy.special, n) is tj.ops.namespace.special(n) for n in ("erf", "expit", "gammaln"))
 whole = float(scipy.special.betainc(0.2, 3.5, 0.4)) > 0 and len(scipy.special.roots_legendre(3)) == 2
-print(json.dumps([before, after, same, whole, hasattr(scipy.special, "_ufuncs")]))
+there = hasattr(_special_ufuncs, "erf")  # not so in older releases
+print(json.dumps([before and there, after, same, whole, hasattr(scipy.special, "_ufuncs")]))
 """
     assert run(code) == [False, True, True, True, True]  # the gradient of lgamma is digamma
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from kernel_tools import compiled, kernel
 from scalar_tools import DTYPES, FLOATS, any_bits, rng_for, same_bits, special_values
 from tracejit import scalar_math
 from tracejit.scalar_math import evaluate
@@ -145,3 +146,24 @@ def test_deviates_have_their_distribution() -> None:
     extremes = evaluate("normal_f32", np.repeat(top, 2), np.tile(top, 2))
     assert np.isfinite(extremes).all()
     assert np.abs(extremes).max() > 5
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_remainders_of_all_magnitudes_are_exact_in_kernels() -> None:
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 1 << 32, (2, 200_000), np.uint32)
+    near = bits.copy()  # quotients that are whole numbers, or nearly
+    near[1] = (near[0] & 0xFF800000) - (rng.integers(0, 30, near.shape[1]) << 23).astype(np.uint32)
+    near[1] ^= rng.integers(0, 3, near.shape[1], np.uint32)
+    run = compiled(
+        kernel(
+            'x: "f32*", y: "f32*", out: "f32*"',
+            "for i in range(lo, hi):\n    out[i] = fmod_f32(x[i], y[i])\nreturn 0",
+        )
+    )
+    for x, y in (bits.view(np.float32), near.view(np.float32)):
+        out = np.empty_like(x)
+        run(x, y, out, 0, len(x), 0)
+        expected = np.fmod(x, y)
+        same = out.view(np.uint32) == expected.view(np.uint32)
+        assert np.all(same | (np.isnan(out) & np.isnan(expected)))

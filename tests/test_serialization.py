@@ -184,3 +184,11 @@ def test_permissions_are_those_of_ordinary_files(file):
     file.chmod(0o640)
     save({}, file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    "place", ["cpu", tj.device("cpu"), {"cuda:0": "cpu"}, lambda storage, _: storage]
+)
+def test_places_as_programs_spell_them(file, place):
+    tj.save({"w": tj.ones(2)}, file, _use_new_zipfile_serialization=False)
+    assert tj.load(file, map_location=place, pickle_module=None)["w"].tolist() == [1.0, 1.0]

@@ -334,3 +334,39 @@ for _ in range(4):
 """,
         3,
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return tj.asinh(x + tj.arange(N) * 0.5)",
+        "return (x * (tj.arange(N) * level).sin()).sin()",
+        "return tj.where(x > 0, 1.0, level) * x, x.long().sum() / 2",
+        "return (x > 0).long().cumsum(-1) * 0.5 + x",
+    ],
+)
+@pytest.mark.parametrize("retain", [True, False])
+def test_the_default_dtype_changes_between_calls_and_before_backward(
+    body: str, retain: bool
+) -> None:
+    agree(
+        f"""
+level = 0.5
+@stage.compile
+def program(x):
+    {body}
+for number in range(9):
+    with stage.step():
+        tj.set_default_dtype((tj.float32, tj.float64)[number // 3 % 2])
+    x0 = tj.full((2, N), 0.5, dtype=tj.float32, requires_grad=True)
+    with stage.step():
+        out0 = program(x0)
+    with stage.step():
+        tj.set_default_dtype((tj.float32, tj.float64)[number % 2])
+    with stage.step():
+        stage.backward(out0, retain={retain})
+    with stage.step():
+        slopes0 = stage.slopes(out0, x0)
+""",
+        7,
+    )

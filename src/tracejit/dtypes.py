@@ -8,9 +8,11 @@ dimensions, then 0-d tensors, then Python numbers: a lower rank changes the resu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from threading import get_ident
 from typing import Any
 
 import ml_dtypes
@@ -127,6 +129,7 @@ _BY_NUMPY = {d.np: d for d in ALL + COMPLEX}
 _PYTHON = {bool: bool_, int: int64, float: float32}
 
 _default = float32
+_assumed: dict[int, DType] = {}  # by thread
 
 
 def by_name(name: str) -> DType:
@@ -163,7 +166,27 @@ def get_default_dtype() -> DType:
     >>> tj.get_default_dtype()
     tracejit.float32
     """
-    return _default
+    return _assumed.get(get_ident(), _default) if _assumed else _default
+
+
+@contextmanager
+def assuming(dtype: DType) -> Iterator[None]:
+    """In this thread ``dtype`` is the default: what was recorded is compiled as it was typed, whatever the default now.
+
+    >>> with assuming(float64):
+    ...     get_default_dtype()
+    tracejit.float64
+    """
+    thread = get_ident()
+    before = _assumed.get(thread)
+    _assumed[thread] = dtype
+    try:
+        yield
+    finally:
+        if before is None:
+            del _assumed[thread]
+        else:
+            _assumed[thread] = before
 
 
 def set_default_dtype(dtype: Any) -> None:
@@ -183,8 +206,8 @@ def of_scalar(value: Any) -> DType:
     if isinstance(value, bool):
         return bool_
     if isinstance(value, complex):
-        return _default.to_complex
-    return int64 if isinstance(value, int) else _default
+        return get_default_dtype().to_complex
+    return int64 if isinstance(value, int) else get_default_dtype()
 
 
 def promote_types(a: DType, b: DType) -> DType:

@@ -27,7 +27,8 @@ from typing import Any
 from . import polynomial
 from .plain_number import PlainNumber
 from .polynomial import Terms
-from .symbols import SMALLEST, Decision, Symbol, told_low
+from .symbols import RELATIONS, SMALLEST, Decision, Symbol, known_sign, told_low
+from .varying import is_varying
 
 
 class Extents:
@@ -134,6 +135,10 @@ class Extents:
         """A plain number is made of an extent."""
         self.decide(difference(extent, extent.value), "==", True)
 
+    def number(self, extent: Extent) -> Any:
+        """What stands for an extent where floats are made of it."""
+        return int(extent)
+
     @contextmanager
     def deciding(self) -> Iterator[list[Decision]]:
         """Collect the decisions made meanwhile."""
@@ -202,6 +207,10 @@ class Extent(PlainNumber):
 
     def __bool__(self) -> bool:
         return not self.__eq__(0)
+
+    def as_number(self) -> Any:
+        """A number to compute with, other than as a size."""
+        return self.value if self.scope.closed else self.scope.number(self)
 
     # --- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -280,15 +289,15 @@ def _binary(operator: str, a: Any, b: Any) -> Any:
     if scope.closed or (first and second and a.scope is not b.scope):
         a, b = settled(a), settled(b)
         return _OPERATORS[operator](a, int(b) if type(a) is type(b) is Extent else b)
+    other = b if first else a
+    if is_varying(other) or isinstance(other, float):  # before it is looked up: 2.0 equals 2
+        return _OPERATORS[operator](*(x.as_number() if type(x) is Extent else x for x in (a, b)))
+    if type(other) is not Extent and not isinstance(other, int):
+        return NotImplemented
     key = (operator, a.terms if first else a, b.terms if second else b)
     found = scope._made.get(key)
     if found is not None:
         return found
-    other = b if first else a
-    if not (first and second) and not isinstance(other, int):
-        if not isinstance(other, float):
-            return NotImplemented
-        return _OPERATORS[operator](*(int(x) if type(x) is Extent else x for x in (a, b)))
     x = a.terms if first else polynomial.constant(int(a))
     y = b.terms if second else polynomial.constant(int(b))
     if operator == "*":
@@ -333,6 +342,8 @@ def settled(x: Any) -> Any:
 
 
 def _compare(a: Extent, b: Any, relation: str) -> Any:
+    if is_varying(b):
+        return RELATIONS[relation](a.as_number(), b)
     if isinstance(b, float):
         if not math.isfinite(b):  # whatever the size
             return b > 0 and relation != "=="
@@ -345,8 +356,8 @@ def _compare(a: Extent, b: Any, relation: str) -> Any:
     if gap is NotImplemented:
         return gap
     if type(gap) is not Extent:
-        return _holds(gap, relation)
-    value = _holds(gap.value, relation)
+        return RELATIONS[relation](gap, 0)
+    value = RELATIONS[relation](gap.value, 0)
     if not value and gap.scope.told and _is_general(a, b, relation) and gap.is_told:
         return False
     known = known_sign(gap, relation)
@@ -358,21 +369,6 @@ def _is_general(a: Extent, b: Any, relation: str) -> bool:
     if type(b) is Extent or b >= SMALLEST:
         return relation == "=="
     return a.value >= SMALLEST
-
-
-def _holds(value: int, relation: str) -> bool:
-    return value == 0 if relation == "==" else value < 0 if relation == "<" else value <= 0
-
-
-def known_sign(gap: Extent, relation: str) -> bool | None:
-    """What the form alone says about a comparison with zero."""
-    low = gap.low
-    if low is not None and (low > 0 or (low == 0 and relation == "<")):
-        return False
-    opposite = -gap
-    if opposite.low is not None and opposite.low > 0:
-        return relation != "=="
-    return None
 
 
 def low_of(x: Any) -> int | None:

@@ -8,6 +8,7 @@ tensor(1.)
 from __future__ import annotations
 
 from .errors import LinAlgError
+from .ops.functions.checked_systems import cholesky_ex, cond, inv_ex, tensorinv, tensorsolve
 from .ops.functions.linear_algebra import (
     cholesky,
     det,
@@ -31,12 +32,15 @@ from .ops.functions.systems import lstsq, matrix_exp, solve_triangular
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cholesky_ex",
+    "cond",
     "cross",
     "det",
     "diagonal",
     "eigh",
     "eigvalsh",
     "inv",
+    "inv_ex",
     "lstsq",
     "matmul",
     "matrix_exp",
@@ -52,6 +56,8 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "tensorinv",
+    "tensorsolve",
     "vander",
     "vecdot",
     "vector_norm",

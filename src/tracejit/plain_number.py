@@ -15,6 +15,10 @@ class PlainNumber:
     def __index__(self) -> int:
         raise NotImplementedError
 
+    def as_number(self) -> Any:
+        """A number to compute with."""
+        return self.__index__()
+
     def __mul__(self, other: Any) -> Any:
         raise NotImplementedError
 
@@ -87,16 +91,16 @@ class PlainNumber:
         return found if found is NotImplemented else not found
 
     def __truediv__(self, other: Any) -> Any:
-        return NotImplemented if _knows_numbers(other) else self.__index__() / other
+        return NotImplemented if _knows_numbers(other) else self.as_number() / other
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self.__index__()
+        return other / self.as_number()
 
     def __pow__(self, other: Any) -> Any:
-        return NotImplemented if _knows_numbers(other) else self.__index__() ** other
+        return NotImplemented if _knows_numbers(other) else self.as_number() ** other
 
     def __rpow__(self, other: Any) -> Any:
-        return other ** self.__index__()
+        return other ** self.as_number()
 
     def __and__(self, other: Any) -> Any:
         return self.__index__() & other
@@ -131,4 +135,4 @@ class PlainNumber:
 
 def _knows_numbers(x: Any) -> bool:
     """Does ``x`` know itself what arithmetic with a number is (a tensor, an array)?"""
-    return hasattr(type(x), "__array__") and not isinstance(x, int)
+    return hasattr(type(x), "__array__") and not isinstance(x, (int, float))

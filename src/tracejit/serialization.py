@@ -41,12 +41,12 @@ _CODES = {
 }
 
 
-def save(obj: Any, path: Any) -> None:
+def save(obj: Any, path: Any, **_: Any) -> None:
     """Write ``obj`` to a safetensors file (or open binary file), atomically: a reader sees the old file or the new one.
 
     ``obj`` is a tensor, or dicts, lists and tuples of tensors, numbers, strings, None and dtypes, such as a
-    ``state_dict()``. Raises ``TypeError`` naming the place of anything else and ``OSError`` when the
-    file cannot be written.
+    ``state_dict()``. Options of PyTorch's pickles are accepted and mean nothing. Raises ``TypeError`` naming the place
+    of anything else and ``OSError`` when the file cannot be written.
 
     >>> import tempfile, tracejit as tj
     >>> file = tempfile.mkdtemp() + "/model.safetensors"
@@ -89,12 +89,13 @@ def _permissions(target: Path) -> int:
     return 0o666 & ~mask
 
 
-def load(path: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
+def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_: Any) -> Any:
     """Read what :func:`save` wrote; any other safetensors file gives a dict of tensors.
 
     ``path`` may be an open binary file. Tensors arrive on the device that ``map_location`` names, on the host without
-    one. There is never code in a file, whatever ``weights_only`` says. Raises ``FileNotFoundError``,
-    and ``ValueError`` for a file that is damaged, is no safetensors file, or holds element types tensors cannot have.
+    one, or with a dict or function of places: files name none. There is never code in a file, whatever
+    ``weights_only`` says. Raises ``FileNotFoundError``, and ``ValueError`` for a file that is damaged, is no
+    safetensors file, or holds element types tensors cannot have.
 
     >>> import tempfile, tracejit as tj
     >>> file = tempfile.mkdtemp() + "/x.safetensors"
@@ -107,7 +108,11 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True) -> A
             copy.write(path.read())
             copy.flush()
             return load(copy.name, map_location)
-    index = index_of(map_location)
+    index = (
+        -1
+        if callable(map_location) or isinstance(map_location, Mapping)
+        else index_of(map_location)
+    )
     header, metadata = _verified_header(Path(path))
     tensors = _read_tensors(Path(path), header, index)
     text = metadata.get(_TREE)

@@ -10,9 +10,9 @@ from functools import cached_property
 from types import CodeType
 from typing import Any
 
-from .extents import Extent, Extents, difference, hint, known_sign, low_of, symbols_of, text_of
+from .extents import Extent, Extents, difference, hint, low_of, symbols_of, text_of
 from .generated import define
-from .symbols import Decision, told_low
+from .symbols import Decision, known_sign, told_low
 
 log = logging.getLogger("tracejit")
 

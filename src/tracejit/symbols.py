@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .extents import Extent
@@ -44,3 +46,22 @@ def told_low(value: int) -> int:
     value is one that the decision allows.
     """
     return min(value, SMALLEST)
+
+
+#: How sizes are compared, by the name of the relation.
+RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+def known_sign(gap: Extent, relation: str) -> bool | None:
+    """What the form alone says about a comparison with zero."""
+    low = gap.low
+    if low is not None and (low > 0 or (low == 0 and relation == "<")):
+        return False
+    opposite = -gap
+    if opposite.low is not None and opposite.low > 0:
+        return relation != "=="
+    return None

@@ -62,6 +62,25 @@ def _kind(dtype: DType) -> TensorKind:
     return TensorKind(name, (), {"dtype": dtype, "__doc__": words, "__module__": "tracejit"})
 
 
+class SparseKind:
+    """A constructor of old for tensors of one dtype from places, values and a size.
+
+    >>> import tracejit as tj
+    >>> tj.sparse.FloatTensor(tj.tensor([[1]]), tj.tensor([5.0]), tj.Size([3]))
+    tensor([0., 5., 0.])
+    """
+
+    def __init__(self, name: str) -> None:
+        self.dtype = dtypes.by_name(name)
+
+    def __call__(self, indices: Any, values: Any, size: Any = None) -> Tensor:
+        """The tensor with these values."""
+        from .ops.functions.sparse import sparse_coo_tensor
+
+        made: Tensor = sparse_coo_tensor(indices, values, size, dtype=self.dtype)
+        return made
+
+
 class _AnyKind(TensorKind):
     """The class of :class:`Variable`."""
 

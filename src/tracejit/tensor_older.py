@@ -159,6 +159,13 @@ class OlderMethods(TensorCore):
         return not self.is_cuda
 
     is_sparse = is_quantized = is_meta = is_mps = is_xla = is_nested = is_sparse_csr = False
+    is_mkldnn = is_xpu = is_vulkan = False
+    name = None
+    output_nr = 0
+
+    def storage(self) -> Any:
+        """The memory this tensor shares with its views."""
+        return self.untyped_storage()
 
     @property
     def layout(self) -> Any:

@@ -226,6 +226,14 @@ def plain(value: Any) -> Any:
     return value._value if issubclass(type(value), VaryingNumber) else value
 
 
+def number_of(value: Any) -> Any:
+    """What functions of numbers compute with: the number in a tensor, or that a size is."""
+    kind = type(value)
+    if hasattr(kind, "takes_varying_numbers"):
+        return value.item()
+    return value.as_number() if hasattr(kind, "as_number") else value
+
+
 def _concrete(value: Any) -> Any:
     return value._forced() if is_varying(value) else value
 
@@ -286,6 +294,9 @@ def _seen(name: str, *operands: Any) -> Any:
 
 def _binary(name: str, a: Any, b: Any, other: Any) -> Any:
     """An operator between a varying number and ``other``, in this order."""
+    if hasattr(type(other), "as_number"):  # a size that is about to be one
+        number = other.as_number()
+        a, b, other = (number if a is other else a), (number if b is other else b), number
     if type(other) in _EXACT or is_varying(other):
         return derived(name, a, b)
     if hasattr(type(other), "takes_varying_numbers"):
@@ -294,6 +305,8 @@ def _binary(name: str, a: Any, b: Any, other: Any) -> Any:
 
 
 def _compare(name: str, number: VaryingNumber, other: Any) -> Any:
+    if hasattr(type(other), "as_number"):
+        other = other.as_number()
     if type(other) in _EXACT or is_varying(other):
         return _seen(name, number, other)
     if other is None or isinstance(other, (str, bytes, tuple, list, dict, set)):
@@ -347,7 +360,7 @@ def _math_function(name: str, result: Callable[..., Any]) -> Callable[..., Any]:
     original = OPERATIONS[f"math.{name}"] = getattr(math, name)
 
     def function(*operands: Any) -> Any:
-        taken = [x.item() if hasattr(type(x), "takes_varying_numbers") else x for x in operands]
+        taken = [*map(number_of, operands)]
         if any(map(is_varying, taken)) and all(type(x) in _EXACT or is_varying(x) for x in taken):
             return result(f"math.{name}", *taken)
         return original(*map(_concrete, taken))

@@ -250,6 +250,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     special = Special("cupyx.scipy.special")
     linear = types.ModuleType("cupyx.scipy.linalg")
     linear.expm = Function(_exponential, linear.__name__, "expm")
+    linear.solve_triangular = Function(_solution, linear.__name__, "solve_triangular")
     extra.scipy, science.special, science.linalg = science, special, linear
     names = {m.__name__: m for m in (module, extra, science, special, linear)}
     return module, names
@@ -258,6 +259,11 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
 def _exponential(matrix: np.ndarray) -> np.ndarray:
     assert matrix.ndim == 2, "CuPy takes one matrix"
     return scipy.linalg.expm(matrix)
+
+
+def _solution(matrix: np.ndarray, right: np.ndarray, **options: Any) -> np.ndarray:
+    assert matrix.ndim == 2, "CuPy takes one matrix"
+    return scipy.linalg.solve_triangular(matrix, right, **options)
 
 
 def install(monkeypatch: Any, driver: Any, arrays: Any, library: Any) -> Module:

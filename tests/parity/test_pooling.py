@@ -210,3 +210,19 @@ def test_empty_result() -> None:
     compare(
         lambda _, f, x: f.adaptive_avg_pool2d(x, (0, 2)), [distinct(1, 2, 5, 5)], gradients=False
     )
+
+
+@pytest.mark.parametrize(
+    "window", [(2, 1), (1, 2), (3, 1), (1, 1), (4, 1, 1), (1, 3, 1), (2, 1, 2), (1, 1, 2)]
+)
+def test_positions_in_flat_windows(window: tuple[int, ...]) -> None:
+    rank = len(window)
+    x = distinct(2, 2, *(4, 6, 5)[:rank])
+    size = [(n // k) if k > 1 else None for n, k in zip((4, 6, 5), window, strict=False)]
+
+    def pooled(t: Any, f: Any, x: Any) -> Any:
+        fixed = getattr(f, f"max_pool{rank}d")(x, window, return_indices=True)
+        fitted = getattr(f, f"adaptive_max_pool{rank}d")(x, size, True)
+        return (*fixed, *fitted)
+
+    compare(pooled, [x])

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from parity_tools import compare, same_error
 
+import tracejit as tj
+
 torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorch")
 
 RNG = np.random.default_rng(4)
@@ -33,6 +35,17 @@ CASES = [
     "t.linalg.lstsq(m, m).rank",
     "t.linalg.matrix_exp(a / 3)",
     "t.matrix_exp(m / 3)",
+    "t.linalg.cond(a)",
+    "t.linalg.cond(a, -2)",
+    "t.linalg.cond(m.detach(), 1) + 0 * m.sum()",
+    "t.linalg.cond(a.detach(), 'fro') + 0 * a.sum()",
+    "t.linalg.cond(m.detach(), float('inf')) + 0 * m.sum()",
+    "t.linalg.cholesky_ex(a @ a.mT)[0]",
+    "t.linalg.inv_ex(m).inverse",
+    "t.linalg.tensorsolve(a.reshape(3, 1, 3), b[:, :1])",
+    "t.linalg.tensorsolve(a.reshape(3, 3, 1), b[:, 0], dims=(0,))",
+    "t.linalg.tensorinv(a.reshape(3, 1, 3, 1))",
+    "t.linalg.tensorinv(a.reshape(3, 3, 1), ind=1)",
 ]
 
 
@@ -62,3 +75,15 @@ def test_values_and_gradients(code: str) -> None:
 )
 def test_errors(code: str) -> None:
     same_error(lambda t, f: eval(code, {"t": t}))
+
+
+def test_reports_in_place_of_errors() -> None:
+    for t in (tj, torch):
+        bad = t.tensor([[0.0, 0.0], [0.0, 1.0]])
+        assert t.linalg.cholesky_ex(-bad - t.eye(2)).info.item() == 1
+        assert t.linalg.inv_ex(bad).info.item() == 1
+        assert t.linalg.inv_ex(t.eye(2)).info.item() == 0
+        with pytest.raises(RuntimeError):
+            t.linalg.inv_ex(t.zeros(2, 2), check_errors=True)
+    same_error(lambda t, f: t.linalg.tensorsolve(t.zeros(2, 3), t.zeros(2)))
+    same_error(lambda t, f: t.linalg.tensorinv(t.zeros(2, 3), 1))

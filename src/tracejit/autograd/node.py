@@ -37,7 +37,6 @@ __all__ = [
 Edge = tuple["Node", int]
 Hook = Callable[..., Any]
 
-_NUMBERS = (bool, int, float)
 _next_number = itertools.count().__next__
 next_number = (
     _next_number  # the number the next node would get; all nodes made before have lower ones
@@ -224,7 +223,7 @@ class OpNode(Node):
         rules, variadic = op.rules, op.variadic
         for position, x in enumerate(operands):
             edge = None
-            if isinstance(x, _NUMBERS):
+            if not hasattr(x, "_edge"):  # a number
                 types.append(x)
             else:
                 types.append(x.spec)
@@ -244,7 +243,7 @@ class OpNode(Node):
         saved: dict[str, Any] = {}
         for name, position in op.saves(tuple(wanted)):
             x = out if position < 0 else operands[position]
-            saved[name] = x if isinstance(x, _NUMBERS) else SavedTensor(x, position < 0)
+            saved[name] = SavedTensor(x, position < 0) if hasattr(x, "_edge") else x
         node.saved = saved
         node.edges = tuple(edges)
         node.sequence = _next_number()  # as __init__ does, without the call
@@ -280,14 +279,10 @@ class OpNode(Node):
         """Run the op's gradient rules."""
         if self.saved is None:
             raise AutogradError(FREED)
-        known = {
-            name: s.values(self) if type(s) is SavedTensor else s for name, s in self.saved.items()
-        }
-        known["g"] = grads[0]
-        known["out_type"] = self.out_type
-        known["types"] = self.operands
-        wanted = [e is not None for e in self.edges]
-        return differentiate_operands(self.op, self.operands, self.attributes, known, wanted)
+        known = {"g": grads[0], "out_type": self.out_type, "types": self.operands}
+        for name, kept in self.saved.items():
+            known[name] = kept.values(self) if type(kept) is SavedTensor else kept
+        return differentiate_operands(self.op, self.operands, self.attributes, known, self.edges)
 
     def release(self) -> None:
         """Drop the saved tensors. A node that saved none can run again, as in PyTorch."""

@@ -17,11 +17,12 @@ def differentiate_operands(
     operand_types: Sequence[Any],
     attributes: dict[str, Any],
     known: dict[str, Any],
-    wanted: Sequence[bool],
+    wanted: Sequence[Any],
 ) -> list[Any]:
     """Run the gradient rules of ``op``: the one function behind the tape and IR differentiation.
 
-    ``known`` maps ``g``, ``out``, operand names, ``out_type`` and ``types`` to tensors or IR values.
+    ``known`` maps ``g``, ``out``, operand names, ``out_type`` and ``types`` to tensors or IR values; what is true in
+    ``wanted`` stands for an operand whose gradient is asked for.
 
     >>> from tracejit.ops.table import lookup
     >>> x, g = tj.tensor(2.0), tj.tensor(1.0)
@@ -41,10 +42,16 @@ def differentiate_operands(
             result.append(None)
             continue
         known["position"] = position
-        gradient = rule.function(*[known[n] if n in known else attributes[n] for n in rule.needs])
+        arguments = []
+        for name in rule.needs:
+            arguments.append(known[name] if name in known else attributes[name])  # noqa: PERF401
+        gradient = rule.function(*arguments)
         if turned and gradient.spec.dtype.is_complex:
             gradient = conjugate(gradient)
-        result.append(fit(gradient, operand_types[position], broadcast))
+        operand = operand_types[position]
+        if gradient.spec is not operand:
+            gradient = fit(gradient, operand, broadcast)
+        result.append(gradient)
     return result
 
 

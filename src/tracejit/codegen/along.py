@@ -13,7 +13,7 @@ from ..sizes import largest
 from ..types import Shape
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
-from .nest import Layout, merge_axes
+from .nest import Layout, is_one, merge_axes
 
 #: The comparison that finds a better element, and the function that gives the better one.
 EXTREMES = {"argmax": (">", "maximum"), "argmin": ("<", "minimum")}
@@ -56,8 +56,8 @@ def walk_of(value: Value, out: Layout, x: Layout) -> Walk:
     along = next(n for n, run in enumerate(runs) if dim in run)
     kept = [n for n in range(len(runs)) if n != along]
     extents = [numel([shape[a] for a in run]) for run in runs]
-    inner = [n for n in kept if _is_one(x.strides[runs[n][-1]])]
-    across = bool(inner) and not _is_one(x.strides[dim])
+    inner = [n for n in kept if is_one(x.strides[runs[n][-1]])]
+    across = bool(inner) and not is_one(x.strides[dim])
     if across and not finds:
         across = extents[inner[0]] >= NARROW
     last = inner[:1] if across else []
@@ -70,10 +70,6 @@ def walk_of(value: Value, out: Layout, x: Layout) -> Walk:
         order.index(along),
         across,
     )
-
-
-def _is_one(stride: int) -> bool:
-    return not is_symbolic(stride) and stride == 1
 
 
 class AlongWriter:
@@ -106,7 +102,7 @@ class AlongWriter:
         for axis, stride in enumerate(self.walk.x if name == "x" else self.walk.out):
             if axis not in variables or (not is_symbolic(stride) and stride == 0):
                 continue
-            if _is_one(stride) and axis == len(self.walk.extents) - 1:
+            if is_one(stride) and axis == len(self.walk.extents) - 1:
                 terms.append(variables[axis])
             else:
                 terms.append(f"{variables[axis]} * {self.number(f'{name}_s{axis}', stride)}")

@@ -16,7 +16,7 @@ from ..extents import is_symbolic
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Reduction
-from ..passes.groups import FULL, Group, is_random, looks_up, picks_from_row, root
+from ..passes.groups import FULL, Group, is_random, looks_up, looks_up_known, picks_from_row, root
 from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
@@ -236,10 +236,10 @@ class Writer:
         layout = self.layout_of(value.value_operands[0])
         pointer = Pointer(layout.root, layout.offset * 8, written=False)
         key = self.text.parameter(f"{self.drawn[value]}_key", "i64*", pointer)
-        call = self.number_literal(value.attributes["index"])
+        call, step = map(self.number_literal, (value.attributes["index"], *layout.strides))
         names = {
             "seed": f"uint64({key}[0])",
-            "offset": f"uint64({key}[1] + int64({call}))",
+            "offset": f"uint64({key}[{step}] + int64({call}))",
             "i": f"uint64({self.address(self.nest.reads[value], self.drawn[value])})",
         }
         local = {}
@@ -252,11 +252,8 @@ class Writer:
 
     def pick(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """Evaluate a row's expression at one computed position; a position outside the row ends the program."""
-        row, index = value.value_operands
-        (axis,) = self.nest.reduced
-        position = self.fresh()
-        number = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
-        self.text.add(indent, f"{position} = {number}")
+        row, (axis,) = value.value_operands[0], self.nest.reduced
+        position = self.position(value, scopes, indent)
         self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {self.extent(axis)}):")
         self.text.add(indent + 1, "return 1")
         self.variables[axis] = position
@@ -270,18 +267,23 @@ class Writer:
 
     def look_up(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """An element at a position that is read; a position out of range ends the program."""
-        index = value.value_operands[-1]
-        position = self.fresh()
-        read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
-        self.text.add(indent, f"{position} = {read}")
-        size = self.table_size(value)
-        if value.op is not None and value.op.name != "gather":
-            self.text.add(indent, f"if {position} < int64(0):")
-            self.text.add(indent + 1, f"{position} = {position} + {size}")
-        self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {size}):")
-        self.text.add(indent + 1, "return 1")
+        position = self.position(value, scopes, indent)
+        if not looks_up_known(value):
+            outside = f"({position} < int64(0)) or ({position} >= {self.table_size(value)})"
+            self.text.add(indent, f"if {outside}:")
+            self.text.add(indent + 1, "return 1")
         found = position if len(value.value_operands) == 1 else self.table_element(value, position)
         self.define(value, found, scopes[0], indent, describe(value))
+
+    def position(self, value: Value, scopes: Sequence[Scope], indent: int) -> str:
+        """The position that a lookup reads; except in a gather, negative ones count from the end."""
+        index, name = value.value_operands[-1], self.fresh()
+        read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
+        self.text.add(indent, f"{name} = {read}")
+        if value.op is not None and value.op.name != "gather" and not looks_up_known(value):
+            self.text.add(indent, f"if {name} < int64(0):")
+            self.text.add(indent + 1, f"{name} = {name} + {self.table_size(value)}")
+        return name
 
     def table_element(self, value: Value, position: str) -> str:
         """What a lookup reads at a position."""
@@ -354,11 +356,8 @@ def _computed_operands(value: Value) -> tuple[Value, ...]:
     """The operands whose elements a value needs at its own point."""
     if is_random(value):
         return ()
-    return value.value_operands[-1:] if _reads_at_position(value) else value.value_operands
-
-
-def _reads_at_position(value: Value) -> bool:
-    return looks_up(value) or picks_from_row(value)
+    at_position = looks_up(value) or picks_from_row(value)
+    return value.value_operands[-1:] if at_position else value.value_operands
 
 
 def _wrapped(value: int) -> int:

@@ -89,9 +89,7 @@ def _blocks(writer: AlongWriter) -> tuple[int, int]:
 
 def _partial(writer: AlongWriter, index: str) -> tuple[str, str]:
     """The best element of a block of a row, and its position."""
-    dtype = writer.source
-    if dtype.is_floating_point and dtype.itemsize == 2:
-        dtype = dtypes.float32
+    dtype = scalar.compute_dtype(writer.source)
     count = writer.around * _blocks(writer)[0] * writer.walk.extents[-1]
     for name, kind in (("best", dtype), ("place", dtypes.int64)):
         scratch = Scratch(name, kind, count, per_worker=False)

@@ -14,6 +14,7 @@ from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
 from .cpu_running import open_points
 from .kernel import Function, KernelCode
+from .memory_order import in_memory_order
 from .nest import Layout
 
 __all__ = ["write_kernel"]
@@ -47,12 +48,14 @@ def write_kernel(
         return 0
     <BLANKLINE>
     """
-    writer = Writer(group, outputs, layout_of, name, overwrites)
+    writer = Writer(
+        in_memory_order(group, outputs, layout_of), outputs, layout_of, name, overwrites
+    )
     if not group.reduced:
         functions: tuple[Function, ...] = (_write_points(writer),)
     elif group.ends_in_final:
         functions = write_blocks(writer)
-    elif group.is_column:
+    elif writer.group.is_column:
         functions = write_columns(writer)
     else:
         functions = (write_rows(writer),)

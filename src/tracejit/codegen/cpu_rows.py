@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .. import config
-from ..dtypes import DType, float32
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..passes.groups import FINAL, FULL, ROW
@@ -228,7 +227,9 @@ def _scratch_element(writer: Writer, value: Value, key: str) -> str:
     count = largest(writer.extents_product(writer.nest.reduced), 1)
     kind = scalar.compute_type(value.spec.dtype)
     name = writer.text.parameter(
-        key, kind + "*", Scratch(key, _scratch_dtype(value), count, per_worker=True)
+        key,
+        kind + "*",
+        Scratch(key, scalar.compute_dtype(value.spec.dtype), count, per_worker=True),
     )
     size = writer.number("row_size", count)
     index = ""
@@ -236,12 +237,6 @@ def _scratch_element(writer: Writer, value: Value, key: str) -> str:
         variable = writer.variables[axis]
         index = variable if not index else f"({index}) * {writer.extent(axis)} + {variable}"
     return f"{name}[worker * {size} + {index}]"
-
-
-def _scratch_dtype(value: Value) -> DType:
-    """Half precision is kept as computed."""
-    dtype = value.spec.dtype
-    return float32 if dtype.is_floating_point and dtype.itemsize == 2 else dtype
 
 
 def update(writer: Writer, value: Value, accumulator: str, text: str, indent: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..extents import is_symbolic
 from .cpu import Writer
+from .nest import is_one
 
 #: Columns of operands that lie across the rows that are walked at a time: so many lines stay in the first-level cache.
 TILE = 16
@@ -45,14 +46,10 @@ def _is_crossed(writer: Writer, axes: Sequence[int]) -> bool:
     found = [
         access.strides for access in (*nest.reads.values(), *nest.writes.values()) if access.layout
     ]
-    along = any(_is_one(strides[axes[-1]]) for strides in found)
+    along = any(is_one(strides[axes[-1]]) for strides in found)
     return along and any(
-        _is_one(strides[axes[-2]]) and not _is_flat(strides[axes[-1]]) for strides in found
+        is_one(strides[axes[-2]]) and not _is_flat(strides[axes[-1]]) for strides in found
     )
-
-
-def _is_one(stride: int) -> bool:
-    return not is_symbolic(stride) and stride == 1
 
 
 def _is_flat(stride: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .. import dtypes
 from ..dtypes import DType
 from ..ops.shapes import numel
 from ..sizes import smallest
@@ -18,9 +17,7 @@ TOGETHER = 4
 
 def _accumulator(writer: AlongWriter) -> tuple[DType, str]:
     """The dtype sums are made in, and what nothing sums up to: -0.0 changes no element."""
-    dtype = writer.value.spec.dtype
-    if dtype.is_floating_point and dtype.itemsize == 2:
-        dtype = dtypes.float32
+    dtype = scalar.compute_dtype(writer.value.spec.dtype)
     number = "1" if writer.op == "cumprod" else "-0.0" if dtype.is_floating_point else "0"
     return dtype, f"{scalar.cast_name(dtype)}({number})"
 

@@ -116,14 +116,8 @@ class DeviceWriter(Writer):
 
     def look_up(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
         """An element at a position that is read; one out of range sets the status word."""
-        index = value.value_operands[-1]
-        position, result = self.fresh(), self.fresh()
-        read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
-        self.text.add(indent, f"{position} = {read}")
+        position, result = self.position(value, scopes, indent), self.fresh()
         size = self.table_size(value)
-        if value.op is not None and value.op.name != "gather":
-            self.text.add(indent, f"if {position} < int64(0):")
-            self.text.add(indent + 1, f"{position} = {position} + {size}")
         zero = f"{scalar.cast_name(value.spec.dtype)}(0)"
         self.text.add(indent, f"{result} = {zero}", describe(value))
         self.text.add(indent, f"if ({position} >= int64(0)) and ({position} < {size}):")

@@ -76,10 +76,13 @@ def vector_bits() -> int:
 
 @lru_cache(maxsize=1)
 def _lacking() -> tuple[str, ...]:
-    """The instructions for which this host needs the lowering's substitutes."""
+    """The instructions for which this host, or its LLVM, needs the lowering's substitutes."""
+    import llvmlite.binding as llvm
+
     features = host()[1].split(",")
     fused = "+fma" in features or platform.machine() in ("aarch64", "arm64")
-    scales = "+avx512f" in features
+    # Before LLVM 22 powers of two are scaled by a call of the C library's, number by number.
+    scales = "+avx512f" in features and llvm.llvm_version_info[0] >= 22
     return (() if fused else ("fma.f32",)) + (() if scales else ("ldexp.f32.i32", "ldexp.f64.i32"))
 
 

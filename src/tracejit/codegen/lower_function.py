@@ -288,7 +288,7 @@ class FunctionLowering(ExpressionLowering):
         # may be short, and what does not fill an iteration is done one by one: unless they carry something, they have
         # no latency to hide.
         constant_length = not start.ref.startswith("%") and not stop.ref.startswith("%")
-        inner = not any(isinstance(child, (ast.For, ast.While)) for child in _descendants(node))
+        inner = not any(isinstance(s, (ast.For, ast.While)) for s in _statements(node.body))
         if constant_length or not inner:
             return ""
         short = self.weight - weight <= _LONG_BODY
@@ -333,7 +333,7 @@ class FunctionLowering(ExpressionLowering):
 
 def _accumulates(node: ast.For) -> bool:
     """Does a loop carry a value from one round to the next?"""
-    if any(isinstance(child, ast.AugAssign) for child in _descendants(node)):
+    if any(isinstance(statement, ast.AugAssign) for statement in _statements(node.body)):
         return True
     stores = [_names(statement, ast.Store) for statement in node.body]
     changed, known = set[str]().union(*stores), set[str]()
@@ -349,9 +349,13 @@ def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
     return {name.id for name in names if isinstance(name.ctx, context)}
 
 
-def _descendants(node: ast.For) -> Iterator[ast.AST]:
-    for statement in node.body:
-        yield from ast.walk(statement)
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block and of those within; looking into expressions too takes ten times as long."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.For, ast.While, ast.If)):
+            yield from _statements(statement.body)
+            yield from _statements(statement.orelse)
 
 
 def _has_control_flow(node: ast.FunctionDef) -> bool:
@@ -362,11 +366,11 @@ def _names_needing_slots(node: ast.FunctionDef) -> set[str]:
     """Names assigned more than once, or assigned and also used as a parameter or a loop counter."""
     counts: Counter[str] = Counter()
     counters: set[str] = {arg.arg for arg in node.args.args}
-    for child in ast.walk(node):
-        if isinstance(child, ast.For) and isinstance(child.target, ast.Name):
-            counters.add(child.target.id)
-        elif isinstance(child, ast.Assign):
-            counts.update(target.id for target in child.targets if isinstance(target, ast.Name))
-        elif isinstance(child, ast.AugAssign) and isinstance(child.target, ast.Name):
-            counts[child.target.id] += 2
+    for statement in _statements(node.body):
+        if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
+            counters.add(statement.target.id)
+        elif isinstance(statement, ast.Assign):
+            counts.update(target.id for target in statement.targets if isinstance(target, ast.Name))
+        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            counts[statement.target.id] += 2
     return {name for name, count in counts.items() if count > 1 or name in counters}

@@ -88,13 +88,10 @@ def _two_over_pi_word(out: Emitter, values: Sequence[Value], node: ast.AST) -> V
     return Value(out.emit(f"load i64, ptr {address}"), U64)
 
 
-def _fmod(name: str, scalar: Scalar) -> Primitive:
-    def emit(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
-        expect(node, name, values, [scalar, scalar])
-        x, y = values
-        return Value(out.emit(f"frem {scalar.llvm} {x.ref}, {y.ref}"), scalar)
-
-    return emit
+def _fmod_f64(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+    expect(node, "fmod_f64", values, [F64, F64])
+    x, y = values
+    return Value(out.emit(f"frem double {x.ref}, {y.ref}"), F64)
 
 
 def _float_primitives(scalar: Scalar, integer: Scalar) -> dict[str, Primitive]:
@@ -106,7 +103,6 @@ def _float_primitives(scalar: Scalar, integer: Scalar) -> dict[str, Primitive]:
     table[f"fma_{suffix}"] = _intrinsic(f"fma_{suffix}", "fma", scalar, 3)
     table[f"ldexp_{suffix}"] = _ldexp(f"ldexp_{suffix}", scalar)
     table[f"bits_{suffix}"] = _cast(f"bits_{suffix}", "bitcast", scalar, integer)
-    table[f"fmod_{suffix}"] = _fmod(f"fmod_{suffix}", scalar)
     return table
 
 
@@ -116,6 +112,7 @@ PRIMITIVES: dict[str, Primitive] = {
     **_float_primitives(F64, U64),
     "f32_from_bits": _cast("f32_from_bits", "bitcast", U32, F32),
     "f64_from_bits": _cast("f64_from_bits", "bitcast", U64, F64),
+    "fmod_f64": _fmod_f64,
     "two_over_pi_word": _two_over_pi_word,
 }
 

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..extents import is_symbolic
 from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops.table import Source
 from ..passes.groups import Dims, Group, is_random, root
 from ..types import Shape
+
+
+def is_one(stride: int) -> bool:
+    """Are neighbours along an axis neighbours in memory, whatever the sizes are?"""
+    return not is_symbolic(stride) and stride == 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +74,8 @@ def index_source(value: Value) -> Value | None:
     return None
 
 
-def _axis_strides(group: Group, value: Value, dims: Dims, strides: Shape) -> list[int]:
-    """Strides per axis of the domain; 0 along axes the value does not have."""
+def axis_strides(group: Group, dims: Dims, strides: Shape) -> list[int]:
+    """Strides of a value per axis of the domain; 0 along axes it does not have."""
     result = [0] * len(group.domain)
     for axis, stride in zip(dims, strides, strict=True):
         if axis is not None:
@@ -91,15 +97,15 @@ def build_nest(
             strides = tuple(
                 0 if e == 1 else s for e, s in zip(value.spec.shape, strides, strict=True)
             )
-        reads[value] = (_axis_strides(group, value, dims, strides), layout)
+        reads[value] = (axis_strides(group, dims, strides), layout)
     for value in group.values:
         if is_random(value):  # its "access" is the running number of the element
             strides = value.spec.contiguous_strides()
-            reads[value] = (_axis_strides(group, value, group.dims[value], strides), None)
+            reads[value] = (axis_strides(group, group.dims[value], strides), None)
     writes: dict[Value, tuple[list[int], Layout | None]] = {}
     for value in outputs:
         layout = layout_of(value)
-        writes[value] = (_axis_strides(group, value, group.dims[value], layout.strides), layout)
+        writes[value] = (axis_strides(group, group.dims[value], layout.strides), layout)
     reduced = group.reduced or frozenset()
     runs = merge_axes(group.domain, reduced, [s for s, _ in (*reads.values(), *writes.values())])
     axes = tuple(_axis(group.domain, run, run[0] in reduced) for run in runs)

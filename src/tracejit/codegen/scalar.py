@@ -41,6 +41,11 @@ def compute_type(dtype: DType) -> str:
     return _COMPUTE[dtype.short][0]
 
 
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype of memory that holds a value of ``dtype`` as it is computed: half precision is not rounded."""
+    return dtypes.float32 if dtype.is_floating_point and dtype.itemsize == 2 else dtype
+
+
 def cast_name(dtype: DType) -> str:
     """How a cast to the compute type of ``dtype`` is spelled."""
     return _COMPUTE[dtype.short][1]
@@ -319,9 +324,7 @@ def combine_of(value: Value) -> Combine:
         symbol = "|" if kind == "any" else "&"
         step = f"{{acc}} = {{acc}} {symbol} {{x}}"
         return Combine(dtypes.bool_, "bool_(0)" if kind == "any" else "bool_(1)", step, step)
-    accumulate = value.spec.dtype
-    if accumulate.itemsize == 2 and accumulate.is_floating_point:
-        accumulate = dtypes.float32
+    accumulate = compute_dtype(value.spec.dtype)
     cast = cast_name(accumulate)
     if kind == "sum":
         return Combine(accumulate, f"{cast}(0)", "{acc} += {x}", "{acc} += {x}")

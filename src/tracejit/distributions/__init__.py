@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from . import constraints, transforms, utils
+from .bounded import (
+    FisherSnedecor,
+    HalfCauchy,
+    InverseGamma,
+    Kumaraswamy,
+    Pareto,
+    Weibull,
+)
 from .compound import (
     Independent,
     LogNormal,
@@ -24,6 +33,7 @@ from .discrete import (
 from .distribution import (
     Distribution,
     kl_divergence,
+    register_kl,
 )
 from .gaussian import (
     Normal,
@@ -44,20 +54,31 @@ from .tails import (
     StudentT,
 )
 from .transforms import (
+    AbsTransform,
     AffineTransform,
     ComposeTransform,
     ExpTransform,
     PowerTransform,
     SigmoidTransform,
+    SoftmaxTransform,
     SoftplusTransform,
+    StickBreakingTransform,
     TanhTransform,
     Transform,
+    identity_transform,
+)
+from .trials import (
+    Binomial,
+    Multinomial,
+    NegativeBinomial,
 )
 
 __all__ = [
+    "AbsTransform",
     "AffineTransform",
     "Bernoulli",
     "Beta",
+    "Binomial",
     "Categorical",
     "Cauchy",
     "Chi2",
@@ -66,28 +87,43 @@ __all__ = [
     "Distribution",
     "ExpTransform",
     "Exponential",
+    "FisherSnedecor",
     "Gamma",
     "Geometric",
     "Gumbel",
+    "HalfCauchy",
     "HalfNormal",
     "Independent",
+    "InverseGamma",
+    "Kumaraswamy",
     "Laplace",
     "LogNormal",
     "MixtureSameFamily",
+    "Multinomial",
     "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
+    "Pareto",
     "Poisson",
     "PowerTransform",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
     "SigmoidTransform",
+    "SoftmaxTransform",
     "SoftplusTransform",
+    "StickBreakingTransform",
     "StudentT",
     "TanhTransform",
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "Weibull",
+    "constraints",
+    "identity_transform",
     "kl_divergence",
+    "register_kl",
+    "transforms",
+    "utils",
 ]

@@ -63,12 +63,12 @@ class Independent(Distribution):
     @property
     def mean(self) -> Any:
         """Of the base."""
-        return self.base_dist.mean  # type: ignore[attr-defined]
+        return self.base_dist.mean
 
     @property
     def variance(self) -> Any:
         """Of the base."""
-        return self.base_dist.variance  # type: ignore[attr-defined]
+        return self.base_dist.variance
 
     @property
     def mode(self) -> Any:
@@ -120,8 +120,10 @@ class TransformedDistribution(Distribution):
         self._all = ComposeTransform(given)
         extra = max(self._all.event_dim - len(base_distribution.event_shape), 0)
         self.base_dist = Independent(base_distribution, extra) if extra else base_distribution
-        shape = self.base_dist
-        super().__init__(shape.batch_shape, shape.event_shape, validate_args)
+        base, count = self.base_dist, len(self.base_dist.event_shape)
+        shape = self._all.forward_shape((*base.batch_shape, *base.event_shape))
+        cut = len(shape) - count
+        super().__init__(shape[:cut], shape[cut:], validate_args)
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]

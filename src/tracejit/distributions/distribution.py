@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..autograd.grad_mode import no_grad
 from ..ops.functions.shaping import broadcast_shapes
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..tensor_make import as_tensor
+from .constraints import is_dependent
 
-__all__ = ["Distribution", "kl_divergence"]
+__all__ = ["Distribution", "kl_divergence", "register_kl"]
 
-_DIVERGENCES: dict[type, Callable[[Any, Any], Any]] = {}
+_DIVERGENCES: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
 
 
 class Distribution:
     """A batch of distributions with parameters of shape ``batch_shape``."""
 
     has_rsample = False
+    has_enumerate_support = False
+    #: Constraints of parameters by name, which the constructor checks.
+    arg_constraints: ClassVar[Any] = {}
+    support: Any = None
+    _validate_by_default = True
 
     def __init__(
         self,
@@ -29,7 +35,20 @@ class Distribution:
     ) -> None:
         self._batch_shape = Size(batch_shape)
         self._event_shape = Size(event_shape)
-        self._validates = validate_args is not False
+        self._validates = self._validate_by_default if validate_args is None else validate_args
+        if self._validates:
+            self._check_arguments()
+
+    def _check_arguments(self) -> None:
+        """``ValueError`` for the first parameter outside its constraint; what is computed later is left alone."""
+        for name, constraint in self.arg_constraints.items():
+            if name in self.__dict__ and not is_dependent(constraint):
+                self._check(name, self.__dict__[name], constraint.check(self.__dict__[name]))
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Check parameters unless a distribution is told otherwise, or do not."""
+        Distribution._validate_by_default = value
 
     @property
     def batch_shape(self) -> Any:
@@ -43,6 +62,76 @@ class Distribution:
 
     def _extended(self, sample_shape: Sequence[int]) -> tuple[int, ...]:
         return (*sample_shape, *self._batch_shape, *self._event_shape)
+
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Any:
+        """The shape of draws."""
+        return Size(self._extended(sample_shape))
+
+    def _validate_sample(self, value: Any) -> None:
+        """``ValueError`` for values outside the support, where one is known."""
+        support = self.support
+        if support is None or is_dependent(support):
+            return
+        if not bool(support.check(value).all()):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    @property
+    def stddev(self) -> Any:
+        """The square root of the variance."""
+        return self.variance.sqrt()
+
+    @property
+    def variance(self) -> Any:
+        """The mean of squared distances from the mean."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Any:
+        """exp of the entropy."""
+        return self.entropy().exp()
+
+    def sample_n(self, n: int) -> Any:
+        """``n`` draws."""
+        return self.sample((n,))
+
+    def cdf(self, value: Any) -> Any:
+        """The probability of being at most ``value``."""
+        raise NotImplementedError
+
+    def icdf(self, value: Any) -> Any:
+        """The value that is not exceeded with this probability."""
+        raise NotImplementedError
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """The same distribution for a larger batch: tensors of the batch's shape are expanded.
+
+        Raises ``NotImplementedError`` for distributions that are made of others.
+        """
+        made = type(self).__new__(type(self)) if _instance is None else _instance
+        old, new = tuple(self._batch_shape), tuple(batch_shape)
+        for name, value in self.__dict__.items():
+            if isinstance(value, Distribution):
+                raise NotImplementedError(f"{type(self).__name__}.expand()")
+            if isinstance(value, Tensor) and tuple(value.shape[: len(old)]) == old:
+                value = value.expand((*new, *value.shape[len(old) :]))
+            made.__dict__[name] = value
+        made._batch_shape = Size(new)
+        return made
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{name}: {value if not value.ndim else value.shape}"
+            for name, value in self.__dict__.items()
+            if isinstance(value, Tensor) and not name.startswith("_")
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Draws without gradients, of shape ``sample_shape`` before that of the batch."""
@@ -90,9 +179,20 @@ def divergence(kind: type) -> Callable[[Callable[[Any, Any], Any]], Callable[[An
     >>> callable(divergence(int))
     True
     """
+    return register_kl(kind, kind)
+
+
+def register_kl(
+    type_p: type, type_q: type
+) -> Callable[[Callable[[Any, Any], Any]], Callable[[Any, Any], Any]]:
+    """Declare the divergence of a distribution of one kind from one of another, subclasses included.
+
+    >>> callable(register_kl(int, str))
+    True
+    """
 
     def register(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        _DIVERGENCES[kind] = function
+        _DIVERGENCES[type_p, type_q] = function
         return function
 
     return register
@@ -101,15 +201,17 @@ def divergence(kind: type) -> Callable[[Callable[[Any, Any], Any]], Callable[[An
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
     """KL(p || q), the mean of log p - log q under ``p``.
 
-    Raises ``NotImplementedError`` for distributions of two kinds.
+    Raises ``NotImplementedError`` for kinds between which none is known.
 
     >>> import tracejit as tj
     >>> p, q = tj.distributions.Normal(0.0, 1.0), tj.distributions.Normal(1.0, 1.0)
     >>> tj.distributions.kl_divergence(p, q)
     tensor(0.5000)
     """
-    if type(p) is not type(q) or type(p) not in _DIVERGENCES:
-        raise NotImplementedError(
-            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
-        )
-    return _DIVERGENCES[type(p)](p, q)
+    for kind in type(p).__mro__:
+        for other in type(q).__mro__:
+            if (kind, other) in _DIVERGENCES:
+                return _DIVERGENCES[kind, other](p, q)
+    raise NotImplementedError(
+        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+    )

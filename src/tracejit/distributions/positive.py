@@ -1,7 +1,7 @@
 """Distributions of waiting times and shares: exponential, gamma, chi-squared, beta, Dirichlet.
 
-Gamma variables are drawn by inverting their distribution function, so draws of gamma, beta and Dirichlet distributions
-carry no gradients.
+Gamma variables are drawn by inverting their distribution function: draws of gamma, beta and Dirichlet distributions
+are functions of uniform noise and carry gradients.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
+from ..modes import MODES
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import igamma_inverse
 from .distribution import Distribution, broadcast, divergence
@@ -82,6 +83,8 @@ class Gamma(Distribution):
     tensor(2.)
     """
 
+    has_rsample = True
+
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast(concentration, rate)
         super().__init__(self.rate.shape, (), validate_args)
@@ -98,10 +101,9 @@ class Gamma(Distribution):
         """concentration / rate²."""
         return self.concentration / self.rate.pow(2)
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draws without gradients."""
-        with no_grad():
-            return _gamma(self.concentration, self._extended(sample_shape)) / self.rate
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Standard gamma variables / rate."""
+        return _gamma(self.concentration, self._extended(sample_shape)) / self.rate
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
@@ -116,9 +118,19 @@ class Gamma(Distribution):
 
 def _gamma(concentration: Any, shape: tuple[int, ...]) -> Any:
     """Standard gamma variables, above zero."""
-    noise = rand(shape, dtype=float64)
-    found = igamma_inverse(concentration.expand(shape).double(), noise).to(concentration.dtype)
-    return found.clamp(min=1e-30)
+    noise, kind = rand(shape, dtype=float64), concentration.dtype
+    with no_grad():
+        a = concentration.detach().expand(shape).double()
+        found = igamma_inverse(a, noise).to(kind).clamp(min=1e-30)
+    if not (MODES.grad and concentration.requires_grad):
+        return found
+    with (
+        no_grad()
+    ):  # how the quantile of this noise moves with the concentration, to about eight digits
+        step = 1e-4 * a
+        apart = igamma_inverse(a + step, noise) - igamma_inverse(a - step, noise)
+        slope = (apart / (2 * step)).to(kind)
+    return found + slope * (concentration - concentration.detach())
 
 
 @divergence(Gamma)
@@ -154,6 +166,8 @@ class Dirichlet(Distribution):
     tensor([0.2500, 0.7500])
     """
 
+    has_rsample = True
+
     def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
         if concentration.ndim < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
@@ -172,11 +186,10 @@ class Dirichlet(Distribution):
         total = self.concentration.sum(-1, True)
         return self.mean * (1 - self.mean) / (total + 1)
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draws without gradients."""
-        with no_grad():
-            parts = _gamma(self.concentration, self._extended(sample_shape))
-            return parts / parts.sum(-1, True)
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Shares of gamma variables."""
+        parts = _gamma(self.concentration, self._extended(sample_shape))
+        return parts / parts.sum(-1, True)
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
@@ -208,6 +221,8 @@ class Beta(Distribution):
     tensor(0.2500)
     """
 
+    has_rsample = True
+
     def __init__(
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
     ) -> None:
@@ -233,9 +248,9 @@ class Beta(Distribution):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draws without gradients."""
-        return self._pair().sample(sample_shape)[..., 0]
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """The share of one of two gamma variables."""
+        return self._pair().rsample(sample_shape)[..., 0]
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""

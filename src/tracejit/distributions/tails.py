@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..autograd.grad_mode import no_grad
 from ..ops.functions.sampling import rand, randn
 from .distribution import Distribution, broadcast, divergence
 from .positive import Chi2
@@ -185,6 +184,8 @@ class StudentT(Distribution):
     tensor(-1.0009)
     """
 
+    has_rsample = True
+
     def __init__(
         self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
     ) -> None:
@@ -205,12 +206,11 @@ class StudentT(Distribution):
         found = found.masked_fill(self.df <= 2, math.inf)
         return found.masked_fill(self.df <= 1, math.nan)
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draws without gradients."""
-        with no_grad():
-            shape = self._extended(sample_shape)
-            spread = (Chi2(self.df).sample(sample_shape) / self.df).rsqrt()
-            return self.loc + self.scale * randn(shape, dtype=self.loc.dtype) * spread
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Normal variables over the roots of chi-squared means."""
+        shape = self._extended(sample_shape)
+        spread = (Chi2(self.df).rsample(sample_shape) / self.df).rsqrt()
+        return self.loc + self.scale * randn(shape, dtype=self.loc.dtype) * spread
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""

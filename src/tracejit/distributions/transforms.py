@@ -6,17 +6,23 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.functions.activations import softplus
+from ..number_limits import finfo
+from ..ops.functions.activations import logsigmoid, softplus
+from ..ops.functions.padding import pad
 
 __all__ = [
+    "AbsTransform",
     "AffineTransform",
     "ComposeTransform",
     "ExpTransform",
     "PowerTransform",
     "SigmoidTransform",
+    "SoftmaxTransform",
     "SoftplusTransform",
+    "StickBreakingTransform",
     "TanhTransform",
     "Transform",
+    "identity_transform",
 ]
 
 
@@ -30,13 +36,38 @@ class Transform:
     """
 
     event_dim = 0
+    bijective = True
+    domain: Any = None
+    codomain: Any = None
+    _cache_size = 0
+    _latest: tuple[Any, Any] | None = None
 
     def __init__(self, cache_size: int = 0) -> None:
-        del cache_size  # nothing is computed twice that a cache could keep
+        self._cache_size = cache_size
 
     def __call__(self, x: Any) -> Any:
-        """The function."""
+        """The function; with a cache, the latest result for the same tensor."""
+        if not self._cache_size:
+            return self._call(x)
+        if self._latest is not None and self._latest[0] is x:
+            return self._latest[1]
+        y = self._call(x)
+        self._latest = x, y
+        return y
+
+    def _inverted(self, y: Any) -> Any:
+        """The inverse; with a cache, what the latest result came from."""
+        if self._cache_size and self._latest is not None and self._latest[1] is y:
+            return self._latest[0]
+        return self._inverse(y)
+
+    def _call(self, x: Any) -> Any:
+        """What subclasses define."""
         raise NotImplementedError
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of what becomes of a tensor of this shape."""
+        return tuple(shape)
 
     def _inverse(self, y: Any) -> Any:
         raise NotImplementedError
@@ -57,8 +88,8 @@ class _Inverse(Transform):
         self.of = of
         self.event_dim = of.event_dim
 
-    def __call__(self, x: Any) -> Any:
-        return self.of._inverse(x)
+    def _call(self, x: Any) -> Any:
+        return self.of._inverted(x)
 
     def _inverse(self, y: Any) -> Any:
         return self.of(y)
@@ -83,7 +114,7 @@ class AffineTransform(Transform):
         super().__init__(cache_size)
         self.loc, self.scale, self.event_dim = loc, scale, event_dim
 
-    def __call__(self, x: Any) -> Any:
+    def _call(self, x: Any) -> Any:
         """The function."""
         return self.loc + self.scale * x
 
@@ -106,7 +137,7 @@ class ExpTransform(Transform):
     tensor(1.)
     """
 
-    def __call__(self, x: Any) -> Any:
+    def _call(self, x: Any) -> Any:
         """The function."""
         return x.exp()
 
@@ -130,7 +161,7 @@ class PowerTransform(Transform):
         super().__init__(cache_size)
         self.exponent = exponent
 
-    def __call__(self, x: Any) -> Any:
+    def _call(self, x: Any) -> Any:
         """The function."""
         return x.pow(self.exponent)
 
@@ -150,7 +181,7 @@ class SigmoidTransform(Transform):
     tensor(0.5000)
     """
 
-    def __call__(self, x: Any) -> Any:
+    def _call(self, x: Any) -> Any:
         """The function."""
         return x.sigmoid()
 
@@ -170,7 +201,7 @@ class TanhTransform(Transform):
     tensor(0.)
     """
 
-    def __call__(self, x: Any) -> Any:
+    def _call(self, x: Any) -> Any:
         """The function."""
         return x.tanh()
 
@@ -190,7 +221,7 @@ class SoftplusTransform(Transform):
     tensor(0.6931)
     """
 
-    def __call__(self, x: Any) -> Any:
+    def _call(self, x: Any) -> Any:
         """The function."""
         return softplus(x)
 
@@ -216,7 +247,13 @@ class ComposeTransform(Transform):
         self.parts = list(parts)
         self.event_dim = max((p.event_dim for p in self.parts), default=0)
 
-    def __call__(self, x: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Through all of the parts."""
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return tuple(shape)
+
+    def _call(self, x: Any) -> Any:
         """The function."""
         for part in self.parts:
             x = part(x)
@@ -224,7 +261,7 @@ class ComposeTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         for part in reversed(self.parts):
-            y = part._inverse(y)
+            y = part._inverted(y)
         return y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -237,3 +274,77 @@ class ComposeTransform(Transform):
             total = total + (size.sum(tuple(range(-extra, 0))) if extra else size)
             x = after
         return total
+
+
+class AbsTransform(Transform):
+    """The absolute value, which has no single inverse: the positive one is taken.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.AbsTransform()(tj.tensor(-2.0))
+    tensor(2.)
+    """
+
+    bijective = False
+
+    def _call(self, x: Any) -> Any:
+        return x.abs()
+
+    def _inverse(self, y: Any) -> Any:
+        return y
+
+
+class SoftmaxTransform(Transform):
+    """Shares of a whole from unnormalised logarithms, which they tell but for a constant.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.SoftmaxTransform()(tj.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
+
+    bijective = False
+    event_dim = 1
+
+    def _call(self, x: Any) -> Any:
+        shifted = (x - x.max(-1, True)[0]).exp()
+        return shifted / shifted.sum(-1, True)
+
+    def _inverse(self, y: Any) -> Any:
+        return y.log()
+
+
+class StickBreakingTransform(Transform):
+    """Shares of a whole from one number fewer: each takes its part of what is left.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.StickBreakingTransform()(tj.zeros(1))
+    tensor([0.5000, 0.5000])
+    """
+
+    event_dim = 1
+
+    def _call(self, x: Any) -> Any:
+        z = (x - self._offset(x).log()).sigmoid()
+        left = (1 - z).cumprod(-1)
+        return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """One number more."""
+        return (*shape[:-1], shape[-1] + 1)
+
+    def _offset(self, x: Any) -> Any:
+        """How many parts are still to come, the last one not counted."""
+        count = x.shape[-1]
+        return count + 1 - x.new_ones(count).cumsum(-1)
+
+    def _inverse(self, y: Any) -> Any:
+        most = y[..., :-1]
+        left = (1 - most.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
+        return most.log() - left.log() + self._offset(most).log()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """The sum of the logarithms of the parts."""
+        x = x - self._offset(x).log()
+        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
+
+
+identity_transform = ComposeTransform([])

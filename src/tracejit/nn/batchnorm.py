@@ -194,6 +194,20 @@ class SyncBatchNorm(_BatchNorm):
         if input.ndim < 2:
             raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
 
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """``module`` with this in place of every batch normalisation in it, on the same parameters and buffers."""
+        made = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            affine, running = module.affine, module.track_running_stats
+            made = cls(module.num_features, module.eps, module.momentum, affine, running)
+            made.__dict__["_parameters"] = module._parameters
+            made.__dict__["_buffers"] = module._buffers
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
+
 
 class _InstanceNorm(_RunningNorm):
     """Statistics of each channel of each sample; running ones are their means over samples."""

@@ -5,14 +5,20 @@ A function is here when the table publishes it, so the list of names cannot drif
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import Any
 
 from ..ops import functions as _functions  # noqa: F401  (publishes them)
 from ..ops.table import FUNCTIONS
 
-if TYPE_CHECKING:
+#: Functions that need layers: they are imported when they are asked for.
+_LATE = {"multi_head_attention_forward": "attention_function"}
 
-    def __getattr__(name: str) -> Any: ...
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__package__}.{_LATE[name]}"), name)
 
 
 _MAXIMA = ("max_pool", "adaptive_max_pool")
@@ -44,7 +50,15 @@ _NAMES = (
     *(f"{name}{rank}d" for name in _SPATIAL for rank in (1, 2, 3)),
     *(f"{name}{rank}d_with_indices" for name in _MAXIMA for rank in (1, 2, 3)),
     *("alpha_dropout", "feature_alpha_dropout", "rrelu", "local_response_norm", "embedding_bag"),
-    *("interpolate", "upsample", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"),
+    *(
+        "interpolate",
+        "upsample",
+        "upsample_nearest",
+        "upsample_bilinear",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "channel_shuffle",
+    ),
     *("grid_sample", "affine_grid", "pdist", "ctc_loss"),
     *("soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss"),
     *("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"),

@@ -51,7 +51,7 @@ def _hint(x: TensorType, y: TensorType) -> str:
 
 def transposed(x: Any) -> Any:
     """x with its last two dimensions exchanged."""
-    ndim = len(x.shape)
+    ndim = len(x.spec.shape)
     return permute(x, dims=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 

@@ -18,14 +18,13 @@ from .float_errors import ignore, restore
 from .op import Array, Op
 from .strides import Strided
 
-_ARRAYS = {np.ndarray}
 _MOST_ACCEPTED = 4096  # combinations of operand types an op remembers
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
 PromotionRule = Callable[..., tuple[tuple[DType, ...], DType]]
 StrideRule = Callable[..., Strided]
 Conversion = Callable[[Any], Array]
-_Found = tuple[list[Conversion | None] | None, Any]
+_Found = tuple[list[tuple[int, Conversion]] | None, Any]
 
 
 def operand_info(operand: Any) -> OperandInfo:
@@ -80,26 +79,27 @@ class Elementwise(Op):
         """The eager meaning on arrays."""
         if MODULES and module_of(*operands) is not np:
             return self._on_device(module_of(*operands), operands, attributes)
-        # The key is a cheap stand-in for the promotion infos: this line runs for every eager op.
-        key: list[Any] = [
-            (x.dtype, x.ndim == 0) if type(x) is np.ndarray else type(x) for x in operands
-        ]
+        # The key is a cheap stand-in for the promotion infos: these lines run for every eager op.
+        key: list[Any] = [dtypes.get_default_dtype()]
+        for x in operands:
+            key.append(  # noqa: PERF401  (a comprehension is a call)
+                (x.dtype if x.ndim else (x.dtype,)) if type(x) is np.ndarray else type(x)
+            )
         if attributes:
             key += attributes.values()
-        key.append(dtypes._default)
         found = self._conversions.get(tuple(key))
         if found is None:
             found = self._conversions[tuple(key)] = self._convert(operands, attributes)
         conversions, kind = found
         before = ignore()
         try:
+            arrays = operands
             if conversions is not None:
-                operands = [
-                    x if convert is None else convert(x)
-                    for x, convert in zip(operands, conversions, strict=True)
-                ]
+                arrays = list(operands)
+                for position, convert in conversions:
+                    arrays[position] = convert(operands[position])
             run = self.host
-            result = run(*operands) if run is not None else self.body(*operands, **attributes)
+            result = run(*arrays) if run is not None else self.body(*arrays, **attributes)
             if type(result) is np.ndarray and result.dtype is kind and result.flags.c_contiguous:
                 return result
             return np.asarray(result, kind, order="C")
@@ -113,8 +113,8 @@ class Elementwise(Op):
     def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""
         compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
-        steps = [_conversion(x, d) for x, d in zip(operands, compute, strict=True)]
-        return (steps if any(steps) else None), dtype.np
+        steps = enumerate(map(_conversion, operands, compute))
+        return [(i, step) for i, step in steps if step is not None] or None, dtype.np
 
     def _on_device(
         self, n: Any, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
@@ -183,6 +183,7 @@ class Reduction(Op):
     combine: str | None
     result_dtype: Callable[[DType], DType]
     check: Callable[[TensorType, Mapping[str, Any]], None] | None = None
+    _results: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
@@ -196,17 +197,21 @@ class Reduction(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
-        (x,) = operands
-        kind = _tensor_operand(self, _type_of(x))
-        if self.check is not None:
-            self.check(kind, attributes)
+        x: Array = operands[0]
+        if self.check is not None or isinstance(x, (bool, int, float)):
+            kind = _tensor_operand(self, _type_of(x))
+            if self.check is not None:
+                self.check(kind, attributes)
         before = ignore()
         try:
             result = self.body(x, **attributes)
         finally:
             restore(before)
+        dtype = self._results.get(x.dtype)
+        if dtype is None:
+            dtype = self._results[x.dtype] = self.result_dtype(dtypes.from_numpy(x.dtype)).np
         n = module_of(x) if MODULES else np
-        return n.asarray(result, self.result_dtype(kind.dtype).np, order="C")
+        return n.asarray(result, dtype, order="C")
 
 
 def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
@@ -215,6 +220,26 @@ def _tensor_operand(op: Op, operand: TensorType | Scalar) -> TensorType:
             f"{op.name}(): argument 'input' must be Tensor, not {type(operand).__name__}"
         )
     return operand
+
+
+_Accepted = dict[Any, None]
+
+
+def _check(
+    op: Op, accepted: _Accepted, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]
+) -> None:
+    """Raise the op's own error for operands it refuses; what was accepted once is not asked about again."""
+    key = tuple([(x.shape, x.dtype) if type(x) is np.ndarray else None for x in operands])
+    if None in key:
+        op.infer([_type_of(x) for x in operands], attributes)
+        return
+    key += tuple(attributes.values())
+    if key in accepted:
+        return
+    op.infer([_type_of(x) for x in operands], attributes)
+    if len(accepted) >= _MOST_ACCEPTED:
+        accepted.clear()
+    accepted[key] = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -229,6 +254,7 @@ class Movement(Op):
     infer_shape: Callable[..., TensorType]
     strides: StrideRule | None = None
     write: Callable[..., Any] | None = None
+    _accepted: _Accepted = field(default_factory=dict, repr=False)
 
     @property
     def is_view(self) -> bool:  # type: ignore[override]
@@ -244,7 +270,7 @@ class Movement(Op):
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
         if self.strides is None:
-            self.infer_shape(*map(_type_of, operands), **attributes)
+            _check(self, self._accepted, operands, attributes)
             return ordered(self.body(*operands, **attributes))
         try:  # the bodies of views refuse what the type rule refuses
             return self.body(*operands, **attributes)
@@ -258,7 +284,7 @@ class Contraction(Op):
     """A library call that bounds fusion, such as a matrix product."""
 
     infer_type: Callable[..., TensorType]
-    _accepted: set[Any] = field(default_factory=set, repr=False)
+    _accepted: _Accepted = field(default_factory=dict, repr=False)
 
     def infer(
         self, operands: Sequence[TensorType | Scalar], attributes: Mapping[str, Any]
@@ -268,23 +294,15 @@ class Contraction(Op):
 
     def evaluate(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning on arrays."""
-        self._check(operands, attributes)
+        if operands:
+            _check(self, self._accepted, operands, attributes)
+        else:
+            self.infer_type(**attributes)
         before = ignore()
         try:
             return ordered(self.body(*operands, **attributes))
         finally:
             restore(before)
-
-    def _check(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> None:
-        """Raise the op's own error for operands it refuses; arrays alone are asked about once."""
-        if attributes or {*map(type, operands)} != _ARRAYS:
-            self.infer_type(*map(_type_of, operands), **attributes)
-            return
-        key = tuple([(x.shape, x.dtype) for x in operands])  # type: ignore[union-attr]
-        if key not in self._accepted:
-            self.infer_type(*map(_type_of, operands))
-            if len(self._accepted) < _MOST_ACCEPTED:
-                self._accepted.add(key)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

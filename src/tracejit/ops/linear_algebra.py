@@ -10,18 +10,22 @@ Gradients follow Giles, "Collected matrix derivative results for forward and rev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..errors import LinAlgError, ShapeError
 from ..types import TensorType
+from .comparison import eq, gt, lt
 from .contraction import matmul, transposed
 from .elementwise import where
-from .movement import cat, slice, sum_to
+from .movement import cat, slice, sum_to, unsqueeze
 from .namespace import xp
 from .reduction import wide
-from .source import literal
+from .source import arange
 from .table import Array, Sample, contraction
 
 _SQUARE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, -1.0, 5.0]])
@@ -40,18 +44,23 @@ def _square(x: TensorType) -> TensorType:
     return x
 
 
+def _numbered(x: Any) -> tuple[Any, Any]:
+    """The numbers of the rows (a column) and of the columns (a row) of square matrices."""
+    columns = arange(start=0, step=1, count=x.shape[-1], dtype=dtypes.int64)
+    return unsqueeze(columns, dims=(1,)), columns
+
+
 def triangle(x: Any, *, lower: bool, diagonal_share: float) -> Any:
-    """A triangle of matrices, its diagonal times ``diagonal_share``."""
-    n = x.shape[-1]
-    rows, columns = np.indices((n, n))
-    weights = (rows > columns if lower else rows < columns) + diagonal_share * (rows == columns)
-    return x * constant_matrix(weights, x)
+    """A triangle of square matrices, its diagonal times ``diagonal_share``, zeros elsewhere."""
+    rows, columns = _numbered(x)
+    inside = gt(rows, columns) if lower else lt(rows, columns)
+    return where(inside, x, where(eq(rows, columns), x * diagonal_share, 0.0))
 
 
-def constant_matrix(values: Array, like: Any) -> Any:
-    """A small matrix of numbers in the dtype of ``like``."""
-    flat = tuple(float(v) for v in values.ravel())
-    return literal(values=flat, shape=values.shape, dtype=like.dtype)
+def on_diagonal(x: Any) -> Any:
+    """Where the diagonal of square matrices is."""
+    rows, columns = _numbered(x)
+    return eq(rows, columns)
 
 
 def rows_of(x: Any, start: int, count: int) -> Any:
@@ -111,6 +120,58 @@ def solve(a: Array, b: Array) -> Array:
     return _guarded("solve", xp(a, b).linalg.solve, a, b)
 
 
+def _triangle_grad(g: Any, a: Any, lower: bool) -> Any:
+    return solve_triangle(transposed(a), g, lower=not lower)
+
+
+@contraction(
+    lambda a, b, lower: _solve_type(a, b),
+    grad={
+        "a": lambda g, a, a_type, out, lower: triangle(
+            sum_to(-matmul(_triangle_grad(g, a, lower), transposed(out)), a_type.shape),
+            lower=lower,
+            diagonal_share=1.0,
+        ),
+        "b": lambda g, a, b_type, lower: sum_to(_triangle_grad(g, a, lower), b_type.shape),
+    },
+    samples=(
+        Sample((_SQUARE, _TALL), {"lower": True}),
+        Sample((np.stack([_SQUARE, 2 * _SQUARE]), _TALL), {"lower": False}),
+    ),
+)
+def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
+    """X with ``a @ X = b``, of which the lower (upper) triangle of ``a`` is read; a zero on the diagonal divides."""
+    left, right = wide(a), wide(b)
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    n = xp(a, b)
+    out = n.empty((*batch, *right.shape[-2:]), right.dtype)
+    if out.size:
+        solved = _triangle_solver(left, right, lower)
+        left = n.broadcast_to(left, (*batch, *left.shape[-2:]))
+        right = n.broadcast_to(right, out.shape)
+        for index in np.ndindex(*batch):
+            out[index] = solved(left[index], right[index])
+    return out.astype(b.dtype, copy=False)
+
+
+def _triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array], Array]:
+    """A function of two matrices like these."""
+    if xp(a, b) is not np:
+        from cupyx.scipy.linalg import solve_triangular
+
+        return partial(solve_triangular, lower=lower)
+    from scipy.linalg.blas import get_blas_funcs
+
+    solve_right = get_blas_funcs("trsm", (a, b))
+
+    def solved(a: Array, b: Array) -> Array:
+        # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
+        found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
+        return found
+
+    return solved
+
+
 # --- determinants -------------------------------------------------------------------------------
 
 
@@ -156,8 +217,8 @@ def _cholesky_grad(g: Any, out: Any) -> Any:
     """L^-T P(L^T g) L^-1, where P keeps the lower triangle and half of the diagonal; the lower triangle was read."""
     turned = transposed(out)
     middle = triangle(matmul(turned, g), lower=True, diagonal_share=0.5)
-    back = inverse(out)
-    return _of_lower(matmul(matmul(transposed(back), middle), back))
+    left = solve_triangle(turned, middle, lower=False)
+    return _of_lower(transposed(solve_triangle(turned, transposed(left), lower=False)))
 
 
 def _of_lower(g: Any) -> Any:
@@ -181,10 +242,10 @@ def _eigh_grad(g: Any, out: Any) -> Any:
     n = out.shape[-1]
     values, vectors = rows_of(out, 0, 1), rows_of(out, 1, n)
     apart = values - transposed(values)
-    same = constant_matrix(np.eye(n), out)
-    weights = where(same == 1, 0.0, 1.0) / where(same == 1, 1.0, apart)
+    same = on_diagonal(apart)
     turned = transposed(vectors)
-    inner = matmul(turned, rows_of(g, 1, n)) * weights + transposed(rows_of(g, 0, 1)) * same
+    mixed = matmul(turned, rows_of(g, 1, n)) / where(same, 1.0, apart)
+    inner = where(same, transposed(rows_of(g, 0, 1)), mixed)
     return _of_lower(matmul(matmul(vectors, inner), turned))
 
 
@@ -215,7 +276,7 @@ def _qr_grad(g: Any, out: Any) -> Any:
     mixed = matmul(r, transposed(gr)) - matmul(transposed(gq), q)
     low = triangle(mixed, lower=True, diagonal_share=0.5)
     inner = gq + matmul(q, low + transposed(low))
-    return transposed(solve(r, transposed(inner)))
+    return transposed(solve_triangle(r, transposed(inner), lower=False))
 
 
 @contraction(_qr_type, grad=lambda g, out: _qr_grad(g, out), samples=(Sample((_TALL,)),))
@@ -245,11 +306,12 @@ def _svd_grad(g: Any, out: Any) -> Any:
     m = out.shape[-2] - 1 - k
     u, s, vh = rows_of(out, 0, m), rows_of(out, m, 1), rows_of(out, m + 1, k)
     gu, gs, gvh = rows_of(g, 0, m), rows_of(g, m, 1), rows_of(g, m + 1, k)
-    same = constant_matrix(np.eye(k), out)
-    apart = where(same == 1, 1.0, s * s - transposed(s) * transposed(s))
+    between = s * s - transposed(s) * transposed(s)
+    same = on_diagonal(between)
+    apart = where(same, 1.0, between)
     left = _skew(matmul(transposed(u), gu)) / apart
     right = _skew(matmul(vh, transposed(gvh))) / apart
-    inner = left * s + transposed(s) * right + same * transposed(gs)
+    inner = left * s + transposed(s) * right + where(same, transposed(gs), 0.0)
     found = matmul(matmul(u, inner), vh)
     if m == k:
         return found

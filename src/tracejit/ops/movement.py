@@ -126,8 +126,8 @@ def expand(x: Array, *, shape: Shape) -> Array:
 def _spread(x: Array, shape: Shape) -> Array:
     """``np.broadcast_to`` of an array without gaps, in one step."""
     ahead = len(shape) - x.ndim
-    if ahead < 0:
-        raise ValueError("there are more dimensions than asked for")
+    if ahead < 0 or (shape and min(shape) < 0):
+        raise ValueError(f"cannot broadcast an array of shape {x.shape} to shape {shape}")
     steps = [0] * ahead
     for extent, step, wanted in zip(x.shape, x.strides, shape[ahead:], strict=True):
         if extent == wanted:
@@ -135,7 +135,7 @@ def _spread(x: Array, shape: Shape) -> Array:
         elif extent == 1:
             steps.append(0)
         else:
-            raise ValueError("an extent other than one differs from the one asked for")
+            raise ValueError(f"cannot broadcast an array of shape {x.shape} to shape {shape}")
     view: Array = np.ndarray(shape, x.dtype, x, 0, steps)
     if view.size != x.size:
         view.flags.writeable = False  # elements stand for several
@@ -144,15 +144,14 @@ def _spread(x: Array, shape: Shape) -> Array:
 
 def sum_to(g: Any, shape: Shape) -> Any:
     """Sum ``g`` over the dimensions along which ``shape`` was broadcast: the one place broadcasting is undone."""
+    own = g.spec.shape
+    if own == tuple(shape):
+        return g
     from .reduction import sum as sum_op
 
-    if tuple(g.shape) == tuple(shape):
-        return g
-    ahead = len(g.shape) - len(shape)
+    ahead = len(own) - len(shape)
     dims = tuple(
-        d
-        for d, extent in enumerate(g.shape)
-        if d < ahead or (shape[d - ahead] == 1 and extent != 1)
+        [d for d, extent in enumerate(own) if d < ahead or (shape[d - ahead] == 1 and extent != 1)]
     )
     if ahead and dims == tuple(range(ahead)):
         return sum_op(g, dims=dims, keepdim=False)

@@ -83,6 +83,9 @@ def numel(shape: Sequence[int]) -> int:
 
 def resolve_size(shape: Sequence[int], count: int) -> Shape:
     """Replace a single -1 in ``shape`` so that it holds ``count`` elements."""
+    found = _resolved(shape, count) if type(count) is int else None
+    if found is not None:
+        return found
     sizes = [as_size(extent) for extent in shape]
     if any(extent < -1 for extent in sizes):
         raise ShapeError(f"invalid shape dimension {min(sizes)}")
@@ -101,6 +104,25 @@ def resolve_size(shape: Sequence[int], count: int) -> Shape:
     if numel(sizes) != count or -1 in sizes:
         raise ShapeError(f"shape '{list(shape)}' is invalid for input of size {count}")
     return tuple(sizes)
+
+
+def _resolved(shape: Sequence[int], count: int) -> Shape | None:
+    """:func:`resolve_size` for plain numbers that fit; None for everything else."""
+    known, unknown = 1, -1
+    for d, extent in enumerate(shape):
+        if type(extent) is not int or extent < -1:
+            return None
+        if extent != -1:
+            known *= extent
+        elif unknown >= 0:
+            return None
+        else:
+            unknown = d
+    if unknown < 0:
+        return tuple(shape) if known == count else None
+    if not known or count % known:
+        return None
+    return (*shape[:unknown], count // known, *shape[unknown + 1 :])
 
 
 def as_size(extent: Any) -> int:

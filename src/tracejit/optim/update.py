@@ -75,14 +75,14 @@ def _in_pieces(
     rule: Rule, arrays: list[Any], g: Any, h: tuple[float, ...], flags: dict[str, Any]
 ) -> None:
     """Update arrays of any size, as rows of numbers."""
-    flat = [_parts(a.reshape(-1)) for a in (*arrays, g)]
+    flat = [_parts((a if a.flags.c_contiguous else a.copy()).reshape(-1)) for a in (*arrays, g)]
     piece = max(_PIECE_BYTES // g.dtype.itemsize, 1)
     if is_on_device(arrays[0]):
         piece = max(flat[0].size, 1)  # there is no cache to fit, and every call costs a launch
     for low in range(0, flat[0].size, piece):
         _on_part(rule, [a[low : low + piece] for a in flat], h, flags)
     for array, values in zip(arrays, flat, strict=False):
-        if not array.flags.c_contiguous:  # reshape copied
+        if not array.flags.c_contiguous:
             array[...] = values.view(array.dtype).reshape(array.shape)
 
 

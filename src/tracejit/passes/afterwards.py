@@ -8,9 +8,9 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, part_value
 from ..ops.movement import cat
-from ..ops.table import Source
 from .batch import Batch, can_batch, outside_values, size_of
 from .draft import Draft
+from .groups import is_constant
 from .rewrite import is_view
 
 
@@ -127,8 +127,3 @@ class Written:
         """A value for all rounds, in the order that all stacks have in memory."""
         self.bring(value)
         return self.batch.in_memory(value)
-
-
-def is_constant(value: Value) -> bool:
-    """Is the value made of attributes alone?"""
-    return isinstance(value.op, Source) and not value.operands

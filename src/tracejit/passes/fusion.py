@@ -30,7 +30,7 @@ from .groups import (
     Group,
     Schedule,
     as_rows,
-    is_free,
+    is_constant,
     is_random,
     is_view,
     looks_up,
@@ -62,7 +62,7 @@ class Fuser(Steps):
 
     def run(self) -> Schedule:
         for value in self.graph.values:
-            if is_view(value) or is_free(value):
+            if is_view(value) or is_constant(value):
                 continue
             if looks_up(value) and self.fusible(value):
                 if not picks_from_row(value) or not self.join(value):

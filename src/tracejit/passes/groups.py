@@ -85,13 +85,18 @@ def is_view(value: Value) -> bool:
 
 
 def is_random(value: Value) -> bool:
-    """True for random sources: an element depends on the key, a graph input, and on its position."""
-    return isinstance(value.op, RandomSource) and value.value_operands[0].op is None
+    """True for random sources: an element depends on the key, (part of) a graph input, and on its position."""
+    return isinstance(value.op, RandomSource) and root(value.value_operands[0]).op is None
+
+
+def is_constant(value: Value) -> bool:
+    """Is the value made of attributes alone? Such values are no steps: they are there before the first call."""
+    return isinstance(value.op, Source) and not value.operands
 
 
 def is_free(value: Value) -> bool:
-    """True for sources that are recomputed at every use."""
-    return isinstance(value.op, Source) and value.op.scalar is not None and not value.operands
+    """True for constants that are recomputed at every use."""
+    return is_constant(value) and value.op.scalar is not None  # type: ignore[union-attr]
 
 
 def picks_from_row(value: Value) -> bool:
@@ -111,6 +116,16 @@ def looks_up(value: Value) -> bool:
         return True
     x = value.value_operands[0] if name in ("take", "gather") else None
     return x is not None and bool(x.spec.shape) and not is_free(root(x))
+
+
+def looks_up_known(value: Value) -> bool:
+    """Are the positions of a lookup written out, and within the table?"""
+    index = root(value.value_operands[-1])
+    if index.op is None or index.op.name != "literal" or len(value.value_operands) == 1:
+        return False
+    size = value.value_operands[0].spec.shape[value.attributes["dim"]]
+    positions = index.attributes["values"]
+    return all(position >= 0 for position in positions) and max(positions, default=-1) < size
 
 
 def lookup_dims(value: Value) -> tuple[Dims | None, Dims]:

@@ -32,10 +32,10 @@ from ..ir.builder import Builder, mapped
 from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, is_open, part_value
 from ..ops.table import Elementwise
-from .afterwards import is_constant
 from .batch import Batch, outside_values
 from .dead_code import dead_code
 from .draft import Draft
+from .groups import is_constant
 from .rewrite import is_view
 from .rewrite_loops import Parts, rewrite_loops
 

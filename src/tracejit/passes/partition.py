@@ -42,6 +42,7 @@ from ..ir.loops import is_loop
 from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
 from .gradient import Gradient, storage
+from .groups import is_constant
 from .growth import grown
 from .minimum_cut import INFINITE, Network
 from .rewrite import is_view, root
@@ -199,7 +200,7 @@ def across_calls(values: Sequence[Value]) -> set[Value]:
 def is_call(value: Value) -> bool:
     """Does a library call or an op's own body compute this value (it is read and written as a whole)?"""
     if isinstance(value.op, Source):
-        return value.op.scalar is None
+        return value.op.scalar is None and not is_constant(value)
     if isinstance(value.op, Elementwise):
         return value.op.scalar is None
     return isinstance(value.op, Contraction)

@@ -17,7 +17,8 @@ After::
     }
 
 One kernel computes that, and what comes before and after joins it. Elements are taken in the order of eager execution,
-so results are the same bits. The transposes are written by :mod:`tracejit.passes.spreading`. Runs on graphs that are
+so results are the same bits. The transposes are written by :mod:`tracejit.passes.spreading`, sums at fixed
+places by :mod:`tracejit.passes.resampling`. Runs on graphs that are
 not differentiated any more.
 """
 
@@ -32,7 +33,7 @@ import numpy as np
 from .. import dtypes
 from ..ir.graph import Graph, Value
 from ..ops.shapes import numel
-from . import spreading, whole_windows
+from . import resampling, spreading, whole_windows
 from .rewrite import Rewriter, Rules
 from .sights import Sights, number_of, sights_of
 from .simplify_moves import together
@@ -54,9 +55,9 @@ def pooling(graph: Graph) -> Graph:
     >>> [v.op.name for v in pooling(graph).values]
     ['slice', 'slice', 'maximum']
     """
-    if not any(v.op is not None and v.op.name in ALL_RULES for v in graph.values):
+    if not any(v.op is not None and v.op.name in _WRITTEN_OUT for v in graph.values):
         return graph
-    return Rewriter(graph.name, ALL_RULES).run(graph)
+    return Rewriter(graph.name, _WRITTEN_OUT).run(graph)
 
 
 # --- the largest element ---------------------------------------------------------------------------
@@ -217,3 +218,4 @@ RULES: Rules = {
     "unfold_windows": (_unfold,),
 }
 ALL_RULES: Rules = together(RULES, spreading.RULES, whole_windows.RULES)
+_WRITTEN_OUT: Rules = together(ALL_RULES, resampling.RULES)

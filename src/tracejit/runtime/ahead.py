@@ -47,6 +47,10 @@ class _Job:
         self.code: bytes | None = None
         self.error: BaseException | None = None
 
+    def length(self) -> int:
+        """How long the text is, and so about how long it takes."""
+        return len(self.request.source)
+
     def help(self) -> None:
         """Compile it unless somebody else does; what goes wrong is also told to whoever asks for it."""
         if not self.begun.acquire(blocking=False):
@@ -79,7 +83,9 @@ class Ahead:
 
     def __init__(self, requests: dict[str, Request]) -> None:
         self._jobs = {key: _Job(request) for key, request in requests.items()}
-        self._queue: deque[_Job] = deque(self._jobs.values())
+        # The longest first: what is left over at the end, when some have nothing to do, is then short.
+        longest = sorted(self._jobs.values(), key=_Job.length, reverse=True)
+        self._queue: deque[_Job] = deque(longest)
 
     def __enter__(self) -> Ahead:
         for _ in range(helpers(len(self._jobs))):

@@ -48,6 +48,8 @@ class Worker:
     def __init__(self) -> None:
         self._jobs: deque[Callable[[], None]] = deque()
         self._idle_jobs: deque[Callable[[], None]] = deque()
+        #: A number that moves while others compile, who are not to be disturbed by idle jobs.
+        self.progress: Callable[[], int] = int
         self._ending = False
         self._renew()
 
@@ -100,7 +102,10 @@ class Worker:
         while True:
             with self._changed:
                 if not self._jobs:
+                    before = self.progress()
                     self._changed.wait(IDLE if self._idle_jobs else PATIENCE)
+                    if self._idle_jobs and not self._ending and self.progress() != before:
+                        continue
                 if self._ending or not (self._jobs or self._idle_jobs):
                     self._thread = None
                     self._changed.notify_all()
@@ -170,6 +175,7 @@ def _started() -> Worker:
     from . import kernels
 
     found = Worker()
+    found.progress = lambda: kernels.COUNTS.compiled
     kernels.gates.append(found.check)
     atexit.register(found.stop)
     if hasattr(os, "register_at_fork"):

@@ -42,7 +42,7 @@ from ..ops import movement
 from ..ops.elementwise import clone
 from ..ops.source import full
 from ..ops.table import Contraction, Movement
-from ..passes.groups import is_free, is_view, looks_up, picks_from_row, root
+from ..passes.groups import is_constant, is_view, looks_up, picks_from_row, root
 from ..passes.recompute import Order
 from ..types import Shape, TensorType
 from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
@@ -250,7 +250,7 @@ class _Homes:
             return found is not None and not found[1] and self.products.find() is not None
         if is_move(value) or scatters(value):
             return True
-        if value.op is None or is_free(value) or picks_from_row(value):
+        if value.op is None or is_constant(value) or picks_from_row(value):
             return False
         return is_fusible(value)
 

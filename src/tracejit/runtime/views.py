@@ -11,7 +11,7 @@ from ..ir.graph import Graph, Guard, Value
 from ..ir.loops import is_last_carried, is_loop, split_operands
 from ..ops import elementwise, movement
 from ..ops.table import Contraction, Movement
-from ..passes.groups import is_free, is_view
+from ..passes.groups import is_constant, is_view
 from ..types import Shape
 
 
@@ -180,7 +180,9 @@ def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) 
 
 def _own_memory(builder: Builder, value: Value) -> Value:
     """An output must be computed, not shown: copy inputs, views, and constants."""
-    if value.op is not None and not (is_view(value) or is_free(value) or is_last_carried(value)):
+    if value.op is not None and not (
+        is_view(value) or is_constant(value) or is_last_carried(value)
+    ):
         return value
     if value.spec.ndim and _shows_all(value):
         return builder.emit(movement.cat, (value,), {"dim": 0}, value.line)

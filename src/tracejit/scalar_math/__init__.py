@@ -30,6 +30,7 @@ from tracejit.scalar_math import (
     power,
     primitives,
     random,
+    remainders,
     special,
     trigonometric,
     unfused,
@@ -41,6 +42,7 @@ __all__ = ["TABLES", "ULP_BOUND", "evaluate", "function_names", "namespace", "so
 
 _MODULES = (
     comparison,
+    remainders,
     exponential,
     logarithm,
     plain,
@@ -56,14 +58,20 @@ _MODULES = (
 
 
 @lru_cache(maxsize=1)
-def _functions() -> dict[str, Callable[..., Any]]:
-    found = {
+def _written() -> dict[str, Callable[..., Any]]:
+    """The functions of the modules."""
+    return {
         name: value
         for module in _MODULES
         for name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__
     }
-    return {**found, **_integer_functions()}
+
+
+@lru_cache(maxsize=1)
+def _functions() -> dict[str, Callable[..., Any]]:
+    """Those and the ones made for integers."""
+    return {**_written(), **_integer_functions()}
 
 
 def _integer_functions() -> dict[str, Callable[..., Any]]:
@@ -114,7 +122,7 @@ def source_of(name: str) -> str | None:
     """
     if name in integers.SOURCES:
         return integers.SOURCES[name]
-    function = _functions().get(name)
+    function = _written().get(name)
     return None if function is None else _sources(function.__module__)[name]
 
 

@@ -68,9 +68,10 @@ def _primitives() -> dict[str, Any]:
     names |= {"fma_f32": _fused(numba.float32), "fma_f64": _fused(numba.float64)}
     functions: dict[str, Any] = {"sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil}
     functions |= {"trunc": np.trunc, "round": np.rint, "fabs": np.fabs}
-    functions |= {"copysign": np.copysign, "fmod": math.fmod}
+    functions["copysign"] = np.copysign
     for name, function in functions.items():
         names[f"{name}_f32"] = names[f"{name}_f64"] = function
+    names["fmod_f64"] = math.fmod
     integers = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
     return names | {cast: getattr(np, cast) for cast in ("float32", "float64", "bool_", *integers)}
 

@@ -158,13 +158,13 @@ def copysign_f32(x: f32, sign: f32) -> f32:
     return np.copysign(x, sign)
 
 
-def fmod_f32(x: f32, y: f32) -> f32:
+def fmod_f64(x: f64, y: f64) -> f64:
     """The remainder of x / y with the sign of x, exact (C's fmod)."""
     return np.fmod(x, y)
 
 
 sqrt_f64, floor_f64, ceil_f64, trunc_f64 = sqrt_f32, floor_f32, ceil_f32, trunc_f32
-round_f64, fabs_f64, copysign_f64, fmod_f64 = round_f32, fabs_f32, copysign_f32, fmod_f32
+round_f64, fabs_f64, copysign_f64 = round_f32, fabs_f32, copysign_f32
 
 NAMES: tuple[str, ...] = (
     "select",
@@ -179,11 +179,11 @@ NAMES: tuple[str, ...] = (
             "round",
             "fabs",
             "copysign",
-            "fmod",
             "fma",
         )
         for suffix in ("f32", "f64")
     ),
+    "fmod_f64",
     "f32_from_bits",
     "f64_from_bits",
     "two_over_pi_word",

@@ -5,7 +5,14 @@ from __future__ import annotations
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
@@ -64,7 +71,7 @@ def _process(look: Look) -> None:
 def _enter(look: Look, path: str, value: Any, depth: int) -> None:
     import tracejit as tj
 
-    if isinstance(value, (bool, int, str, bytes, type(None), complex, np.dtype, tj.dtype)):
+    if isinstance(value, (bool, int, str, bytes, type(None), complex, np.dtype, tj.dtype, tj.Size)):
         look.facts[path] = (type(value).__name__, value)
     elif isinstance(value, float):
         look.facts[path] = "float"
@@ -100,14 +107,16 @@ def _tensor(look: Look, path: str, tensor: Any, depth: int) -> None:
 
 def _inside(look: Look, path: str, value: Any, depth: int) -> None:
     """What an object that is no tensor holds."""
+    import tracejit as tj
+
     if isinstance(value, (ModuleType, CodeType, BuiltinFunctionType)):
         return
     look.facts[path] = "dict" if isinstance(value, dict) else type(value).__name__
     if isinstance(value, np.ndarray):
         look.arrays[path] = value.copy()
     elif isinstance(value, dict):
-        # Hooks are numbered through the whole process.
-        keys = [n if isinstance(k, int) else str(k) for n, k in enumerate(value)]
+        # Hooks are numbered through the whole process; what tensors print as is no matter of keys.
+        keys = [n if isinstance(k, (int, tj.Tensor)) else str(k) for n, k in enumerate(value)]
         look.facts[f"keys of {path}"] = keys
         for key, item in zip(keys, value.values(), strict=True):
             _enter(look, f"{path}[{key!r}]", item, depth + 1)
@@ -155,7 +164,8 @@ def _object(look: Look, path: str, value: Any, depth: int) -> None:
         look.facts[path] = value.get_state().tolist()
         return
     ours = value.__module__ if isinstance(value, type) else type(value).__module__
-    watched = ours == "story" or isinstance(value, (tj.nn.Module, tj.optim.Optimizer))
+    kinds = tj.nn.Module, tj.optim.Optimizer, tj.optim.lr_scheduler.LRScheduler, SimpleNamespace
+    watched = ours == "story" or isinstance(value, kinds)
     fields: Any = getattr(value, "__dict__", {}) if watched else {}
     for owner in type(value).__mro__ if type(value).__module__ == "story" else ():
         for key in vars(owner).get("__slots__", ()):

@@ -180,6 +180,11 @@ class Author(Choices):
             f"{last}, {self.pick(pool)}.detach(), {self.pick(pool)}.reshape(-1)",
             f"[{last}, {body.number()}]",
             f"{self.pick(pool)}, {self.pick(pool)}.mean(), ({last}, None)",
+            f"{last}, {last}.shape, {last}.numel(), str({last}.dtype), {last} is {self.pick(pool)}",
+            f"({last}.sum() > 0).item(), {body.number()}, [{last}], {{}}",
+            f"types.SimpleNamespace(v={last}, k={body.number()}, parts=list(rows({last})))",
+            f"{last}.T, {last}[..., :1], {last}.detach().sum().item()",
+            f"rows({last})[rows({last})[:, 0] > 0]",
         ]
         return str(self.pick(forms))
 

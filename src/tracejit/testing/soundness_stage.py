@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -67,14 +67,26 @@ class Stage:
         rng = np.random.default_rng(self.tensors)
         self.tensors += 1
         made = tensor_of(Input("", shape, dtype, layout, grad, False, 0, below), rng)
-        if self.noise is not None and made.dtype.is_floating_point:
-            made.data.mul_(1.0 + NOISE[made.dtype.short] * float(self.noise.uniform(-1, 1)))
+        self.disturb([made])
         return made
+
+    def disturb(self, tensors: Iterable[Any]) -> None:
+        """Move the values of tensors by about a rounding, in a showing with noise."""
+        noise = self.noise
+        if noise is None:
+            return
+        for tensor in tensors:
+            if tensor.dtype.is_floating_point:
+                factor = 1.0 + NOISE[tensor.dtype.short] * float(noise.uniform(-1, 1))
+                tensor.data.mul_(factor)
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """A step of the story: what it raises is observed, then the world."""
         error = ""
+        if not self.looks:
+            modules = [x for x in self.space.values() if isinstance(x, self.package.nn.Module)]
+            self.disturb({id(p): p for m in modules for p in m.parameters()}.values())
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
@@ -124,14 +136,22 @@ class Stage:
         return found
 
     def slopes(self, result: Any, *inputs: Any, order: int = 2) -> Any:
-        """Derivatives of the sum of ``result``, up to this order; laid out alike, since eager ones may be expanded."""
+        """Derivatives of the sum of ``result``, up to this order; laid out alike, since eager ones may be expanded.
+
+        Only first derivatives free what they pass: second ones through compiled code free nothing of the first call.
+        """
+        last = order == 1
         tj = self.package
         parts = [t.double().sum() for t in _tensors(result) if t.requires_grad]
         found: list[Any] = []
         while parts and order:
             order -= 1
             made = tj.autograd.grad(
-                sum(parts[1:], parts[0]), inputs, create_graph=order > 0, allow_unused=True
+                sum(parts[1:], parts[0]),
+                inputs,
+                retain_graph=not last,
+                create_graph=order > 0,
+                allow_unused=True,
             )
             found += [g if g is None else g.detach().contiguous() for g in made]
             parts = [g.double().square().sum() for g in made if g is not None and g.requires_grad]
@@ -176,9 +196,8 @@ def play(text: str, filename: str, compiling: bool, noise: int | None = None) ->
     random.seed(0)
     np.random.seed(0)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    module = sys.modules["story"] = ModuleType(
-        "story"
-    )  # where dataclasses look for what names mean
+    # A module of its own: there dataclasses look for what names mean.
+    module = sys.modules["story"] = ModuleType("story")
     stage.space = vars(module)
     stage.space.update(__file__=filename, stage=stage)
     try:

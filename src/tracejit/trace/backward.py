@@ -10,6 +10,7 @@ from typing import Any
 
 from ..autograd.node import FREED
 from ..cuda.arrays import ordered, placed, shaped
+from ..dtypes import DType, assuming, get_default_dtype
 from ..errors import AutogradError
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
@@ -83,7 +84,7 @@ def absent_among(seeds: Sequence[Any]) -> frozenset[int]:
 
 
 def run_present(
-    graph: Graph, first: Sequence[Tensor], seeds: Sequence[Tensor | None], device: int
+    graph: Graph, first: Sequence[Tensor], seeds: Sequence[Tensor | None], plan: Backward
 ) -> Sequence[Tensor | None]:
     """Run a gradient graph op by op; ``seeds`` are its last inputs, some of them absent."""
     absent = absent_among(seeds)
@@ -91,8 +92,9 @@ def run_present(
     kinds = [v.spec for v in graph.inputs[len(first) :]]
     if absent:
         graph, present, _ = without(graph, len(first), absent)
-    given = [_seed(seed, kind, device) for seed, kind in zip(seeds, kinds, strict=True)]
-    return spread(interpreter.run_tensors(graph, [*first, *given]), present)
+    given = [_seed(seed, kind, plan.device) for seed, kind in zip(seeds, kinds, strict=True)]
+    with assuming(plan.default):
+        return spread(interpreter.run_tensors(graph, [*first, *given]), present)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +121,7 @@ class InterpretedBackward:
             next(given) if offset is None else self.unpacked(value.spec, pack, offset)
             for value, offset in zip(graph.inputs, offsets, strict=False)
         ]
-        return run_present(graph, saved, list(given), self.backward.plan.device)
+        return run_present(graph, saved, list(given), self.backward.plan)
 
     def unpacked(self, kind: TensorType, pack: Any, offset: int) -> Tensor:
         """A saved value that lies in the block shared by all."""
@@ -143,6 +145,9 @@ class Backward:
     device: int = -1
     capture: bool = False
     present: Mapping[int, int] = field(default_factory=dict)  # told sizes for which it was made
+    default: DType = field(
+        default_factory=get_default_dtype
+    )  # the default dtype of the recorded run
 
     def plan(
         self,
@@ -256,7 +261,8 @@ class BoundBackward:
                 shape = layout.spec.shape
                 pattern = stride_pattern(shape, layout.spec.contiguous_strides())
             patterns.append(pattern)
-        program, reads, present = self.program(tuple(patterns), absent_among(layouts))
+        with assuming(self.plan.default):
+            program, reads, present = self.program(tuple(patterns), absent_among(layouts))
         dump_program(self.plan.graph.name, program)
         packed = bool(program.plan.packed_inputs)
         found = BackwardProgram(program, reads, Results(program), packed, tuple(copied), present)
@@ -267,7 +273,7 @@ class BoundBackward:
         """Plan for gradients that lie in order; raises what stands in the way."""
         seeds = self.plan.graph.inputs[len(self.plan.saved) :]
         dense = tuple(stride_pattern(v.spec.shape, v.spec.contiguous_strides()) for v in seeds)
-        with self.bound.lock:
+        with self.bound.lock, assuming(self.plan.default):
             self.plan.plan(dense, self.pack, self.bound)
 
     def program(
@@ -302,7 +308,8 @@ class BoundBackward:
             zeros(v.spec) if seed is None else seed
             for v, seed in zip(graph.inputs, (*[None] * first, *seeds), strict=True)
         ]
-        return spread(interpreter.run_tensors(graph, given), present)
+        with assuming(self.plan.default):
+            return spread(interpreter.run_tensors(graph, given), present)
 
     def reads(self, absent: Collection[int], unwanted: Collection[int]) -> frozenset[int]:
         """The positions of the inputs that the wanted gradients depend on where some are absent."""

@@ -181,7 +181,8 @@ class CompiledBackward(LateNode):
             gradients: Sequence[Tensor | None] = site.backward.rest(seeds, wanted)
         elif MODES.grad or MODES.recorder is not None:
             # op by op on tensors, so that it can be differentiated again
-            gradients = run_present(site.backward.gradient_graph, self.inputs, seeds, device)
+            graph, plan = site.backward.gradient_graph, site.backward.plan
+            gradients = run_present(graph, self.inputs, seeds, plan)
         else:
             layouts = tuple([None if g is None else g._layout or layout_of(g) for g in seeds])
             program = site.programs.get(layouts) or self.compile(layouts)

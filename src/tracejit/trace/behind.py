@@ -12,6 +12,7 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..dtypes import DType, assuming, get_default_dtype
 from ..layout import contiguous_layout
 from ..modes import MODES
 from ..runtime.behind import Abandoned, worker
@@ -49,7 +50,7 @@ class Behind:
         """Have the entry compiled, unless that is under way."""
         if not self.waiting and not entry.compiled and entry.failure is None:
             self.waiting = True
-            modes = MODES.grad, MODES.inference
+            modes = MODES.grad, MODES.inference, get_default_dtype()
             worker().submit(lambda: self.compile(entry, modes))
 
     def serve(self, entry: Entry) -> None:
@@ -66,13 +67,13 @@ class Behind:
         self.calls += 1
         raise Pending
 
-    def compile(self, entry: Entry, modes: tuple[bool, bool]) -> None:
+    def compile(self, entry: Entry, modes: tuple[bool, bool, DType]) -> None:
         """What the worker does, in the modes of the call that was recorded."""
         start = time.perf_counter()
-        MODES.grad, MODES.inference = modes
+        MODES.grad, MODES.inference, default = modes
         try:
             prepare()
-            with entry._lock:
+            with entry._lock, assuming(default):
                 entry.compile()
         except Abandoned:
             raise

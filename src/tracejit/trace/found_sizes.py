@@ -75,8 +75,14 @@ class RecordedExtents(Extents):
 
     watched = True
 
-    def __init__(self, registry: Registry, refuse: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        refuse: Callable[[str], None],
+        number: Callable[[Extent], Any] = int,
+    ) -> None:
         super().__init__()
+        self.make_number = number  # that the run computes with
         self.read: set[int] = set()  # the symbols of sizes that are elements of tensors
         self.refuse = refuse
         self.registry = registry
@@ -113,6 +119,10 @@ class RecordedExtents(Extents):
             super().pin(extent)
         else:
             self.refuse("tolist() of a tensor inside a compiled function, used for more than sizes")
+
+    def number(self, extent: Extent) -> Any:
+        """What stands for an extent where floats are made of it."""
+        return self.make_number(extent)
 
     def call(self, function: Callable[..., tuple[int, ...]], *args: Any) -> tuple[int, ...]:
         """What a function makes of sizes is known for these only."""
@@ -200,7 +210,9 @@ class FindsSizes:
     roots: dict[int, Value]
     value_of: Callable[[Tensor], Value]
     unsupported: Callable[[str], None]
-    handed_out: list[Any]
+    apart_from_sizes: bool
+    size: Callable[[Extent], Any]
+    follow_sizes: Callable[[], None]
     rounds: Any
     line: tuple[str, int] | None
 
@@ -260,7 +272,7 @@ class FindsSizes:
 
     def numbers_vary(self) -> bool:
         """Give up where a size is found beside numbers that vary: a recording has the one or the other."""
-        if self.handed_out:
+        if self.apart_from_sizes:
             self.apart = True
             self.unsupported(APART)
         return self.apart
@@ -268,10 +280,11 @@ class FindsSizes:
     def open(self) -> RecordedExtents:
         """From here on extents are about."""
         scope = self.scope = self.builder.scope = RecordedExtents(
-            self.signature.sizes, self.unsupported
+            self.signature.sizes, self.unsupported, self.size
         )
         if MODES.recorder is self:
             MODES.builder = Door(self)
+            self.follow_sizes()
         return scope
 
     def close(self) -> None:

@@ -41,17 +41,19 @@ def history_of(roots: Sequence[Node | None], ends: Mapping[Edge, int], first: in
     for number, node in enumerate(roots):
         if node is not None and _inside(node, first):
             above[node] = above.get(node, 0) | 1 << number
-    nodes: list[Node] = _behind(list(above), first)
+    inside = _behind(list(above), first)
+    nodes = sorted(inside, key=lambda node: -node.sequence)  # the last made first
     for node in nodes:
+        bits = above[node]
         for edge in node.edges:
-            if edge is not None and _inside(edge[0], first):
-                above[edge[0]] = above.get(edge[0], 0) | above[node]
+            if edge is not None and edge[0] in inside:
+                above[edge[0]] = above.get(edge[0], 0) | bits
     below: dict[Node, int] = {}
     for node in reversed(nodes):
         found = 0
         for edge in node.edges:
             if edge is not None:
-                found |= below.get(edge[0], 0) if _inside(edge[0], first) else ends.get(edge, 0)
+                found |= below.get(edge[0], 0) if edge[0] in inside else ends.get(edge, 0)
         below[node] = found
     parts = dict.fromkeys((above[node], below[node]) for node in nodes if node.keeps)
     return History(tuple(parts), tuple(below.get(node, 0) if node else 0 for node in roots))
@@ -61,8 +63,8 @@ def _inside(node: Node, first: int) -> bool:
     return node.sequence >= first and not isinstance(node, AccumulateGrad)
 
 
-def _behind(roots: list[Node], first: int) -> list[Node]:
-    """The recorded nodes that can be reached, the last made first."""
+def _behind(roots: list[Node], first: int) -> set[Node]:
+    """The recorded nodes that can be reached."""
     found = set(roots)
     stack = roots
     while stack:
@@ -70,7 +72,7 @@ def _behind(roots: list[Node], first: int) -> list[Node]:
             if edge is not None and edge[0] not in found and _inside(edge[0], first):
                 found.add(edge[0])
                 stack.append(edge[0])
-    return sorted(found, key=lambda node: -node.sequence)
+    return found
 
 
 def moved_bits(bits: int, places: Mapping[int, int], other: int = 0) -> int:

@@ -82,7 +82,9 @@ def _with_choices(recording: Recording) -> list[Any]:
     path: list[Any] = []
     piece: list[Any] = []
     for statement in (*recording.path, None):
-        if isinstance(statement, Value) and not is_found(statement):
+        if isinstance(statement, Number) or (
+            isinstance(statement, Value) and not is_found(statement)
+        ):
             piece.append(statement)
             continue
         decisions = found.decided.get(statement, ())

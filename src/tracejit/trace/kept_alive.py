@@ -51,8 +51,9 @@ class KeptAlive:
 
     def append(self, tensor: Tensor) -> None:
         """Keep a tensor."""
+        array = tensor._array
         self.tensors.append(tensor)
-        self.nbytes += tensor.array.nbytes
+        self.nbytes += tensor.array.nbytes if array is None else array.nbytes
         if self.nbytes > self.most_bytes:
             self.sweep()
             self.nbytes = 0

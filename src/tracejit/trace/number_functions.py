@@ -1,7 +1,8 @@
 """Functions that would see the value of a number: ``math.sqrt``, ``float``, ``int``, while a function is recorded.
 
 They are written in C and take the value of whatever they get. So while a function with numbers that vary is recorded,
-the names by which its code reaches them lead to functions that keep a varying number one.
+or from the moment on that it finds a size which only the run tells, the names by which its code reaches them lead to
+functions that keep a varying number one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-from ..varying import MATH, MATH_FUNCTIONS, VaryingFloat, VaryingInt, derived, is_varying
+from ..varying import MATH, MATH_FUNCTIONS, VaryingFloat, VaryingInt, derived, is_varying, number_of
 from .places import Place
 from .state import StateGuard
 from .state_checks import Cell, Item
@@ -70,8 +71,7 @@ def _stand_in(value: Any) -> Any:
 
 def _float(x: Any = 0.0) -> Any:
     """``float`` that keeps a varying number one."""
-    if hasattr(type(x), "takes_varying_numbers"):
-        x = x.item()
+    x = number_of(x)
     if is_varying(x):
         return x if type(x) is VaryingFloat else derived("float", x)
     return float(x)
@@ -79,11 +79,15 @@ def _float(x: Any = 0.0) -> Any:
 
 def _int(x: Any = 0, *base: Any, **named: Any) -> Any:
     """``int`` that keeps a varying number one."""
-    if hasattr(type(x), "takes_varying_numbers"):
-        x = x.item()
+    x = number_of(x)
     if is_varying(x) and not base and not named:
         return x if type(x) is VaryingInt else derived("int", x)
     return int(x, *base, **named)
 
 
-_BUILTINS = {"float": _float, "int": _int}
+def _len(x: Any) -> Any:
+    """``len`` that keeps a size one."""
+    return x.shape[0] if hasattr(type(x), "takes_varying_numbers") and x.ndim else len(x)
+
+
+_BUILTINS = {"float": _float, "int": _int, "len": _len}

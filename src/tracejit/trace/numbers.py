@@ -50,10 +50,10 @@ class TypeChangedError(TypeError):
 
 
 class Number:
-    """A number of a recording: a source of kind ``argument``, ``place`` or ``item``, or the operation ``name``.
+    """A number of a recording: a source (``argument``, ``place``, ``item`` or ``size``), or the operation ``name``.
 
     ``label`` is what it is called in graphs and reports; ``at`` is the position of an argument, the check of a place,
-    the value an item is read from.
+    the value an item is read from, what computes a size from those that the run was told.
     """
 
     __slots__ = ("at", "kind", "label", "name", "operands")
@@ -70,7 +70,7 @@ class Number:
     @property
     def is_source(self) -> bool:
         """Is it read, not computed?"""
-        return self.name in ("argument", "place", "item")
+        return self.name in ("argument", "place", "item", "size")
 
     def sources(self) -> Iterator[Number]:
         """The sources it is computed from, each once."""
@@ -135,6 +135,10 @@ class NumberTable:
     def source(self, name: str, at: Any, kind: type, label: str) -> Number:
         """The number that is read from ``at``."""
         return self._number((name, at), lambda: Number(name, kind, (), label, at))
+
+    def size(self, key: Any, compute: Callable[[Mapping[int, int]], int]) -> Number:
+        """The number that a size is, told by ``key``."""
+        return self._number(("size", key), lambda: Number("size", int, (), "size", compute))
 
     def operation(self, name: str, operands: tuple[Any, ...], kind: type) -> Number:
         """An operation on numbers and constants."""

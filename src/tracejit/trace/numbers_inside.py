@@ -7,17 +7,23 @@ a guard on its outcome, a value that Python has to see becomes a guard on that v
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from ..autograd.grad_mode import no_grad
+from ..extents import Extent
 from ..ir.graph import Value
+from ..ops.functions.common import as_type
 from ..ops.kinds import operand_info
 from ..ops.table import Elementwise, Op
 from ..tensor import Tensor
 from ..types import Scalar
 from ..varying import VaryingFloat, VaryingInt, is_varying, plain
+from .compared_items import compared_in, comparison_of_item
 from .found_sizes import user_line
-from .numbers import ItemRead, Number, NumberGuard, outcome_key
+from .number_fitness import check_codes
+from .numbers import ItemRead, Number, NumberGuard, UnfitError, outcome_key
 
 if TYPE_CHECKING:
     from .inputs import Signature
@@ -33,6 +39,7 @@ class NumbersInside:
     path: dict[Any, None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
+    guard: Callable[[Tensor, Scalar], None]
     end_piece: Callable[[Any], None]
     scope: Any
 
@@ -42,11 +49,16 @@ class NumbersInside:
         self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
         self.stores: dict[Place, Any] = {}  # what the run put in places that vary
         self.items_read: set[Number] = set()
+        self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
+        self.follow: Callable[[], Any] | None = None  # lets functions of numbers keep them varying
+        self.fit = True  # can this code do with numbers that stand for sizes?
+        self.apart_from_sizes = False  # were numbers handed out that are none?
 
     # --- making them -----------------------------------------------------------------------------------------------
 
     def varying(self, number: Number, value: Any) -> Any:
         """What the user's code gets for ``number``."""
+        self.apart_from_sizes |= number.is_source and number.name != "size"
         made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made
@@ -60,6 +72,18 @@ class NumbersInside:
             return number in self.items_read
         return user_line() in self.item_lines
 
+    def compared(self, tensor: Tensor, value: Scalar) -> bool:
+        """Is the number that a tensor holds compared at once, and nothing else? Then the outcome is the guard."""
+        found = comparison_of_item()
+        dtype = None if found is None else compared_in(tensor.dtype, found[2])
+        if found is None or dtype is None:
+            return False
+        compare, op, limit = found
+        with no_grad():
+            outcome = op(as_type(tensor.detach(), dtype), limit)
+        self.guard(outcome, compare(value, limit))
+        return True
+
     def item(self, source: Value, value: Scalar) -> Any:
         """Python reads the number that ``source`` holds."""
         number = self.signature.numbers.source("item", source, type(value), "item")
@@ -68,6 +92,22 @@ class NumbersInside:
             self.end_piece(ItemRead(source, number, user_line()))
             self.path[number] = None
         return self.varying(number, value)
+
+    def follow_sizes(self) -> None:
+        """From here on there are sizes that the run told, which Python may compute with."""
+        try:
+            check_codes(self.codes)
+        except UnfitError:
+            self.fit = False
+        if self.fit and self.follow is not None:
+            self.follow()
+
+    def size(self, extent: Extent) -> Any:
+        """A size that the run told, as a number for Python to compute with."""
+        if not self.fit or self.apart_from_sizes:
+            return int(extent)
+        compute = self.signature.sizes.numbered(extent)
+        return self.varying(self.signature.numbers.size(extent.terms, compute), extent.value)
 
     def number_derived(self, name: str, operands: Sequence[Any], value: Any) -> Any:
         """The result of an operation; a constant where all operands are."""

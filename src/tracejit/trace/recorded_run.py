@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
@@ -13,6 +13,7 @@ from .recorder import Recorder
 from .rounds import Rounds
 from .signature import flatten, shows_sizes, unflatten
 from .state import StateGuard
+from .state_calls import watching
 
 if TYPE_CHECKING:
     from .entry import Entry
@@ -27,6 +28,10 @@ def run_recorded(
     """
     if entry.owner.plans.opens and entry.behind is None and not guard.limits:
         recorder.rounds = Rounds(_run.__code__, guard.reached, guard.holds)
+    listener = watching()
+    if listener is not None:
+        listener.base = _run.__code__
+    recorder.codes = guard.codes
     result, structure = _run(entry, recorder, guard, args, kwargs, leaves)
     if recorder.apart:
         entry.apart = True
@@ -54,8 +59,14 @@ def _run(
     recorder.item_lines = entry.owner.uses.item_lines
     if not (entry.varying or standing or recorder.item_lines):
         MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
-        result = function(*args, **kwargs)
-        return result, flatten(result, leaves)
+        later = ExitStack()
+        recorder.follow = lambda: later.enter_context(following(guard))
+        try:
+            result = function(*args, **kwargs)
+            return result, flatten(result, leaves)
+        finally:
+            recorder.follow = None
+            later.close()
     with following(guard), patched(standing, recorder.varying, recorder.stores):
         MODES.recorder = recorder
         arguments = standing_in(args, kwargs, replace) if entry.varying else nullcontext()

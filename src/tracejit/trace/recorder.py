@@ -206,6 +206,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         """What Python gets that asked for the number in a one-element tensor."""
         if isinstance(value, complex):
             self.unsupported("a complex number read from a tensor")
+        if self.failure is None and not isinstance(value, bool) and self.compared(tensor, value):
+            return value
         if self.failure is None and not isinstance(value, bool) and self.item_lines:
             with self.careful("a number read from a tensor"):
                 source = self.value_of(tensor)
@@ -329,12 +331,9 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             value = self.external[id(tensor)][1]
             return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
         value = self.roots[id(tensor)]
-        copies = 0
         while shown.setdefault(value, tensor) is not tensor:
-            copies += 1
-            value = self.builder.emit(
-                elementwise.clone, (self.roots[id(tensor)],), {}, None, copies
-            )
+            source = (self.roots[id(tensor)],)
+            value = self.builder.emit(elementwise.clone, source, {}, occurrences=self.occurrences)
             self.path.setdefault(value)
         spent = self.spent(output)
         requires_grad = (

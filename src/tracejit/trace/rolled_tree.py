@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..codegen.cpu_along import goes_along
 from ..codegen.cpu_scatter import scatters
 from ..ir.graph import Graph, Value
+from ..ops.random import RandomSource
 from ..ops.table import Contraction, Movement
 from ..passes.loops import prepare
 from ..passes.optimize_loops import restructure_loops
@@ -16,6 +17,7 @@ from ..runtime.plan_assembly import is_fusible
 from ..runtime.plan_pieces import is_move
 from .inputs import Signature
 from .rolling import Rolled, roll
+from .rolling_draws import Draws
 from .tree import Leaf, Segment, path_graph
 
 #: Statements from which on it is worth looking for repetitions.
@@ -30,9 +32,7 @@ def roll_tree(root: Segment, signature: Signature, wants: Callable[[Value], bool
     leaf = root.leaf
     if leaf is None or leaf.straight is not None or len(root.statements) < FEWEST_STATEMENTS:
         return False
-    if leaf.recording.random_calls:
-        return False
-    found = roll(signature.builder.inputs, root.statements, leaf.graph.outputs, is_native)
+    found = _rolled(root.statements, leaf, signature)
     if found is None:
         return False
     statements, mapping = list(found.statements), found.mapping
@@ -48,6 +48,17 @@ def roll_tree(root: Segment, signature: Signature, wants: Callable[[Value], bool
         _forget(leaf)
         raise
     return True
+
+
+def _rolled(statements: Sequence[Value], leaf: Leaf, signature: Signature) -> Rolled | None:
+    inputs, kept = signature.builder.inputs, leaf.graph.outputs
+    if not leaf.recording.random_calls:
+        return roll(inputs, statements, kept, is_native)
+    if signature.device >= 0:
+        return None
+    draws = Draws(statements)
+    found = roll(inputs, draws.statements, [draws.mapping.get(v, v) for v in kept], is_native)
+    return None if found is None else draws.put_back(found, kept)
 
 
 def is_rolled(root: Segment) -> bool:
@@ -83,6 +94,8 @@ def unroll_tree(root: Segment) -> None:
 
 def is_native(value: Value) -> bool:
     """Can a native loop compute this?"""
+    if isinstance(value.op, RandomSource):
+        return value.spec.dtype.short in value.op.scalars
     if isinstance(value.op, Movement):
         return value.op.is_view or is_move(value)
     if scatters(value) or goes_along(value):

@@ -68,8 +68,8 @@ def fields_of(value: Any) -> tuple[str, ...] | None:
     """The fields of a dataclass instance that is nothing but its fields, else None."""
     if isinstance(value, (type, DType)) or not dataclasses.is_dataclass(value):
         return None
-    if hasattr(value, "_parameters"):  # a module
-        return None
+    if hasattr(value, "_parameters") or isinstance(value, (dict, list, tuple)):
+        return None  # a module, or a container with fields besides what it contains
     names = tuple(f.name for f in dataclasses.fields(value))
     known = all(hasattr(value, name) for name in names)
     return names if known and set(getattr(value, "__dict__", ())) <= set(names) else None

@@ -187,7 +187,7 @@ class SizedWalk(Walk):
                 step = self.steps[runner] = SizedStep(self, runner)
             segment = step.segment
             if segment.numbers:
-                self.read(runner, environment, numbers, known)
+                self.read(runner, environment, numbers, known, told)
             if segment.leaf is not None:
                 ended = self.ended(segment.leaf, told, sizes)
                 ending, run = self.ending(ended, runner), partial(step.run, environment, sizes)

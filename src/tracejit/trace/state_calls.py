@@ -40,6 +40,9 @@ class Listener:
         self.known: dict[int, CodeType] = {}
         self.states: list[tuple[str, Callable[[], Any], Any]] = []
         self.active = False
+        self.base: CodeType | None = (
+            None  # of what calls the function: nothing further out is of its doing
+        )
         # The interpreter does not hold what it calls: when a finalizer that runs in between takes the hook away, it
         # is called once more.
         self.hook = self._event
@@ -119,7 +122,7 @@ class Listener:
     def _by_finalizer(self, frame: FrameType | None) -> bool:
         """Did garbage collection call this: ``__del__``, a callback, or the end of a generator that was given up?"""
         callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
-        while frame is not None:
+        while frame is not None and frame.f_code is not self.base:
             code = frame.f_code
             if (
                 code.co_name == "__del__"

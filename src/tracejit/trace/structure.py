@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dtypes import get_default_dtype
 from ..extents import Extent, Extents
 from ..ir.builder import attribute_key
 from ..ir.graph import Graph, Value
@@ -56,7 +57,8 @@ def structure_of(
     numbers: dict[Value, int] = {}
     told = Told(signature.sizes)
     sizes = Sizes(told, found.sizes)
-    parts: list[Any] = [tuple(wants), signature.device]
+    # What comes of integers and Python numbers has the default dtype.
+    parts: list[Any] = [tuple(wants), signature.device, get_default_dtype().short]
     for source in signature.sources:
         numbers[source.value] = len(numbers)
         parts.append(_source_key(source, strides.get(source.value), sizes))

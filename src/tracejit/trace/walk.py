@@ -6,7 +6,7 @@ a new branch is recorded and compiled. Nothing that can be seen from outside hap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -87,13 +87,16 @@ class Walk:
         environment: list[Any],
         numbers: Sequence[Any],
         known: dict[Number, Any],
+        told: Mapping[int, int] | None = None,
     ) -> None:
-        """Read and compute the numbers of a segment, and fill their cells."""
+        """Read and compute the numbers of a segment, and fill their cells; ``told`` are sizes."""
         for number in runner.segment.numbers:
             if number.name == "argument":
                 found = numbers[number.at]
             elif number.name == "place":
                 found = number.at.read()
+            elif number.name == "size":
+                found = number.at(told)
             elif number.name == "item":
                 found = item_of(environment[runner.positions[number.at]].array)
             else:

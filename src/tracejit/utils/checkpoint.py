@@ -15,6 +15,7 @@ from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..modes import MODES
 from ..random import get_rng_state, set_rng_state
+from ..tensor import Tensor
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 
@@ -35,8 +36,9 @@ def checkpoint(
     ``context_fn`` returns two context managers: one for forward, one for the second computation. With
     ``preserve_rng_state`` both draw the same random numbers. ``use_reentrant``, ``debug`` and ``early_stop`` are
     accepted and change nothing. Inside a compiled function this is the plain call: what is kept and what is computed
-    again is decided for the whole program. Raises ``RuntimeError`` in backward when the second computation keeps other
-    tensors than the first (``determinism_check="none"`` compares their number only).
+    again is decided for the whole program. A part that writes to tensors from outside, which it would do in backward
+    once more, makes that function run eagerly. Raises ``RuntimeError`` in backward when the second computation keeps
+    other tensors than the first (``determinism_check="none"`` compares their number only).
 
     >>> import tracejit as tj
     >>> from tracejit.utils.checkpoint import checkpoint
@@ -45,8 +47,8 @@ def checkpoint(
     >>> tj.allclose(x.grad, (x.exp().cos() * x.exp()).detach())
     True
     """
-    if MODES.recorder is not None:
-        return function(*args, **kwargs)
+    if MODES.recorder is not None and MODES.recorder.failure is None:
+        return _recorded(function, args, kwargs)
     first, second = (
         (contextlib.nullcontext(), contextlib.nullcontext()) if context_fn is None else context_fn()
     )
@@ -57,6 +59,33 @@ def checkpoint(
     frame.compare = determinism_check != "none"
     with saved_tensors_hooks(frame.pack, frame.unpack), first:
         return function(*args, **kwargs)
+
+
+def _recorded(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The plain call while a function is recorded."""
+    recorder = MODES.recorder
+    before = _writes(recorder)
+    result = function(*args, **kwargs)
+    if MODES.grad and _writes(recorder) != before:
+        recorder.unsupported("a checkpointed part that writes to tensors from outside")
+        _write_again(
+            _Frame(lambda: function(*args, **kwargs), contextlib.nullcontext(), True), result
+        )
+    return result
+
+
+def _write_again(frame: _Frame, result: Any) -> None:
+    """Let backward of a part that ran plainly do what its second computation would do to other tensors."""
+    frame.compare = False
+    outputs = result if isinstance(result, (tuple, list)) else (result,)
+    tracked = [x for x in outputs if isinstance(x, Tensor) and x.requires_grad]
+    for output in tracked[:1]:
+        output.register_hook(lambda _: frame.recompute())
+
+
+def _writes(recorder: Any) -> dict[int, int]:
+    """How often each tensor from outside was written to."""
+    return {key: tensor._version.value for key, tensor in recorder.written.items()}
 
 
 class _Handle:

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import (
     activation,
+    adaptive_softmax,
     attention,
     bags,
     batchnorm,
@@ -42,6 +43,7 @@ from .activation_names import _get_activation_fn
 _CONTAINERS = (containers, parameter_containers)
 _SOURCES: dict[str, tuple[ModuleType, ...]] = {
     "activation": (activation, softmax, attention, channel_dropout),
+    "adaptive": (adaptive_softmax,),
     "batchnorm": (batchnorm,),
     "channelshuffle": (resizing,),
     "container": _CONTAINERS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import fusion, parametrizations, parametrize, rnn
+from . import fusion, parametrizations, parametrize, prune, rnn
 from .clip_grad import clip_grad_norm_, clip_grad_value_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
@@ -20,6 +20,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",

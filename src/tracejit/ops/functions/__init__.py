@@ -7,6 +7,7 @@ from . import (
     attention,
     bags,
     calculus,
+    checked_systems,
     common,
     complex_numbers,
     conversion,
@@ -32,6 +33,7 @@ from . import (
     matrix_norms,
     normalization,
     norms,
+    older,
     padding,
     pooling,
     rearranging,
@@ -43,6 +45,7 @@ from . import (
     slicing,
     softmax,
     sorting,
+    sparse,
     special_functions,
     spectrograms,
     splitting,
@@ -56,6 +59,7 @@ from . import (
 )
 
 inplace.install()
+older.install()
 
 __all__ = [
     "activations",
@@ -64,6 +68,7 @@ __all__ = [
     "attention",
     "bags",
     "calculus",
+    "checked_systems",
     "common",
     "complex_numbers",
     "conversion",
@@ -89,6 +94,7 @@ __all__ = [
     "matrix_norms",
     "normalization",
     "norms",
+    "older",
     "padding",
     "pooling",
     "rearranging",
@@ -100,6 +106,7 @@ __all__ = [
     "slicing",
     "softmax",
     "sorting",
+    "sparse",
     "special_functions",
     "spectrograms",
     "splitting",

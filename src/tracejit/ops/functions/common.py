@@ -58,8 +58,10 @@ def dims_of(dim: int | Sequence[int] | None, x: Tensor) -> Shape:
 _HERE = Path(__file__).parent
 _PACKAGE = str(_HERE.parent.parent)
 _FACTORIES = frozenset(
-    str(_HERE / f"{name}.py")
-    for name in ("common", "factories", "keywords", "sampling", "triangles")
+    [
+        str(_HERE.parent / "keywords.py"),
+        *(str(_HERE / f"{name}.py") for name in ("common", "factories", "sampling", "triangles")),
+    ]
 )
 
 

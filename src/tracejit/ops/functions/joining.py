@@ -47,14 +47,18 @@ def cat(tensors: Tensors, dim: int = 0) -> Tensor:
     tensor([1.0000, 2.0000, 0.5000])
     """
     xs = _listed("cat", tensors)
-    if any(x.ndim == 0 for x in xs):
-        position = next(i for i, x in enumerate(xs) if x.ndim == 0)
+    ranks = [len(shape_of(x)) for x in xs]
+    if 0 in ranks:
+        position = ranks.index(0)
         raise ShapeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
-    dtype = dtypes.result_type_of((x.spec.dtype, 2) for x in xs)
-    alike = all(x.ndim == xs[0].ndim for x in xs)  # else vectors of nothing are left out
-    full_size = xs if alike else [x for x in xs if shape_of(x) != (0,)] or xs[:1]
-    d = dim_of(dim, full_size[0])
-    return m.cat(*(as_type(x, dtype) for x in full_size), dim=d)
+    dtype = xs[0].spec.dtype
+    for x in xs:
+        if x.spec.dtype is not dtype:
+            dtype = dtypes.promote_types(dtype, x.spec.dtype)
+    if ranks.count(ranks[0]) < len(ranks):  # vectors of nothing are left out
+        xs = [x for x in xs if shape_of(x) != (0,)] or xs[:1]
+    d = dim_of(dim, xs[0])
+    return m.cat(*[as_type(x, dtype) for x in xs], dim=d)
 
 
 @function(method=False)

@@ -70,8 +70,9 @@ def isclose(
         close = c.logical_or(close, c.logical_and(c.isnan(input), c.isnan(other)))
     if input.dtype is bool_:
         return close
-    allowed = e.add(e.abs(e.mul(other, rtol)), atol)
-    gap = e.abs(e.sub(input, other))
+    size = FUNCTIONS["abs"]  # of complex numbers too
+    allowed = e.add(size(e.mul(other, rtol)), atol)
+    gap = size(e.sub(input, other))
     return c.logical_or(close, c.logical_and(c.isfinite(gap), c.le(gap, allowed)))
 
 

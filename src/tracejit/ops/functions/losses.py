@@ -72,7 +72,7 @@ def l1_loss(
     >>> tj.l1_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
     tensor(1.)
     """
-    return reduced(e.abs(input - target), old_reduction(size_average, reduce, reduction))
+    return reduced((input - target).abs(), old_reduction(size_average, reduce, reduction))
 
 
 @function(method=False)

@@ -109,7 +109,7 @@ def _divided(left: Tensor, count: int, by: int) -> tuple[Tensor, Tensor]:
     if is_symbolic(count) or count > _MOST_COMPARED:
         tap = e.floor_divide(left, by)
     elif not is_symbolic(by) and by == 1:
-        return left, left
+        return left, constant(0, left.dtype)
     else:
         tap = constant(0, left.dtype)
         for k in range(1, count):

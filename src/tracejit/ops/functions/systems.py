@@ -51,12 +51,11 @@ def solve_triangular(
         raise ShapeError(
             "linalg.solve_triangular: The input tensor must have at least 2 dimensions."
         )
-    part = triu if upper else tril
-    half = part(A, (1 if upper else -1) if unitriangular else 0)
-    half = e.add(half, _identity(A)) if unitriangular else half
+    if unitriangular:
+        A = e.add(triu(A, 1) if upper else tril(A, -1), _identity(A))
     if left:
-        return la.solve(half, B)
-    return transposed(la.solve(transposed(half), transposed(B)))
+        return la.solve_triangle(A, B, lower=not upper)
+    return transposed(la.solve_triangle(transposed(A), transposed(B), lower=upper))
 
 
 @function()
@@ -96,8 +95,8 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     tensor([[0.2500]])
     """
     _checked("cholesky_inverse", L)
-    lower = tril(transposed(L) if upper else L)
-    back = la.inverse(lower)
+    lower = transposed(L) if upper else L
+    back = la.solve_triangle(lower, _identity(L), lower=True)
     return matmul(transposed(back), back)
 
 
@@ -121,7 +120,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         )
     if rows >= columns:
         factors = qr(A)
-        found = la.solve(factors.R, matmul(transposed(factors.Q), right))
+        right = matmul(transposed(factors.Q), right)
+        found = la.solve_triangle(factors.R, right, lower=False)
     else:
         found = matmul(pinv(A), right)
     empty = s.full(shape=(0,), value=0, dtype=A.dtype)

@@ -1,0 +1,332 @@
+"""Distributions of positive numbers and of shares that are others transformed: Pareto, Weibull, Kumaraswamy and kin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtypes import DType
+from ..ops.functions.sampling import rand
+from .distribution import Distribution, broadcast, divergence
+from .positive import Gamma
+from .tails import Cauchy
+from .utils import euler_constant
+
+__all__ = [
+    "FisherSnedecor",
+    "HalfCauchy",
+    "InverseGamma",
+    "Kumaraswamy",
+    "Pareto",
+    "Weibull",
+]
+
+
+def _uniform(shape: tuple[int, ...], dtype: DType) -> Any:
+    """Uniform numbers above zero, and not one."""
+    return 1 - rand(shape, dtype=dtype).clamp(max=1 - 6e-8)
+
+
+class Pareto(Distribution):
+    """Numbers above ``scale`` whose tails fall as the power ``alpha``. Raises ``ValueError`` unless both are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Pareto(1.0, 2.0).mean
+    tensor(2.)
+    """
+
+    has_rsample = True
+
+    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast(scale, alpha)
+        super().__init__(self.scale.shape, (), validate_args)
+        self._check("scale", self.scale, self.scale > 0)
+        self._check("alpha", self.alpha, self.alpha > 0)
+
+    @property
+    def mean(self) -> Any:
+        """scale * alpha / (alpha - 1); infinite for heavy tails."""
+        a = self.alpha.clamp(min=1)
+        return a * self.scale / (a - 1)
+
+    @property
+    def mode(self) -> Any:
+        """scale."""
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        """scale² alpha / ((alpha - 1)² (alpha - 2)); infinite for heavy tails."""
+        a = self.alpha.clamp(min=2)
+        return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """scale * noise^(-1 / alpha)."""
+        u = _uniform(self._extended(sample_shape), self.scale.dtype)
+        return self.scale * (-u.log() / self.alpha).exp()
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        return self.alpha.log() + self.alpha * self.scale.log() - (self.alpha + 1) * value.log()
+
+    def cdf(self, value: Any) -> Any:
+        """1 - (scale / value)^alpha."""
+        return 1 - (self.scale / value).pow(self.alpha)
+
+    def entropy(self) -> Any:
+        """log(scale / alpha) + 1 + 1 / alpha."""
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+
+
+@divergence(Pareto)
+def _between_paretos(p: Pareto, q: Pareto) -> Any:
+    ratio, shape = p.scale / q.scale, q.alpha / p.alpha
+    found = q.alpha * ratio.log() - shape.log() + shape - 1
+    return found.masked_fill(p.scale < q.scale, float("inf"))
+
+
+class Weibull(Distribution):
+    """Powers 1 / ``concentration`` of waiting times, times ``scale``. Raises ``ValueError`` unless both are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Weibull(2.0, 1.0).mean
+    tensor(2.)
+    """
+
+    has_rsample = True
+
+    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = broadcast(scale, concentration)
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        super().__init__(self.scale.shape, (), validate_args)
+        self._check("scale", self.scale, self.scale > 0)
+        self._check("concentration", self.concentration, self.concentration > 0)
+
+    def _moment(self, power: int) -> Any:
+        return (1 + power * self.concentration_reciprocal).lgamma()
+
+    @property
+    def mean(self) -> Any:
+        """scale Γ(1 + 1 / concentration)."""
+        return self.scale * self._moment(1).exp()
+
+    @property
+    def mode(self) -> Any:
+        """scale ((concentration - 1) / concentration)^(1 / concentration)."""
+        share = (self.concentration - 1) / self.concentration
+        return self.scale * share.pow(self.concentration_reciprocal)
+
+    @property
+    def variance(self) -> Any:
+        """scale² (Γ(1 + 2 / c) - Γ(1 + 1 / c)²)."""
+        return self.scale.pow(2) * (self._moment(2).exp() - (2 * self._moment(1)).exp())
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """scale * (-log noise)^(1 / concentration)."""
+        u = _uniform(self._extended(sample_shape), self.scale.dtype)
+        return self.scale * (-u.log()).pow(self.concentration_reciprocal)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        c, ratio = self.concentration, value / self.scale
+        return (c / self.scale).log() + (c - 1) * ratio.log() - ratio.pow(c)
+
+    def cdf(self, value: Any) -> Any:
+        """1 - exp(-(value / scale)^concentration)."""
+        return -(-(value / self.scale).pow(self.concentration)).expm1()
+
+    def entropy(self) -> Any:
+        """γ (1 - 1 / c) + log(scale / c) + 1."""
+        inverse = self.concentration_reciprocal
+        return euler_constant * (1 - inverse) + (self.scale * inverse).log() + 1
+
+
+class HalfCauchy(Distribution):
+    """Absolute values of Cauchy variables of this ``scale``. Raises ``ValueError`` unless it is positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.HalfCauchy(1.0).cdf(tj.tensor(1.0))
+    tensor(0.5000)
+    """
+
+    has_rsample = True
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        (self.scale,) = broadcast(scale)
+        super().__init__(self.scale.shape, (), validate_args)
+        self._check("scale", self.scale, self.scale > 0)
+
+    @property
+    def mean(self) -> Any:
+        """Infinite."""
+        return self.scale * float("inf")
+
+    @property
+    def mode(self) -> Any:
+        """0."""
+        return self.scale * 0
+
+    variance = mean
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """|scale * tan(π (noise - 1 / 2))|."""
+        return Cauchy(0.0 * self.scale, self.scale, False).rsample(sample_shape).abs()
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density; -inf below zero."""
+        ratio = value / self.scale
+        inside = math.log(2 / math.pi) - self.scale.log() - (1 + ratio * ratio).log()
+        return inside + (value >= 0).to(self.scale.dtype).log()
+
+    def cdf(self, value: Any) -> Any:
+        """2 / π atan(value / scale)."""
+        return (value / self.scale).atan() * (2 / math.pi)
+
+    def icdf(self, value: Any) -> Any:
+        """scale tan(π value / 2)."""
+        return self.scale * (value * (math.pi / 2)).tan()
+
+    def entropy(self) -> Any:
+        """log(2 π scale)."""
+        return (2 * math.pi * self.scale).log()
+
+
+class InverseGamma(Distribution):
+    """What one over a gamma variable is. Raises ``ValueError`` unless both parameters are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.InverseGamma(3.0, 4.0).mean
+    tensor(2.)
+    """
+
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.base_dist = Gamma(concentration, rate, validate_args)
+        self.concentration, self.rate = self.base_dist.concentration, self.base_dist.rate
+        super().__init__(self.rate.shape, (), validate_args)
+
+    @property
+    def mean(self) -> Any:
+        """rate / (concentration - 1); infinite up to 1."""
+        found = self.rate / (self.concentration - 1)
+        return found.masked_fill(self.concentration <= 1, float("inf"))
+
+    @property
+    def mode(self) -> Any:
+        """rate / (concentration + 1)."""
+        return self.rate / (self.concentration + 1)
+
+    @property
+    def variance(self) -> Any:
+        """mean² / (concentration - 2); infinite up to 2."""
+        a = self.concentration
+        found = self.rate.square() / ((a - 1).square() * (a - 2))
+        return found.masked_fill(a <= 2, float("inf"))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """1 / gamma."""
+        return self.base_dist.rsample(sample_shape).reciprocal()
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        return self.base_dist.log_prob(value.reciprocal()) - 2 * value.log()
+
+    def entropy(self) -> Any:
+        """a + log(b) + log Γ(a) - (1 + a) ψ(a)."""
+        a = self.concentration
+        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
+
+
+class Kumaraswamy(Distribution):
+    """Shares with distribution function 1 - (1 - x^a)^b. Raises ``ValueError`` unless both are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Kumaraswamy(1.0, 1.0).mean
+    tensor(0.5000)
+    """
+
+    has_rsample = True
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
+        super().__init__(self.concentration1.shape, (), validate_args)
+        self._check("concentration1", self.concentration1, self.concentration1 > 0)
+        self._check("concentration0", self.concentration0, self.concentration0 > 0)
+
+    def _moment(self, power: int) -> Any:
+        at, b = 1 + power / self.concentration1, self.concentration0
+        return b * (at.lgamma() + b.lgamma() - (at + b).lgamma()).exp()
+
+    @property
+    def mean(self) -> Any:
+        """b B(1 + 1 / a, b)."""
+        return self._moment(1)
+
+    @property
+    def variance(self) -> Any:
+        """The second moment minus mean²."""
+        return self._moment(2) - self.mean.pow(2)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """(1 - noise^(1 / b))^(1 / a)."""
+        u = _uniform(self._extended(sample_shape), self.concentration1.dtype)
+        left = -(u.log() / self.concentration0).expm1()
+        return left.clamp(min=1e-30).pow(self.concentration1.reciprocal())
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        a, b = self.concentration1, self.concentration0
+        return (a * b).log() + (a - 1) * value.log() + (b - 1) * (-value.pow(a)).log1p()
+
+    def entropy(self) -> Any:
+        """(1 - 1/b) + (1 - 1/a) H(b) - log(a b)."""
+        a, b = self.concentration1, self.concentration0
+        harmonic = (b + 1).digamma() + euler_constant
+        return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - a.log() - b.log()
+
+
+class FisherSnedecor(Distribution):
+    """Ratios of chi-squared means of ``df1`` and ``df2`` degrees of freedom. Raises ``ValueError`` unless positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.FisherSnedecor(1.0, 4.0).mean
+    tensor(2.)
+    """
+
+    has_rsample = True
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1, self.df2 = broadcast(df1, df2)
+        super().__init__(self.df1.shape, (), validate_args)
+        self._check("df1", self.df1, self.df1 > 0)
+        self._check("df2", self.df2, self.df2 > 0)
+
+    @property
+    def mean(self) -> Any:
+        """df2 / (df2 - 2); not defined up to 2."""
+        return (self.df2 / (self.df2 - 2)).masked_fill(self.df2 <= 2, float("nan"))
+
+    @property
+    def variance(self) -> Any:
+        """2 df2² (df1 + df2 - 2) / (df1 (df2 - 2)² (df2 - 4)); not defined up to 4."""
+        m, n = self.df1, self.df2
+        found = 2 * n.pow(2) * (m + n - 2) / (m * (n - 2).pow(2) * (n - 4))
+        return found.masked_fill(n <= 4, float("nan"))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """The ratio of two gamma variables of mean one."""
+        above, below = (
+            Gamma(d * 0.5, d * 0.5, False).rsample(sample_shape) for d in (self.df1, self.df2)
+        )
+        return above / below
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density."""
+        m, n, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        scale = (m + n).lgamma() - m.lgamma() - n.lgamma()
+        tail = m * ratio.log() + (m - 1) * value.log()
+        return scale + tail - (m + n) * (ratio * value).log1p()

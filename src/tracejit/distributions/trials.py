@@ -1,0 +1,197 @@
+"""Counts of successes: binomial, negative binomial and multinomial distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..ops.functions.activations import logsigmoid, one_hot
+from ..ops.functions.older import poisson
+from ..ops.functions.sampling import bernoulli
+from ..ops.functions.shaping import broadcast_shapes
+from .discrete import Categorical
+from .distribution import Distribution, broadcast, divergence
+from .positive import Gamma
+from .utils import logits_to_probs, probs_to_logits
+
+__all__ = ["Binomial", "Multinomial", "NegativeBinomial"]
+
+
+class _Trials(Distribution):
+    """Counts of trials that succeed with ``probs``, or sigmoid(``logits``)."""
+
+    def __init__(
+        self,
+        total_count: Any,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        given = logits if probs is None else probs
+        given, total = broadcast(given, total_count)
+        self.total_count = total.to(given.dtype)
+        self.probs = logits_to_probs(given, is_binary=True) if probs is None else given
+        self.logits = given if probs is None else probs_to_logits(given, is_binary=True)
+        super().__init__(given.shape, (), validate_args)
+        inside = (self.probs >= 0) & (self.probs <= 1)
+        self._check("probs", self.probs, inside)
+        self._check("total_count", self.total_count, self.total_count >= 0)
+
+
+def _choices(total: Any, value: Any) -> Any:
+    """The logarithm of the number of ways to choose."""
+    return (total + 1).lgamma() - (value + 1).lgamma() - (total - value + 1).lgamma()
+
+
+class Binomial(_Trials):
+    """Successes in ``total_count`` trials of probability ``probs`` (or sigmoid(``logits``)).
+
+    Raises ``ValueError`` unless exactly one is given, within [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Binomial(2, probs=tj.tensor(0.5)).log_prob(tj.tensor(1.0)).exp()
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        total_count: Any = 1,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        super().__init__(total_count, probs, logits, validate_args)
+
+    @property
+    def mean(self) -> Any:
+        """total_count * probs."""
+        return self.total_count * self.probs
+
+    @property
+    def variance(self) -> Any:
+        """total_count * probs * (1 - probs)."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    @property
+    def mode(self) -> Any:
+        """The likeliest count."""
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Counts of successes among as many draws as there are trials."""
+        with no_grad():
+            most = int(self.total_count.max().item()) if self.total_count.numel() else 0
+            shape = self._extended(sample_shape)
+            drawn = bernoulli(self.probs.expand(shape).unsqueeze(0).expand((most, *shape)))
+            trial = self.total_count.new_ones(most).cumsum(0).reshape(most, *(1 for _ in shape))
+            return (drawn * (trial <= self.total_count)).sum(0)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        odds = value * self.logits - self.total_count * self.logits.clamp(min=0)
+        rest = self.total_count * (-self.logits.abs()).exp().log1p()
+        return _choices(self.total_count, value) + odds - rest
+
+
+@divergence(Binomial)
+def _between_binomials(p: Binomial, q: Binomial) -> Any:
+    if bool((p.total_count < q.total_count).any()):
+        raise NotImplementedError("KL of a binomial distribution from one of more trials")
+    each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
+    return (p.total_count * each).masked_fill(p.total_count > q.total_count, float("inf"))
+
+
+class NegativeBinomial(_Trials):
+    """Successes of probability ``probs`` (or sigmoid(``logits``)) before ``total_count`` failures.
+
+    Raises ``ValueError`` unless exactly one is given, within [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.distributions.NegativeBinomial(1.0, probs=tj.tensor(0.5)).mean
+    tensor(1.)
+    """
+
+    @property
+    def mean(self) -> Any:
+        """total_count * exp(logits)."""
+        return self.total_count * self.logits.exp()
+
+    @property
+    def variance(self) -> Any:
+        """mean / (1 - probs)."""
+        return self.mean / (-self.logits).sigmoid()
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Poisson counts of rates that are drawn themselves."""
+        with no_grad():
+            rates = Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
+            return poisson(rates.sample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        total = self.total_count
+        unnormalised = total * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
+        ways = (total + value).lgamma() - (1.0 + value).lgamma() - total.lgamma()
+        return unnormalised + ways.masked_fill(total + value == 0, 0.0)
+
+
+class Multinomial(Distribution):
+    """How often each of several categories occurs among ``total_count`` draws.
+
+    Raises ``ValueError`` unless one of ``probs`` and ``logits`` is given, which have the categories last.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Multinomial(4, probs=tj.tensor([1.0, 3.0])).mean
+    tensor([1., 3.])
+    """
+
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits, validate_args)
+        count = self._categorical.logits.shape[-1]
+        super().__init__(self._categorical.batch_shape, (count,), validate_args)
+
+    @property
+    def probs(self) -> Any:
+        """Of each category."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Their logarithms."""
+        return self._categorical.logits
+
+    @property
+    def mean(self) -> Any:
+        """total_count * probs."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Any:
+        """total_count * probs * (1 - probs)."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Counts of categories that are drawn one by one."""
+        with no_grad():
+            drawn = self._categorical.sample((self.total_count, *sample_shape))
+            hot = one_hot(drawn, self._event_shape[0])
+            return hot.sum(0).to(self.probs.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the probability."""
+        logits = self.logits.expand(broadcast_shapes(self.logits.shape, value.shape))
+        logits = logits.masked_fill((value == 0) & (logits == -float("inf")), 0)
+        ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
+        return ways + (logits * value).sum(-1)

@@ -1,0 +1,86 @@
+"""Helpers of distributions that programs write their own with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import get_default_dtype
+from ..number_limits import finfo
+from .distribution import broadcast
+
+__all__ = [
+    "broadcast_all",
+    "clamp_probs",
+    "euler_constant",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+]
+
+euler_constant = 0.57721566490153286060
+
+
+def broadcast_all(*values: Any) -> tuple[Any, ...]:
+    """Numbers and tensors as tensors of one shape.
+
+    >>> import tracejit as tj
+    >>> broadcast_all(tj.zeros(2), 1.0)[1]
+    tensor([1., 1.])
+    """
+    return tuple(broadcast(*values))
+
+
+def clamp_probs(probs: Any) -> Any:
+    """Probabilities kept from 0 and 1 by the precision of their dtype.
+
+    >>> import tracejit as tj
+    >>> bool(clamp_probs(tj.tensor(0.0)) > 0)
+    True
+    """
+    eps = finfo(probs.dtype if probs.dtype.is_floating_point else get_default_dtype()).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
+    """Probabilities of log-odds, or of unnormalised logarithms along the last dimension.
+
+    >>> import tracejit as tj
+    >>> logits_to_probs(tj.tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
+    """Log-odds of probabilities, or their logarithms.
+
+    >>> import tracejit as tj
+    >>> probs_to_logits(tj.tensor(0.5), is_binary=True)
+    tensor(0.)
+    """
+    kept = clamp_probs(probs)
+    return kept.log() - (-kept).log1p() if is_binary else kept.log()
+
+
+class lazy_property:  # noqa: N801  (PyTorch's spelling)
+    """A property that is computed once, when it is first asked for.
+
+    >>> class Once:
+    ...     @lazy_property
+    ...     def value(self):
+    ...         return object()
+    >>> once = Once()
+    >>> once.value is once.value
+    True
+    """
+
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+        self.__doc__ = wrapped.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        value = self.wrapped(instance)
+        setattr(instance, self.wrapped.__name__, value)
+        return value

@@ -1,0 +1,126 @@
+"""Numbers read from tensors only to be compared: the outcome is the guard, and loops that they end are loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from test_while_loops import STARTS, loops, same
+
+LIMIT = 1.0
+
+
+def while_greater(x):
+    while x.max().item() > 1:
+        x = x / 2
+    return x
+
+
+def of_a_local(x, limit=1.5):
+    rounds = 0
+    while x.max().item() > limit and rounds < 40:
+        x = x / 2
+        rounds += 1
+    return x
+
+
+def of_a_global(x):
+    for _ in range(50):
+        if x.max().item() <= LIMIT:
+            break
+        x = x / 2
+    return x * 3
+
+
+def settled(x):
+    before = x + 1
+    while True:
+        change = (x - before).abs().max()
+        before, x = x, x * 0.5
+        if change.item() < 1e-3:
+            return before
+
+
+@pytest.mark.parametrize("f", [while_greater, of_a_local, of_a_global, settled])
+def test_loops(f):
+    compiled = tj.compile(f)
+    same(compiled, f, STARTS)
+    assert loops(compiled) > 0, compiled.explain()
+    assert compiled.stats.recordings <= 5, compiled.explain()
+
+
+def test_gradients():
+    compiled = tj.compile(of_a_local)
+    for (start,) in STARTS:
+        x, y = (start.detach().requires_grad_() for _ in range(2))
+        of_a_local(x).sum().backward()
+        compiled(y).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), y.grad.numpy())
+    assert loops(compiled) > 0
+
+
+DTYPES = [tj.float32, tj.float64, tj.bfloat16, tj.float16, tj.int64, tj.int8, tj.uint8]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("limit", [2, 0.1, 1 << 60, -3, float("inf"), float("nan")])
+def test_outcomes_are_those_of_python(dtype, limit):
+    def f(x, y):
+        found = []
+        for t in (x, y):
+            number = t.sum()
+            found.append(1 if number.item() < limit else 0)
+            found.append(1 if number.item() >= limit else 0)
+            found.append(2 if number.item() == limit else 0)
+            found.append(number.item() != limit)
+            found.append(number.item() > limit)
+        return x + 1, tuple(found)
+
+    compiled = tj.compile(f)
+    values = [0, 1, 2, 3] + ([0.1, math.nan, -0.0] if dtype.is_floating_point else [])
+    for _ in range(2):
+        for value in values:
+            x, y = tj.tensor(value).to(dtype), tj.tensor([value]).to(dtype) * 0
+            assert compiled(x, y)[1] == f(x, y)[1]
+
+
+def test_numbers_that_are_used_again_stay_numbers():
+    def f(x):
+        if (number := x.sum().item()) > 2:
+            return x * number
+        return x + x.max().item() * (x.min().item() > 0)
+
+    compiled = tj.compile(f)
+    for start in (1.0, 3.0, -2.0, 5.5, 0.25, 1.0, 4.0):
+        x = tj.tensor([start, 0.5])
+        np.testing.assert_array_equal(compiled(x).numpy(), f(x).numpy())
+
+
+def test_chained_comparisons():
+    def f(x):
+        return x * 2 if 0 < x.sum().item() < 4 < x.max().item() + 5 else x - 1
+
+    compiled = tj.compile(f)
+    for start in (1.0, 3.0, -2.0, 5.5, 0.25, float("nan"), 4.0):
+        x = tj.tensor([start, 0.5])
+        np.testing.assert_array_equal(compiled(x).numpy(), f(x).numpy())
+
+
+def test_an_item_of_another_class():
+    class Doubled:
+        def __init__(self, x):
+            self.x = x
+
+        def item(self):
+            return 2 * self.x.item()
+
+    def f(x):
+        return x + 1 if Doubled(x.sum()).item() > 2 else x - 1
+
+    compiled = tj.compile(f)
+    for start in (0.5, 0.9, 1.1, 3.0, 0.5, 2.0):
+        x = tj.tensor([start])
+        np.testing.assert_array_equal(compiled(x).numpy(), f(x).numpy())
