@@ -137,7 +137,7 @@ def test_shares_of_a_dataset_cover_it():
         Share(range(2), num_replicas=2, rank=2)
 
 
-def test_downloads_are_checked_and_kept(tmp_path):
+def test_weights_by_address_are_checked_and_kept(tmp_path):
     tj.save({"w": tj.ones(2)}, tmp_path / "net-0000.safetensors")
     url = (tmp_path / "net-0000.safetensors").as_uri()
     with pytest.raises(RuntimeError, match="invalid hash"):
@@ -146,6 +146,8 @@ def test_downloads_are_checked_and_kept(tmp_path):
     for _ in range(2):
         found = tj.hub.load_state_dict_from_url(url, str(tmp_path / "hub"), progress=False)
         assert found["w"].tolist() == [1.0, 1.0]
+    with pytest.raises(FileNotFoundError, match=r"does not use the network\. Download it to"):
+        tj.hub.load_state_dict_from_url("https://example.org/net.safetensors", str(tmp_path / "x"))
 
 
 def test_named_stretches_are_counted():

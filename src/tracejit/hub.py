@@ -1,14 +1,16 @@
-"""Weights by address: downloaded once into a folder, and read from there."""
+"""Weights by address, read from a folder of the user's.
+
+Nothing here uses the network: whoever lacks a file is told where to put it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 from .serialization import load
 
@@ -26,7 +28,7 @@ _BLOCK = 1 << 20
 
 
 def get_dir() -> str:
-    """The folder of downloads: ``hub`` in ``TRACEJIT_HOME``, or in the user's cache.
+    """The folder of weights: ``hub`` in ``TRACEJIT_HOME``, or in the user's cache.
 
     >>> get_dir().endswith("hub")
     True
@@ -39,7 +41,7 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keep downloads in this folder.
+    """Look for weights in this folder.
 
     >>> set_dir(get_dir())
     """
@@ -49,9 +51,10 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 def download_url_to_file(
     url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Write what lies at ``url`` to the file ``dst``; the file appears when it is complete.
+    """Copy the file at a ``file:`` address to ``dst``; the copy appears when it is complete.
 
-    Raises ``RuntimeError`` when its SHA-256 does not start with ``hash_prefix``, ``OSError`` when it cannot be read.
+    Raises ``FileNotFoundError`` for addresses of the network, which is never used, ``OSError`` for files that cannot be
+    read, ``RuntimeError`` when the SHA-256 does not start with ``hash_prefix``.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -60,13 +63,16 @@ def download_url_to_file(
     >>> (folder / "b").read_bytes()
     b'xyz'
     """
-    from urllib.request import urlopen
-
+    parts = urlparse(url)
+    if parts.scheme != "file":
+        raise FileNotFoundError(
+            f"{url} is not a file, and tracejit does not use the network. Download it to {dst}, then call again."
+        )
     target = Path(dst).expanduser()
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     digest = hashlib.sha256()
     try:
-        with urlopen(url) as source, partial.open("wb") as file:
+        with open(unquote(parts.path), "rb") as source, partial.open("wb") as file:
             while block := source.read(_BLOCK):
                 file.write(block)
                 digest.update(block)
@@ -88,9 +94,9 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> Any:
-    """What :func:`tracejit.load` reads from the file at ``url``, which is downloaded when it is not there yet.
+    """What :func:`tracejit.load` reads from the file of this name in ``model_dir`` (``checkpoints`` in the hub).
 
-    Raises what :func:`download_url_to_file` and :func:`tracejit.load` raise.
+    A ``file:`` address is copied there first. Raises what :func:`download_url_to_file` and :func:`tracejit.load` raise.
 
     >>> import pathlib, tempfile, tracejit as tj
     >>> folder = tempfile.mkdtemp()
@@ -104,8 +110,6 @@ def load_state_dict_from_url(
     name = file_name or os.path.basename(urlparse(url).path)
     target = os.path.join(folder, name)
     if not os.path.exists(target):
-        if progress:
-            sys.stderr.write(f'Downloading: "{url}" to {target}\n')
         digits = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, target, digits.group(1) if digits else None, progress)
     return load(target, map_location=map_location)
