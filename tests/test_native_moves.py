@@ -178,7 +178,7 @@ def test_plans_serve_other_sizes(name):
     """What is decided about places is the same for all ordinary sizes."""
     compiled = tj.compile(PROGRAMS[name], strict=True)
     square = name in ("rows_written_one_by_one", "read_between_writes", "banded", "stack_of_rows")
-    for columns in (6, 10, 64):
+    for columns in (16, 20, 64):
         for _ in range(2):
             run(compiled, leaves(6 if square or "strips" in name else columns, columns))
     assert compiled.plans.made <= 2

@@ -28,7 +28,7 @@ _BLOCK = 1 << 20
 
 
 def get_dir() -> str:
-    """The folder of weights: ``hub`` in ``TRACEJIT_HOME``, or in the user's cache.
+    """The folder of weights: ``tracejit/hub`` in the user's cache.
 
     >>> get_dir().endswith("hub")
     True
@@ -36,8 +36,7 @@ def get_dir() -> str:
     if _chosen:
         return _chosen[0]
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    home = os.environ.get("TRACEJIT_HOME", os.path.join(cache, "tracejit"))
-    return os.path.join(os.path.expanduser(home), "hub")
+    return os.path.join(os.path.expanduser(cache), "tracejit", "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

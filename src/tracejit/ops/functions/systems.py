@@ -107,7 +107,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
     Raises ``RuntimeError`` for shapes that do not fit.
 
     >>> import tracejit as tj
-    >>> tj.linalg.lstsq(tj.tensor([[1.0], [1.0]]), tj.tensor([[1.0], [3.0]])).solution
+    >>> tj.linalg.lstsq(tj.tensor([[1.0], [0.0]]), tj.tensor([[2.0], [3.0]])).solution
     tensor([[2.]])
     """
     _checked("lstsq", A)
