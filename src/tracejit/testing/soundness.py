@@ -25,9 +25,15 @@ HEADER = """if __name__ == "__main__":
 
     raise SystemExit(rerun(__file__))
 """
+#: What compiled code says when a gradient is differentiated again after an input was changed, see docs/guards.md.
+REFUSAL = "differentiating its gradient again"
 #: Runs with other roundings that a difference must survive.
 TRIALS = 8
 _numbers = itertools.count()
+
+
+class Refused(Exception):
+    """Compiled code said that it cannot do what eager code does."""
 
 
 def check(text: str) -> tuple[int, int]:
@@ -50,6 +56,8 @@ def check(text: str) -> tuple[int, int]:
         for expected, seen in zip(eager.looks, found.looks, strict=True):
             difference = compare(expected, seen)
             if difference:
+                if REFUSAL in seen.error:
+                    raise Refused
                 if _sensitive(text, filename, eager):
                     return 0, 0
                 raise Mismatch(f"{expected.step}: {difference}")
@@ -69,10 +77,12 @@ def _sensitive(text: str, filename: str, eager: Stage) -> bool:
 
 
 def try_seed(seed: int, size: int | None = None) -> tuple[str, str]:
-    """Outcome ("", "eager", "sensitive" or "failed") and, for a failure, the script that shows it."""
+    """Outcome ("", "eager", "sensitive", "refused" or "failed") and, for a failure, the script that shows it."""
     text = write(seed, size)
     try:
         calls, compiled = check(text)
+    except Refused:
+        return "refused", ""
     except Exception as error:  # whatever it is, the script shows it
         return "failed", report(seed, text, f"{type(error).__name__}: {error}")
     if not calls:

@@ -150,10 +150,10 @@ else:
     ...
     {t} = {t} * 0.5
 
-{t} = {x}
+{t} = tj.tanh({x})
 while True:
     {t} = {t} * 0.5
-    if {t}.abs().sum() < 1:
+    if not {t}.abs().sum() >= 1:
         break
 
 {t} = {x}

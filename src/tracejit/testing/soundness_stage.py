@@ -77,8 +77,8 @@ class Stage:
             return
         for tensor in tensors:
             if tensor.dtype.is_floating_point:
-                factor = 1.0 + NOISE[tensor.dtype.short] * float(noise.uniform(-1, 1))
-                tensor.data.mul_(factor)
+                factors = 1.0 + NOISE[tensor.dtype.short] * noise.uniform(-1, 1, tensor.shape)
+                tensor.data.mul_(self.package.tensor(factors, dtype=tensor.dtype))
 
     @contextmanager
     def step(self) -> Iterator[None]:
