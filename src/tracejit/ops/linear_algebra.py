@@ -10,8 +10,9 @@ Gradients follow Giles, "Collected matrix derivative results for forward and rev
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -162,14 +163,29 @@ def _triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array]
         return partial(solve_triangular, lower=lower)
     from scipy.linalg.blas import get_blas_funcs
 
-    solve_right = get_blas_funcs("trsm", (a, b))
+    solve_right, threads = get_blas_funcs("trsm", (a, b)), _threads_of_scipy()
 
     def solved(a: Array, b: Array) -> Array:
         # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
-        found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
+        with threads.limit(limits=1):
+            found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
         return found
 
     return solved
+
+
+@cache
+def _threads_of_scipy() -> Any:
+    """The threads of SciPy's BLAS, which is not NumPy's: those of both would wait for each other's processors."""
+    import scipy
+    from threadpoolctl import ThreadpoolController
+
+    libraries = ThreadpoolController()
+    home = os.path.dirname(os.path.dirname(scipy.__file__))
+    places = [os.path.join(home, "scipy.libs"), os.path.join(home, "scipy", ".libs")]
+    paths = [library["filepath"] for library in libraries.info()]
+    own = [path for path in paths if os.path.dirname(path) in places]
+    return libraries.select(filepath=own)
 
 
 # --- determinants -------------------------------------------------------------------------------
