@@ -208,7 +208,7 @@ def test_halves_compute_the_gradient(simplified: bool, seed: int):
     expected = run(gradient.graph, [*arrays, *grads])
     # What a convolution with few channels becomes adds up a weight's gradient in another order.
     convolves = any(v.op is not None and v.op.name.startswith("convolution") for v in graph.values)
-    if simplified and not convolves:
+    if simplified:
         joint = run_passes(gradient.graph, check=verify)
         gradient = Gradient(
             joint, gradient.wrt, gradient.seeds, gradient.saved_inputs, gradient.saved_outputs
@@ -218,7 +218,11 @@ def test_halves_compute_the_gradient(simplified: bool, seed: int):
     verify(found.forward)
     verify(found.backward)
     for result, value in zip(reassembled(found, arrays, grads), expected, strict=True):
-        assert_same_bits(result, value)
+        if simplified and convolves and value.dtype.kind == "f":
+            close = 1e-12 if value.dtype == np.float64 else 1e-4
+            np.testing.assert_allclose(result, value, rtol=close, atol=close)
+        else:
+            assert_same_bits(result, value)
     for result, value in zip(run(found.forward, arrays), run(graph, arrays), strict=False):
         assert_same_bits(result, value)
     assert_rules(found)
