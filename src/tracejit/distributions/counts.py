@@ -106,7 +106,7 @@ class Geometric(Distribution):
         return -((1 - p).xlogy(1 - p) + p.xlogy(p)) / p
 
 
-class _OverCategories(Distribution):
+class OverCategories(Distribution):
     """A vector with one element per category, by the probabilities of a :class:`Categorical`."""
 
     def __init__(
@@ -127,7 +127,7 @@ class _OverCategories(Distribution):
         return self._categorical.logits
 
 
-class OneHotCategorical(_OverCategories):
+class OneHotCategorical(OverCategories):
     """A one among zeros, where :class:`Categorical` gives an index.
 
     >>> import tracejit as tj
@@ -220,7 +220,7 @@ class RelaxedBernoulli(Distribution):
         return inside - (-softplus(-y) - softplus(y))
 
 
-class RelaxedOneHotCategorical(_OverCategories):
+class RelaxedOneHotCategorical(OverCategories):
     """Shares that become one-hot vectors as ``temperature`` falls (Jang et al., 2017).
 
     >>> import tracejit as tj

@@ -9,10 +9,9 @@ from typing import Any
 from ..ops.functions.sampling import rand, randn
 from .distribution import Distribution, broadcast, divergence
 from .positive import Chi2
+from .utils import euler_constant
 
 __all__ = ["Cauchy", "Gumbel", "HalfNormal", "Laplace", "StudentT"]
-
-_EULER = 0.57721566490153286060
 
 
 class Laplace(Distribution):
@@ -109,7 +108,7 @@ class Gumbel(Laplace):
     @property
     def mean(self) -> Any:
         """loc + scale times Euler's constant."""
-        return self.loc + self.scale * _EULER
+        return self.loc + self.scale * euler_constant
 
     @property
     def variance(self) -> Any:
@@ -133,7 +132,7 @@ class Gumbel(Laplace):
 
     def entropy(self) -> Any:
         """log(scale) + 1 + Euler's constant."""
-        return self.scale.log() + (1 + _EULER)
+        return self.scale.log() + (1 + euler_constant)
 
 
 class HalfNormal(Distribution):

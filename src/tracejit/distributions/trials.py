@@ -10,7 +10,7 @@ from ..ops.functions.activations import logsigmoid, one_hot
 from ..ops.functions.older import poisson
 from ..ops.functions.sampling import bernoulli
 from ..ops.functions.shaping import broadcast_shapes
-from .discrete import Categorical
+from .counts import OverCategories
 from .distribution import Distribution, broadcast, divergence
 from .positive import Gamma
 from .utils import logits_to_probs, probs_to_logits
@@ -138,7 +138,7 @@ class NegativeBinomial(_Trials):
         return unnormalised + ways.masked_fill(total + value == 0, 0.0)
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategories):
     """How often each of several categories occurs among ``total_count`` draws.
 
     Raises ``ValueError`` unless one of ``probs`` and ``logits`` is given, which have the categories last.
@@ -158,19 +158,7 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits, validate_args)
-        count = self._categorical.logits.shape[-1]
-        super().__init__(self._categorical.batch_shape, (count,), validate_args)
-
-    @property
-    def probs(self) -> Any:
-        """Of each category."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """Their logarithms."""
-        return self._categorical.logits
+        super().__init__(probs, logits, validate_args)
 
     @property
     def mean(self) -> Any:

@@ -64,9 +64,8 @@ class _Terms:
 
     def term(self, x: Value, places: Sequence[int], factors: Sequence[float]) -> Value:
         """``x`` at ``places``, times ``factors``; zero where there is no place."""
-        where = self.along([max(place, 0) for place in places], dtypes.int64)
-        if where.spec.ndim > 1:
-            where = self.write("reshape", where, shape=(len(places),))
+        within = tuple([max(place, 0) for place in places])
+        where = self.write("literal", values=within, shape=(len(places),), dtype=dtypes.int64)
         found = self.write("take", x, where, dim=self.dim)
         if any(factor != 1.0 for factor in factors):
             found = self.write("mul", found, self.along(factors, x.spec.dtype))

@@ -161,9 +161,12 @@ def _order(terms: list[tuple[Tensor, str]], output: str) -> tuple[tuple[int, ...
     Three operands and more are taken in the order that needs the fewest multiplications. Extents that only a run tells
     cannot choose: then the order is that of the equation.
     """
+    as_written = (tuple(range(len(terms))),)
+    if len(terms) < 3:
+        return as_written
     extent = _extents(*terms)
-    if len(terms) < 3 or not all(type(n) is int for n in extent.values()):
-        return (tuple(range(len(terms))),)
+    if not all(type(n) is int for n in extent.values()):
+        return as_written
     return _cheapest_order(tuple(own for _, own in terms), output, tuple(extent.items()))
 
 

@@ -11,7 +11,7 @@ from .. import linear_algebra as la
 from .. import source as s
 from ..contraction import transposed
 from ..table import function
-from .common import Tensor, shape_of
+from .common import Tensor, as_type, shape_of
 from .linear_algebra import _checked, pinv, qr
 from .matrices import matmul
 from .triangles import tril, triu
@@ -27,9 +27,7 @@ class LeastSquares(NamedTuple):
 
 
 def _identity(x: Tensor) -> Tensor:
-    n = shape_of(x)[-1]
-    rows = s.arange(start=0, step=1, count=n, dtype=dtypes.int64)
-    return (rows.reshape((n, 1)) == rows).to(x.dtype)
+    return as_type(la.on_diagonal(x), x.dtype)
 
 
 @function(method=False, namespace=False)
