@@ -46,6 +46,11 @@ class DType:
         return self.category == "float"
 
     @property
+    def is_half(self) -> bool:
+        """True for float16 and bfloat16, which are stored and not computed in."""
+        return self.is_floating_point and self.itemsize == 2
+
+    @property
     def is_complex(self) -> bool:
         """True for complex64 and complex128."""
         return self.category == "complex"

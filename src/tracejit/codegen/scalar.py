@@ -43,7 +43,7 @@ def compute_type(dtype: DType) -> str:
 
 def compute_dtype(dtype: DType) -> DType:
     """The dtype of memory that holds a value of ``dtype`` as it is computed: half precision is not rounded."""
-    return dtypes.float32 if dtype.is_floating_point and dtype.itemsize == 2 else dtype
+    return dtypes.float32 if dtype.is_half else dtype
 
 
 def cast_name(dtype: DType) -> str:

@@ -71,7 +71,4 @@ class Turns:
 
 def _may_step(access: Access) -> bool:
     """Not half precision: LLVM 22 stops with a failed assertion at some loops with steps."""
-    if access.layout is None:
-        return False
-    dtype = access.layout.root.spec.dtype
-    return not (dtype.is_floating_point and dtype.itemsize == 2)
+    return access.layout is not None and not access.layout.root.spec.dtype.is_half

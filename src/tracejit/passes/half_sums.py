@@ -50,7 +50,7 @@ def _adds_halves(value: Value) -> bool:
         value.op is not None and value.op.name in _OPS and value.attributes.get("accumulate", True)
     )
     dtype = value.spec.dtype
-    return bool(adds) and dtype.is_floating_point and dtype.itemsize == 2 and value.spec.ndim > 0
+    return bool(adds) and dtype.is_half and value.spec.ndim > 0
 
 
 def _wide(rewriter: Rewriter, value: Value) -> Value | None:

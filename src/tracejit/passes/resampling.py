@@ -53,7 +53,7 @@ def _mix(rewriter: Rewriter, value: Value) -> Value | None:
 
 
 def _wide(dtype: DType) -> DType:
-    return dtypes.float32 if dtype.is_floating_point and dtype.itemsize == 2 else dtype
+    return dtypes.float32 if dtype.is_half else dtype
 
 
 class _Terms:

@@ -72,9 +72,7 @@ class Sights:
 
     def wide(self, x: Value) -> Value:
         """Half precision is added up in float32."""
-        dtype = x.spec.dtype
-        half = dtype.is_floating_point and dtype.itemsize == 2
-        return self.write("cast", x, dtype=dtypes.float32) if half else x
+        return self.write("cast", x, dtype=dtypes.float32) if x.spec.dtype.is_half else x
 
     def narrow(self, x: Value, dtype: DType) -> Value:
         """Back in the dtype of the result."""

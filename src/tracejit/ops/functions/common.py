@@ -140,7 +140,7 @@ def conjugated(x: Tensor) -> Tensor:
 def upcast(x: Tensor) -> Tensor:
     """Half precision as float32: composites of many steps round once, at the end."""
     dtype = x.spec.dtype
-    if dtype.is_floating_point and dtype.itemsize == 2:
+    if dtype.is_half:
         return cast(x, dtype=dtypes.float32)
     return x
 
