@@ -31,11 +31,6 @@ class Least:
     saved: int = LEAST_SAVED
     lines: Set[Line] = frozenset()
 
-    @property
-    def is_usual(self) -> bool:
-        """Is that what a single recording must show?"""
-        return self == USUAL
-
     def pays(self, saved: int, body: Sequence[Value]) -> bool:
         """Is a loop of this body worth it?"""
         return saved >= LEAST_SAVED or any(v.line in self.lines for v in body)

@@ -57,8 +57,7 @@ class Record:
         live = _liveness(statements, kept)
         keys, twins = _promoted(statements, *local_keys(statements), live, least.rounds)
         often = _often(keys, live, least.rounds)[keys]
-        if not least.is_usual:
-            often &= ~_shared_views(inputs, statements, keys, least.rounds)
+        often &= ~_shared_views(inputs, statements, keys, least.rounds)
         #: Where the members stand among the statements.
         self.places = np.flatnonzero(often)
         self.rare = np.flatnonzero(~often)
@@ -145,15 +144,16 @@ def _shared_views(
 ) -> Any:
     """Which statements show an input in a way that no more than a few do: what rounds share, recorded in the first one.
 
-    Where two or three rounds are enough, the transposed weights of as many layers look like something of each round.
+    Else the transposed weights of several layers would look like something of each round.
     """
     found = np.zeros(len(statements), bool)
+    views = [(place, v) for place, v in enumerate(statements) if is_view(v)]
     outside = {*inputs}
     while outside:
         shown = [
-            (place, (int(keys[place]), v.value_operands[0]))
-            for place, v in enumerate(statements)
-            if is_view(v) and v.value_operands[0] in outside
+            (place, (int(keys[place]), v.operands[0]))
+            for place, v in views
+            if v.operands[0] in outside
         ]
         counts = Counter(group for _, group in shown)
         shared = [place for place, group in shown if counts[group] < rounds]
