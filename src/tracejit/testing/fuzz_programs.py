@@ -76,11 +76,10 @@ def _laid_out(values: np.ndarray, layout: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Statement:
-    """One or more lines; ``target`` is the name it defines; ``fresh`` tells that it computed new values."""
+    """One or more lines; ``target`` is the name they define."""
 
     lines: tuple[str, ...]
     target: str
-    fresh: bool
 
 
 @dataclass
@@ -92,13 +91,11 @@ class Program:
     statements: list[Statement] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
 
-    def source(self, noisy: bool = False) -> str:
-        """The function; ``noisy`` passes every computed value through ``_noise``."""
+    def source(self) -> str:
+        """The function."""
         lines = [f"def program({', '.join(i.name for i in self.inputs)}):"]
         for statement in self.statements:
             lines += ["    " + line for line in statement.lines]
-            if noisy and statement.fresh:
-                lines.append(f"    {statement.target} = _noise({statement.target})")
         returned = ", ".join(self.outputs)
         lines.append(f"    return ({returned}{',' if len(self.outputs) == 1 else ''})")
         return "\n".join(lines) + "\n"
@@ -222,10 +219,10 @@ class Grower(Choices):
         self.values[statement.target] = found
         self.program.statements.append(statement)
 
-    def let(self, expression: str, fresh: bool = True) -> Statement:
+    def let(self, expression: str) -> Statement:
         """A statement that names an expression's value."""
         name = self.name()
-        return Statement((f"{name} = {expression}",), name, fresh)
+        return Statement((f"{name} = {expression}",), name)
 
     def choose_outputs(self) -> None:
         """The last value and some others."""
