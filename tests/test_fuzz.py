@@ -91,7 +91,7 @@ def test_programs_are_reproducible() -> None:
 
 def test_programs_cover_the_language() -> None:
     """What the generator is for shows up in its programs."""
-    text = "".join(fuzz.generate(seed).source() for seed in range(120))
+    text = "".join(fuzz.generate(seed).source() for seed in range(240))
     for part in (
         "sum(",
         "keepdim",
@@ -105,8 +105,39 @@ def test_programs_cover_the_language() -> None:
         "add_(",
         "if ",
         ".to(",
+        "groups=",
+        "scaled_dot_product_attention",
+        "einsum",
+        "interpolate",
+        "scatter_reduce",
+        "stable=True",
+        "label_smoothing",
+        "batch_norm",
+        "tj.complex",
     ):
         assert part in text, part
+
+
+def test_what_is_refused_must_be_refused_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A position outside, in the second values only: compiled code says so, and a comparison without errors fails."""
+    inputs = [
+        Input("x", (4,), "float32", "contiguous", False, False),
+        Input("i", (3,), "int64", "contiguous", False, False, 0, 4, False, True),
+    ]
+    program = Program(
+        1, inputs, [Statement(("y = x[i]",), "y"), Statement(("z = x * 2",), "z")], ["z"]
+    )
+    assert check(program) == "refused"
+    known = fuzz_check.run
+
+    def forgiving(function: Any, *rest: Any) -> Any:
+        found = known(function, *rest)
+        found.error *= not hasattr(function, "stats")
+        return found
+
+    monkeypatch.setattr(fuzz_check, "run", forgiving)
+    with pytest.raises(Mismatch, match=r"OutOfRangeError.*compiled: no error"):
+        check(program)
 
 
 def test_an_error_of_the_program_is_an_outcome() -> None:

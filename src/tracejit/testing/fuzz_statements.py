@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .fuzz_families import FAMILIES
 from .fuzz_programs import Grower, Statement, Unsuitable
 from .fuzz_structure import (
     along,
@@ -270,4 +271,5 @@ KINDS: tuple[tuple[Callable[[Grower], Statement], float], ...] = (
     (branch, 0.6),
     (triangle, 0.4),
     (detached, 0.2),
+    *FAMILIES,
 )
