@@ -259,7 +259,7 @@ class Entry(Made):
     def _roll(self) -> bool:
         """Make loops of what repeats; True where there are some."""
         if self.owner.plans.rolls:
-            roll_tree(self.root, self.signature, self.wants_gradient)
+            roll_tree(self.root, self.signature, self.wants_gradient, self.owner.plans.evidence)
         return is_rolled(self.root)
 
     def _note_strides(self, tensors: list[Tensor]) -> None:
