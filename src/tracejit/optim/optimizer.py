@@ -178,7 +178,7 @@ class Optimizer:
         """Count one step of ``parameter``: the new number."""
         step = self._counter(parameter)
         step.array[...] += 1
-        step._version.value += 1
+        step._writes.value += 1
         return float(step.array)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -55,7 +55,7 @@ class WritesInside:
         value = self.value_of(new)
         if not MODES.grad and tensor.requires_grad:
             self.opaque("an in-place change, under no_grad, of a tensor that requires grad")
-        version = tensor._version
+        version = tensor._writes
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
         if any(op is reshape for op, _ in steps):
@@ -75,7 +75,7 @@ class WritesInside:
         self.alive.append(new)
         if id(tensor) in self.external:
             self.write_outside(tensor, new, MODES.grad and not detached)
-            moved = version is tensor._version  # not so through .data
+            moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
         self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
 
