@@ -41,6 +41,7 @@ from .ops.functions.reflections import householder_product
 from .ops.functions.reflections import orthogonal_factors as qr
 from .ops.functions.slicing import diagonal
 from .ops.functions.systems import lstsq, matrix_exp, solve_triangular
+from .ops.keywords import publish
 
 __all__ = [
     "LinAlgError",
@@ -86,3 +87,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+publish(globals(), __all__)
