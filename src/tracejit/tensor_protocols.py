@@ -240,7 +240,7 @@ class ProtocolMethods(TensorCore):
     def __copy__(self) -> Tensor:
         """Another tensor on the same storage, in the same place of the graph."""
         other = self._of_my_class(self.array)
-        other._version = self._version
+        other._writes = self._writes
         other._requires_grad, other._grad_fn = self.requires_grad, self._grad_fn
         if self._output_nr:
             other._output_nr = self._output_nr
