@@ -86,7 +86,8 @@ def check_device(wanted: str | device | int | None) -> device:
         return CPU
     if found.type != "cuda":
         raise DeviceError(
-            f"there are no tensors on device '{found}'", 'Write "cpu", or "cuda" for a GPU of NVIDIA.'
+            f"there are no tensors on device '{found}'",
+            'Write "cpu", or "cuda" for a GPU of NVIDIA.',
         )
     from .cuda.arrays import current_index
     from .cuda.driver import require
