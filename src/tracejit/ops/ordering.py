@@ -18,7 +18,7 @@ from .elementwise import mul, where
 from .movement import slice
 from .namespace import xp
 from .orders import first_in_order, stable_order
-from .reduction import accumulated, wide
+from .reduction import accumulated, argmax, wide
 from .table import Array, Ints, Sample, contraction, indexing
 
 _ALONG = (
@@ -73,6 +73,13 @@ def first_positions(x: Array, *, dim: int, count: int, descending: bool) -> Arra
         return _along_last(lambda rows: first_in_order(rows, int(count), descending), wide(x), dim)
     order = argsort.evaluate((x,), {"dim": dim, "descending": descending})
     return order[(*(np.s_[:],) * dim, np.s_[:count])]
+
+
+def leading(x: Any, *, dim: int, count: int, descending: bool) -> Any:
+    """`first_positions`; the single largest element is found without looking for an order."""
+    if descending and type(count) is int and count == 1:
+        return argmax(x, dims=(dim,), keepdim=True)
+    return first_positions(x, dim=dim, count=count, descending=descending)
 
 
 def _along_last(function: Callable[[Array], Array], x: Array, dim: int) -> Array:

@@ -292,7 +292,7 @@ def multinomial(
         keys = e.div(
             t.log1p(e.neg(draw_uniform(shape_of(input), dtypes.float64, generator, input))), weights
         )
-        return o.first_positions(keys, dim=last, count=num_samples, descending=True)
+        return o.leading(keys, dim=last, count=num_samples, descending=True)
     totals = o.cumsum(weights, dim=last)
     whole = r.sum(weights, dims=(last,), keepdim=True)
     u = draw_uniform((*shape_of(input)[:last], num_samples), dtypes.float64, generator, input)

@@ -6,7 +6,7 @@ kernel which refuses its input sets, cuBLAS's handle, and how float32 products c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...codegen.cuda_attention import attends, write_attention
 from ...codegen.cuda_kernel import write_device_kernel
 from ...codegen.cuda_launch import DeviceCode, Status
 from ...codegen.cuda_scatter import write_device_scatter
-from ...codegen.kernel import kernel_name
+from ...codegen.kernel import KernelCode, kernel_name
 from ...codegen.nest import index_source
 from ...ir.graph import Graph, Value
 from ...passes.groups import Call, Group, root
@@ -149,8 +149,8 @@ class DevicePlanner(Planner):
             self.place(value)
         self.add_launches(value, write_device_scatter(value, self.layouts(value), self.layouts))
 
-    def plan_along(self, value: Value) -> None:
-        """CuPy goes through operands on a device."""
+    def plan_whole(self, value: Value, write: Callable[..., KernelCode]) -> None:
+        """CuPy computes on a device what has a kernel of its own on the host."""
         self.plan_host(value)
 
     def plan_gemm(self, value: Value) -> Step | None:
