@@ -21,7 +21,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DtypeError
 from ..types import Shape, TensorType
-from .keys import draw_on_device, drawing_device
+from .keys import draw_on_device, making_device
 from .kinds import Source
 from .op import Array, Sample
 from .table import declare
@@ -41,7 +41,7 @@ class RandomSource(Source):
 
     def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning: an array of the host, or of the GPU that draws are made on here."""
-        index = drawing_device()
+        index = making_device()
         if index < 0:
             return super().evaluate(operands, attributes)
         return draw_on_device(self, operands[0], attributes, index)
