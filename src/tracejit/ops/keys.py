@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 KeySource = Callable[[Any], tuple[Any, int]]
-DeviceDraw = Callable[[Any, Any, Mapping[str, Any], int], Any]
+KernelDraw = Callable[[Any, Any, Mapping[str, Any], int], Any]
 
 
 def _missing(*_: Any) -> Any:
@@ -16,7 +16,7 @@ def _missing(*_: Any) -> Any:
 
 
 _source: KeySource = _missing
-_device_draw: DeviceDraw = _missing
+_kernel_draw: KernelDraw = _missing
 
 
 def set_key_source(source: KeySource) -> None:
@@ -57,12 +57,12 @@ def making_device() -> int:
     return _place.index
 
 
-def set_device_draw(function: DeviceDraw) -> None:
-    """Install the function from a source, a key, attributes and the number of a GPU to an array there."""
-    global _device_draw
-    _device_draw = function
+def set_kernel_draw(function: KernelDraw) -> None:
+    """Install the function from a source, a key, attributes and a GPU (-1: the host) to an array there."""
+    global _kernel_draw
+    _kernel_draw = function
 
 
-def draw_on_device(op: Any, key: Any, attributes: Mapping[str, Any], index: int) -> Any:
-    """What a random source draws, in the memory of a GPU."""
-    return _device_draw(op, key, attributes, index)
+def draw_by_kernel(op: Any, key: Any, attributes: Mapping[str, Any], index: int) -> Any:
+    """What a random source draws, in memory of a GPU or of the host; None where the op's own body is to draw."""
+    return _kernel_draw(op, key, attributes, index)
