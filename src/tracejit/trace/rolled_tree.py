@@ -18,8 +18,9 @@ from ..runtime.plan_pieces import is_move
 from .inputs import Signature
 from .rolling import Rolled, roll
 from .rolling_draws import Draws
-from .rolling_evidence import Evidence
+from .rolling_evidence import FEW_ROUNDS, MIN_ROUNDS, Evidence
 from .rolling_forms import Seen
+from .rolling_numbers import CountingNumbers
 from .rolling_slices import flat_slices
 from .tree import Leaf, Segment, path_graph
 
@@ -70,17 +71,21 @@ def _rolled(
     if leaf.recording.random_calls and signature.device >= 0:
         return None
     statements, changed = flat_slices(statements)
-    kept = [changed.get(v, v) for v in outputs]
-    if not leaf.recording.random_calls:
-        found = roll(inputs, statements, kept, is_native, evidence)
-    else:
-        draws = Draws(statements)
-        rows = [draws.mapping.get(v, v) for v in kept]
-        found = roll(inputs, draws.statements, rows, is_native, evidence)
-        found = None if found is None else draws.put_back(found, kept)
-    if found is None or not changed:
-        return found
-    mapping = {old: found.mapping[new] for old, new in zip(outputs, kept, strict=True)}
+    stages: list[Draws | CountingNumbers] = []
+    wanted = [[changed.get(v, v) for v in outputs]]
+    if signature.device < 0:
+        stages.append(CountingNumbers(statements, FEW_ROUNDS if evidence.varying else MIN_ROUNDS))
+    if leaf.recording.random_calls:
+        stages.append(Draws(stages[-1].statements))
+    for stage in stages:
+        statements = stage.statements
+        wanted.append([stage.mapping.get(v, v) for v in wanted[-1]])
+    found = roll(inputs, statements, wanted[-1], is_native, evidence)
+    if found is None:
+        return None
+    for stage, kept in zip(reversed(stages), wanted[-2::-1], strict=True):
+        found = stage.put_back(found, kept)
+    mapping = {old: found.mapping[new] for old, new in zip(outputs, wanted[0], strict=True)}
     return dataclasses.replace(found, mapping=mapping)
 
 

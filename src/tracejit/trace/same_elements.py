@@ -17,7 +17,7 @@ from ..ir.builder import attribute_key, attribute_keys
 from ..ir.graph import Value
 from ..ir.loops import is_loop, part, run_rounds
 from ..ops import movement
-from ..ops.source import full
+from ..ops.source import arange, full
 from ..ops.table import Elementwise, operand_info
 from ..passes.groups import is_view
 
@@ -87,6 +87,10 @@ class SameElements:
         if op is full:
             constant = self.constant(value.attributes["value"], value.spec.dtype)
             return np.broadcast_to(constant, value.spec.shape)
+        if op is arange:
+            start, step, dtype = (value.attributes[k] for k in ("start", "step", "dtype"))
+            counted = range(value.spec.numel)
+            return np.array([self.constant(start + i * step, dtype) for i in counted], np.int64)
         if isinstance(op, Elementwise):
             operands = self.spread(value, operands)
         key = (op.name, value.spec, attribute_keys(value), *map(_operand_key, operands))
