@@ -7,7 +7,7 @@ are the same. Statements that do not become part of a loop are put back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..dtypes import DType, float32, float64, int32, int64
@@ -43,7 +43,8 @@ class CountingNumbers:
                 if place is not None:
                     key = (value.op, value.line, value.spec, place, attribute_keys(value))
                     groups.setdefault(key, []).append(value)
-        counting = {v: g for g in groups.values() if len(g) >= fewest and _is_even(g) for v in g}
+        even = [run for group in groups.values() for run in _even_runs(group)]
+        counting = {v: run for run in even if len(run) >= fewest and _is_exact(run) for v in run}
         if counting:
             self._write(counting)
 
@@ -117,18 +118,30 @@ def _start_and_step(group: Sequence[Value], place: int) -> tuple[int, int]:
     return first, second - first  # type: ignore[return-value]
 
 
-def _is_even(group: Sequence[Value]) -> bool:
-    """Are the numbers of these statements evenly spaced, and the same in a tensor of the type that they count as?"""
+def _even_runs(group: Sequence[Value]) -> Iterator[list[Value]]:
+    """The statements of a group in runs whose numbers are evenly spaced: a line may be in several loops."""
     place = _only_number(group[0])
     assert place is not None
-    start, step = _start_and_step(group, place)
-    if not step or any(v.operands[place] != start + i * step for i, v in enumerate(group)):
+    run: list[Value] = []
+    for value in group:
+        if len(run) > 1:
+            start, step = _start_and_step(run, place)
+            if not step or value.operands[place] != start + len(run) * step:
+                yield run
+                run = []
+        run.append(value)
+    yield run
+
+
+def _is_exact(run: Sequence[Value]) -> bool:
+    """Are the numbers of these statements the same in a tensor of the type that they count as?"""
+    place = _only_number(run[0])
+    assert place is not None
+    start, step = _start_and_step(run, place)
+    dtype = _counts_as(run[0], place)
+    if not step or max(abs(start), abs(start + step * len(run))) >= EXACT.get(dtype, 0):
         return False
-    dtype = _counts_as(group[0], place)
-    limit = EXACT.get(dtype, 0)
-    if max(abs(start), abs(start + step * len(group))) >= limit:
-        return False
-    types = [_operand_types(group[0], place, x) for x in (start, TensorType((), dtype))]
+    types = [_operand_types(run[0], place, x) for x in (start, TensorType((), dtype))]
     return bool(types[0] == types[1])
 
 
