@@ -31,7 +31,7 @@ from .recorded_run import run_recorded
 from .recorder import Recorder
 from .replay import make_replay, writable
 from .replay_checks import make_accepts
-from .rolled_tree import is_rolled, roll_tree, unroll_tree
+from .rolled_tree import roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
 from .signature import flatten, leaf_names, statics_of
@@ -39,8 +39,8 @@ from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_calls import watching
 from .state_gradients import ArgumentGradient
-from .structure import Structure, structure_of
-from .tree import Divergence, Raise, Segment
+from .structure import Structure
+from .tree import Divergence, Raise, Segment, is_rolled
 from .tree_plan import SymbolicTree, TreePlan
 from .walk import NotReplayable, Refused, UnseenSegment, Walk
 
@@ -257,7 +257,7 @@ class Entry(Made):
     def _roll(self) -> bool:
         """Make loops of what repeats; True where there are some."""
         if self.owner.plans.rolls:
-            roll_tree(self.root, self.signature, self.wants_gradient, self.owner.plans.evidence)
+            roll_tree(self.root, self.signature, self.wants_gradient, self.owner.plans.seen)
         return is_rolled(self.root)
 
     def _note_strides(self, tensors: list[Tensor]) -> None:
@@ -308,8 +308,7 @@ class Entry(Made):
     def _bound(self) -> Runner:
         """Programs for the tree as it is."""
         wants = [self.wants_gradient(s.value) for s in self.signature.sources]
-        found = structure_of(self.root, self.signature, self.strides, wants)
-        plan = self.owner.plans.find(found)
+        found, plan = self.owner.plans.look_up(self.root, self.signature, self.strides, wants)
         if plan is None:
             if self.symbolic is None or not self.symbolic.whole:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)
