@@ -104,7 +104,7 @@ def _tensor(look: Look, path: str, tensor: Any, depth: int) -> None:
     strides = tuple(s for n, s in pairs if n > 1) if tensor.numel() else ()
     history = tensor.grad_fn is not None
     look.facts[path] = (str(tensor.spec), strides, tensor.requires_grad, tensor.is_leaf, history)
-    look.facts[f"{path}._version"] = int(tensor._version.value)
+    look.facts[f"{path}._version"] = tensor._version
     look.arrays[path] = np.array(array)
     if array.size:
         low, high = np.lib.array_utils.byte_bounds(array)

@@ -284,15 +284,15 @@ class GradientsInside:
         """
         if not (self.overwritten or self.freeing or self.slots or self.calls or self.counted):
             return ()  # nothing was written
-        written = {id(t._version): t for t in self.written.values()}
+        written = {id(t._writes): t for t in self.written.values()}
         found: dict[Value, int] = {}
         for node in self.nodes_behind(outputs):
             saved = getattr(node, "saved", None)
             for entry in saved.values() if isinstance(saved, dict) else ():
                 tensor = getattr(entry, "tensor", None)
-                if tensor is None or tensor._version.value == 0:
+                if tensor is None or tensor._writes.value == 0:
                     continue
-                now, target = tensor._version.value, written.get(id(tensor._version))
+                now, target = tensor._writes.value, written.get(id(tensor._writes))
                 count = 0 if target is None else self.write_counts.get(id(target), 0)
                 if target is not None and entry.version == now and count:
                     found[self.external[id(target)][1]] = count

@@ -56,7 +56,7 @@ class WritesInside:
         if not MODES.grad and tensor.requires_grad:
             reason = "an in-place change, under no_grad, of a tensor that requires grad"
             self.opaque(reason, tensor)
-        version = tensor._version
+        version = tensor._writes
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
         if any(op is reshape for op, _ in steps):
@@ -67,7 +67,7 @@ class WritesInside:
             self.unsupported("an in-place change of a part of an expanded tensor")
             return
         if detached:
-            apart = version is not tensor._version  # through .data: what was saved does not notice
+            apart = version is not tensor._writes  # through .data: what was saved does not notice
             if new._requires_grad or (apart and self.may_be_saved(tensor)):
                 self.opaque("an in-place change through detach()")
             elif tensor.requires_grad:
@@ -79,7 +79,7 @@ class WritesInside:
         self.alive.append(new)
         if id(tensor) in self.external:
             self.write_outside(tensor, new, MODES.grad and not detached)
-            moved = version is tensor._version  # not so through .data
+            moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
         self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
 
