@@ -42,7 +42,7 @@ def run_recorded(
     listener = watching()
     if listener is not None:
         listener.base = _run.__code__
-    recorder.codes = guard.codes
+    recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
     result, structure = _run(entry, recorder, guard, tensors, args, kwargs, leaves)
     if recorder.apart:
         entry.apart = True

@@ -32,6 +32,7 @@ from .state_checks import Attribute, Check, Item, Kind, NewNames, Read
 from .state_classes import ClassWalk
 from .state_containers import ContainerWalk
 from .state_functions import FunctionWalk
+from .state_gradients import KnownHooks, leaf_hooks
 from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attributes, tensors_of
 from .state_optimizers import is_tool, step_hooks
 from .state_package import Package, replaced
@@ -98,6 +99,7 @@ class Walk:
         self.suspect = False
         self.modules: list[tuple[Any, str]] = []
         self.tensors: dict[int, tuple[str, Tensor]] = {}
+        self.hooks: dict[int, tuple[int, ...]] = {}  # of leaves that have some
         self._classes = ClassWalk(self)
         self._objects: list[tuple[Any, dict[str, Any], str, int]] = []
         self._functions = FunctionWalk(self)
@@ -256,6 +258,14 @@ class Walk:
     def _tensor(self, tensor: Tensor, name: str) -> None:
         """What is no value of a tensor: its layout and flags, attributes that users put on it."""
         self.tensors.setdefault(id(tensor), (name, tensor))
+        hooks = leaf_hooks(tensor)
+        if hooks and self.add(KnownHooks(tensor, f"the gradient hooks of {name}", hooks)):
+            self.hooks[id(tensor)] = hooks
+            for hook in (
+                *(tensor._hooks or {}).values(),
+                *(tensor._post_accumulate_hooks or {}).values(),
+            ):
+                self.reach(hook, f"a gradient hook of {name}")
         own = vars(tensor)
         if id(own) not in self._seen and not all(hasattr(type(tensor), key) for key in own):
             self._seen[id(own)] = own
