@@ -83,12 +83,12 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
 
 def _integer_functions() -> dict[str, Callable[..., Any]]:
-    text = "from __future__ import annotations\n\n\n" + "\n\n".join(integers.SOURCES.values())
+    text = "from __future__ import annotations\n\n\n" + "\n\n".join(integers.sources().values())
     filename = "<tracejit.scalar_math integers>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     scope = dict(vars(primitives))
     exec(compile(text, filename, "exec"), scope)
-    return {name: scope[name] for name in integers.SOURCES}
+    return {name: scope[name] for name in integers.sources()}
 
 
 @lru_cache(maxsize=1)
@@ -121,7 +121,7 @@ def function_names() -> tuple[str, ...]:
     >>> {"exp_f32", "pow_f64", "remainder_i8"} <= set(function_names())
     True
     """
-    return (*_written(), *integers.SOURCES)
+    return (*_written(), *integers.sources())
 
 
 @cache
@@ -141,8 +141,8 @@ def source_of(name: str) -> str | None:
     >>> print(source_of("sqrt_f32"), source_of("isnan_f32").splitlines()[-1].strip())
     None return x != x
     """
-    if name in integers.SOURCES:
-        return integers.SOURCES[name]
+    if name in integers.sources():
+        return integers.sources()[name]
     function = _written().get(name)
     return None if function is None else _sources(function.__module__)[name]
 
