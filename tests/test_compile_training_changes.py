@@ -359,7 +359,7 @@ def step(x, w, v):
                 *x.grad.tolist(),
                 *v.grad.tolist(),
                 w.grad,
-                w._version.value,
+                w._version,
             ]
         ways.append(seen)
     assert ways[0] == ways[1]

@@ -21,7 +21,7 @@ tj: Any = tracejit
 Row = dict[str, Any]
 Unit = tuple[str, Callable[[], Iterable[Row]]]
 #: The variable of the environment that names the file by which processes take turns.
-TURN = "TRACEJIT_GPU_TURN"
+TURN = "GPU_REPORT_TURN"
 
 
 def milliseconds(
