@@ -208,7 +208,10 @@ def _callables(addresses: dict[str, int]) -> dict[str, Any]:
 
 
 def improve_when_idle() -> None:
-    """Have functions compiled in a hurry replaced when nobody waits; asked for once there are programs to run."""
+    """Have functions compiled in a hurry replaced when nobody waits; asked for once there are programs to run.
+
+    >>> improve_when_idle()
+    """
     if _hurried[0]:
         _hurried[0] = False
         worker().submit_idle(_improve)
