@@ -30,6 +30,7 @@ from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
 from .plan_products import plan_product
 from .plan_records import Constant, HostCall, HostOperand, Products, Slot
+from .plan_taps import is_taps, plan_taps
 from .plan_tiles import plan_run
 from .threads import get_num_threads
 from .tile_runs import TileRun, find_tile_runs
@@ -310,11 +311,11 @@ class Planner:
         if is_loop(value):
             self.items.append(plan_loop(self, value, self.parts.get(value, {})))
             return
-        step = (
-            self.plan_gemm(value)
-            if isinstance(value.op, Contraction) and value.op.name == "matmul"
-            else None
-        )
+        if is_taps(value):
+            plan_taps(self, value)
+            return
+        is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
+        step = self.plan_gemm(value) if is_product else None
         if step is not None:
             self.items.append(step)
         elif scatters(value):
