@@ -201,11 +201,10 @@ def _part(kind: Kind, f: FunctionText, a: dict[str, str], first: str, last: str)
             left = f.difference(a["rows"], done)
             vectors = f.quotient_up(left, kind.lanes)
             # one vector too many for a block: two blocks of two rather than three and one
-            most = f.make(
-                f"select i1 {f.compare('eq', vectors, kind.machine.vectors + 1)}, i64 2,"
-                f" i64 {kind.machine.vectors}"
-            )
-            vectors = f.least(vectors, most)
+            most, two = kind.machine.vectors, min(2, kind.machine.vectors)
+            over = f.compare("eq", vectors, most + 1)
+            most_now = f.make(f"select i1 {over}, i64 {two}, i64 {most}")
+            vectors = f.least(vectors, most_now)
             span = f.product(vectors, kind.lanes)
             over = f.difference(span, f.least(span, left))
             bits = f.make(f"lshr i64 {kind.full}, {over}")
