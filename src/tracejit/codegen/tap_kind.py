@@ -31,7 +31,7 @@ class Kind:
         self.strip_bytes = machine.vectors * machine.vector
         #: Words of a table of runs: for each vector their number, addresses, masks.
         self.run_words = 1 + 2 * self.lanes
-        self.blocks = tuple(r for r in (8, 4, 2, 1) if r <= machine.rows)
+        self.blocks = tuple(r for r in (8, 4, 1) if r <= machine.rows)
         self.full = (1 << self.lanes) - 1
 
     def splat(self, f: FunctionText, value: str) -> str:

@@ -41,7 +41,7 @@ def weights_text(dtype: str, machine: Machine) -> str:
     1
     """
     kind = Kind(dtype, machine)
-    shapes = [(r, v) for r in kind.blocks for v in range(1, machine.vectors + 1)]
+    shapes = [(r, v) for r in _rows(kind) for v in range(1, machine.vectors + 1)]
     blocks = [_block(kind, r, v) for r, v in shapes]
     return "\n".join([declarations(kind), _turn(kind), _copy(kind), *blocks, _step(kind)])
 
@@ -50,6 +50,11 @@ def _loads(kind: Kind, f: FunctionText, pointer: str, vectors: int, mask: str) -
     """Vectors that follow each other; of the last one the elements that the mask has."""
     *whole, last = kind.vectors_at(f, pointer, vectors)
     return [*(kind.load(f, place) for place in whole), kind.masked_load(f, last, mask)]
+
+
+def _rows(kind: Kind) -> tuple[int, int]:
+    """Rows of blocks: there are many rows, so that those left over may go one by one."""
+    return kind.machine.rows, 1
 
 
 def _turn(kind: Kind) -> str:
@@ -230,7 +235,7 @@ def _outputs(
     first, last = part
     vectors, width, bits = piece
     at = f.variable("i64", first)
-    for rows in kind.blocks:
+    for rows in _rows(kind):
         with f.as_long(at, f.difference(last, rows - 1)) as k:
             there = f.at(a["out"], f.product(k, a["om"]), "i8")
             given = (
