@@ -307,7 +307,7 @@ CASES: tuple[Case, ...] = (
         lambda s: 8.0 * s[0] * EXAMPLES * INPUTS,
         lambda s: lstm_flops(s[0]),
         step=True,
-        sweep=((10,), (200,), (1000,)),
+        sweep=((10,), (100,), (1000,)),
     ),
     Case(
         "lstm_lengths",

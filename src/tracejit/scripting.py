@@ -59,58 +59,16 @@ def script(obj: T, *_: Any, **__: Any) -> T:
     return obj
 
 
-def unchanged(marked: Any) -> Any:
-    """What a decorator without effect returns, with and without parentheses.
+def unchanged(function: Any = None, **_: Any) -> Any:
+    """A decorator without effect, with and without parentheses: all marks on functions and classes are this one.
 
-    >>> unchanged(len) is unchanged(None)(len) is len
+    >>> ignore(len) is export()(len) is len
     True
     """
-    return marked if callable(marked) else lambda inner: inner
+    return function if callable(function) else lambda inner: inner
 
 
-def ignore(function: Any = None, **_: Any) -> Any:
-    """A mark (``ignore``) without effect: the function itself.
-
-    >>> ignore(len) is len
-    True
-    """
-    return unchanged(function)
-
-
-def unused(function: Any = None, **_: Any) -> Any:
-    """A mark (``unused``) without effect: the function itself.
-
-    >>> unused(len) is len
-    True
-    """
-    return unchanged(function)
-
-
-def export(function: Any = None, **_: Any) -> Any:
-    """A mark (``export``) without effect: the function itself.
-
-    >>> export(len) is len
-    True
-    """
-    return unchanged(function)
-
-
-def interface(function: Any = None, **_: Any) -> Any:
-    """A mark (``interface``) without effect: the function itself.
-
-    >>> interface(len) is len
-    True
-    """
-    return unchanged(function)
-
-
-def script_if_tracing(function: Any = None, **_: Any) -> Any:
-    """A mark (``script_if_tracing``) without effect: the function itself.
-
-    >>> script_if_tracing(len) is len
-    True
-    """
-    return unchanged(function)
+ignore = unused = export = interface = script_if_tracing = unchanged
 
 
 def annotate(the_type: Any, the_value: T) -> T:

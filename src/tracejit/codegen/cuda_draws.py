@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from ..dtypes import DType
 from ..ops.random import RandomSource
 from . import scalar
+from .cpu_draws import NAMES, element
 from .cuda_launch import BLOCK, DeviceText, Launch
 from .kernel import Number
 
@@ -14,7 +13,6 @@ __all__ = ["PARAMETERS", "write_draw"]
 
 #: The parameters in order: where to write, the seed, the ordinal of the call, how many elements.
 PARAMETERS = ("out", "seed", "offset", "total")
-_LOCALS = {"seed_": "uint64(seed)", "offset_": "uint64(offset)", "i_": "uint64(point)"}
 
 
 def write_draw(op: RandomSource, dtype: DType) -> Launch:
@@ -31,10 +29,9 @@ def write_draw(op: RandomSource, dtype: DType) -> Launch:
         kind = "i64" if number else scalar.storage_type(dtype) + "*"
         text.parameter(name, kind, Number(number))
     text.add(1, f"for point in range(block() * {BLOCK} + thread(), total, blocks() * {BLOCK}):")
-    for name, value in _LOCALS.items():
+    for name, value in {**NAMES, "i_": "uint64(point)"}.items():
         text.add(2, f"{name} = {value}")
-    expression = re.sub(r"\b(seed|offset|i)\b", r"\1_", op.scalars[dtype.short])
-    text.add(2, f"drawn = {scalar.rounded(expression, dtype)}")
+    text.add(2, f"drawn = {element(op, dtype, 'i_')}")
     text.add(2, f"out[point] = {scalar.store('drawn', dtype)}")
     name = f"k_{op.name}_{dtype.short}"
     return Launch(name, text.source(name, "one draw"), tuple(text.parameters.values()), 0)

@@ -1,4 +1,4 @@
-"""Where random functions get their keys, and where they draw: hooks that modules with state and kernels fill in."""
+"""Where random functions get their keys, and where sources are made: hooks for modules with state and kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 KeySource = Callable[[Any], tuple[Any, int]]
-DeviceDraw = Callable[[Any, Any, Mapping[str, Any], int], Any]
+KernelDraw = Callable[[Any, Any, Mapping[str, Any], int], Any]
 
 
 def _missing(*_: Any) -> Any:
@@ -16,7 +16,7 @@ def _missing(*_: Any) -> Any:
 
 
 _source: KeySource = _missing
-_device_draw: DeviceDraw = _missing
+_kernel_draw: KernelDraw = _missing
 
 
 def set_key_source(source: KeySource) -> None:
@@ -38,8 +38,8 @@ _place = _Place()
 
 
 @contextmanager
-def drawing_on(index: int) -> Iterator[None]:
-    """Within the block, random sources fill memory of the GPU of this number (-1: of the host)."""
+def making_on(index: int) -> Iterator[None]:
+    """Within the block, draws and filled tensors are made in memory of the GPU of this number (-1: of the host)."""
     before, _place.index = _place.index, index
     try:
         yield
@@ -47,22 +47,22 @@ def drawing_on(index: int) -> Iterator[None]:
         _place.index = before
 
 
-def drawing_device() -> int:
-    """The number of the GPU that draws are made on here, -1 for the host.
+def making_device() -> int:
+    """The number of the GPU that sources are made on here, -1 for the host.
 
-    >>> with drawing_on(1):
-    ...     drawing_device()
+    >>> with making_on(1):
+    ...     making_device()
     1
     """
     return _place.index
 
 
-def set_device_draw(function: DeviceDraw) -> None:
-    """Install the function from a source, a key, attributes and the number of a GPU to an array there."""
-    global _device_draw
-    _device_draw = function
+def set_kernel_draw(function: KernelDraw) -> None:
+    """Install the function from a source, a key, attributes and a GPU (-1: the host) to an array there."""
+    global _kernel_draw
+    _kernel_draw = function
 
 
-def draw_on_device(op: Any, key: Any, attributes: Mapping[str, Any], index: int) -> Any:
-    """What a random source draws, in the memory of a GPU."""
-    return _device_draw(op, key, attributes, index)
+def draw_by_kernel(op: Any, key: Any, attributes: Mapping[str, Any], index: int) -> Any:
+    """What a random source draws, in memory of a GPU or of the host; None where the op's own body is to draw."""
+    return _kernel_draw(op, key, attributes, index)

@@ -21,7 +21,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DtypeError
 from ..types import Shape, TensorType
-from .keys import draw_on_device, drawing_device
+from .keys import draw_by_kernel, making_device
 from .kinds import Source
 from .op import Array, Sample
 from .table import declare
@@ -35,16 +35,15 @@ _CHUNK = 1 << 14  # blocks at a time: the ten rounds stay in cache
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RandomSource(Source):
-    """A source of random numbers: operand ``key``, attribute ``index``, and an expression per dtype."""
+    """A source of random numbers: operand ``key``, attribute ``index``; per dtype an expression and its words."""
 
     scalars: Mapping[str, str]
+    words: Mapping[str, int]
 
     def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning: an array of the host, or of the GPU that draws are made on here."""
-        index = drawing_device()
-        if index < 0:
-            return super().evaluate(operands, attributes)
-        return draw_on_device(self, operands[0], attributes, index)
+        drawn = draw_by_kernel(self, operands[0], attributes, making_device())
+        return super().evaluate(operands, attributes) if drawn is None else drawn
 
 
 def philox_blocks(seed: int, offset: int, first: int, count: int) -> Array:
@@ -142,6 +141,7 @@ _NORMAL_F32 = f"normal_f32({_word('0', 2)}, {_word('1', 2)})"
         "f32": _UNIFORM_F32,
         "f64": f"uniform_f64({_word('0', 2)}, {_word('1', 2)})",
     },
+    words={"f16": 1, "bf16": 1, "f32": 1, "f64": 2},
 )
 def random_uniform(key: Array, *, index: int, shape: Shape, dtype: Any) -> Array:
     """Uniform numbers in [0, 1): multiples of 2**-53 for float64, of 2**-24 otherwise, then rounded down.
@@ -170,6 +170,7 @@ _HALF_MASK = {"f16": 0xFFE00000, "bf16": 0xFF000000}
         "f32": _NORMAL_F32,
         "f64": f"normal_f64({', '.join(_word(str(w), 4) for w in range(4))})",
     },
+    words={"f16": 2, "bf16": 2, "f32": 2, "f64": 4},
 )
 def random_normal(key: Array, *, index: int, shape: Shape, dtype: Any) -> Array:
     """Standard normal numbers (Box and Muller)."""
@@ -192,6 +193,7 @@ def _bits_type(key: TensorType, *, index: int, shape: Shape) -> TensorType:
         "i64": f"int64(((uint64({_word('0', 2)}) << uint64(32)) | uint64({_word('1', 2)})) "
         ">> uint64(1))"
     },
+    words={"i64": 2},
 )
 def random_bits(key: Array, *, index: int, shape: Shape) -> Array:
     """Uniform integers in [0, 2**63)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.cpu_along import goes_along, write_along
+from ..codegen.cpu_complex import computes_pairs, write_pairs
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.cpu_scatter import scatters, write_scatter
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
@@ -14,7 +15,6 @@ from ..codegen.nest import Layout, index_source
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
-from ..ops.table import Contraction
 from ..passes.fusion import fuse
 from ..passes.groups import Call, Group, Schedule, root
 from ..passes.recompute import recompute
@@ -308,20 +308,20 @@ class Planner:
             return
         for operand in value.value_operands:
             self.require(root(operand))
+        product = value.op is not None and value.op.name == "matmul"
+        step = self.plan_gemm(value) if product else None
         if is_loop(value):
             self.items.append(plan_loop(self, value, self.parts.get(value, {})))
-            return
-        if is_taps(value):
-            plan_taps(self, value)
-            return
-        is_product = isinstance(value.op, Contraction) and value.op.name == "matmul"
-        step = self.plan_gemm(value) if is_product else None
-        if step is not None:
+        elif step is not None:
             self.items.append(step)
+        elif is_taps(value):
+            plan_taps(self, value)
         elif scatters(value):
             self.plan_scatter(value)
         elif goes_along(value):
-            self.plan_along(value)
+            self.plan_whole(value, write_along)
+        elif computes_pairs(value):
+            self.plan_whole(value, write_pairs)
         else:
             self.plan_host(value)
 
@@ -332,10 +332,10 @@ class Planner:
         code = write_scatter(value, self.layouts(value), self.layouts)
         self.add_kernel(value, code, COARSE)
 
-    def plan_along(self, value: Value) -> None:
-        """Go through an operand along one dimension."""
+    def plan_whole(self, value: Value, write: Callable[..., KernelCode]) -> None:
+        """Compute a value by a kernel of its own."""
         self.place(value)
-        self.add_kernel(value, write_along(value, self.layouts(value), self.layouts))
+        self.add_kernel(value, write(value, self.layouts(value), self.layouts))
 
     def plan_host(self, value: Value) -> None:
         """Run the op's own body on arrays at this point of the program."""
