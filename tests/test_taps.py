@@ -260,6 +260,50 @@ def test_new_sizes_compile_nothing():
     assert kernels.COUNTS.compiled + kernels.COUNTS.loaded == before
 
 
+@pytest.mark.parametrize("dtype", [tj.float16, tj.bfloat16])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_half_precision_rounds_once(dtype, groups):
+    x = tj.randn(2, 4, 9, 8).to(dtype).requires_grad_()
+    w = (tj.randn(8 if groups == 2 else 4, 4 // groups, 3, 3) * 0.2).to(dtype).requires_grad_()
+
+    def f(x, w):
+        return F.conv2d(x, w, stride=2, padding=1, groups=groups)
+
+    compiled = tj.compile(f)
+    for _ in range(2):
+        x.grad = w.grad = None
+        y = compiled(x, w)
+        y.float().square().sum().backward()
+    found = [t.float().detach().numpy() for t in (y, x.grad, w.grad)]
+    x.grad = w.grad = None
+    y = f(x, w)
+    y.float().square().sum().backward()
+    expected = [t.float().detach().numpy() for t in (y, x.grad, w.grad)]
+    epsilon = tj.finfo(dtype).eps
+    for a, b in zip(found, expected, strict=True):  # sums of other order may round the other way
+        np.testing.assert_allclose(a, b, epsilon, epsilon * np.abs(b).max() / 8)
+        assert np.mean(a == b) > 0.9
+
+
+def test_odd_and_even_sizes_share_kernels():
+    conv = tj.nn.Conv2d(3, 4, 3, 2, padding=1)
+    compiled = tj.compile(lambda x: conv(x).square().mean())
+
+    def step(n, h, w):
+        x = tj.randn(n, 3, h, w, requires_grad=True)
+        compiled(x).backward()
+        found, x.grad = x.grad, None
+        conv(x).square().mean().backward()
+        np.testing.assert_allclose(found.numpy(), x.grad.numpy(), 1e-3, 1e-5)
+
+    for sizes in ((2, 8, 10), (3, 12, 16), (4, 13, 17), (2, 15, 19)):
+        step(*sizes)
+    before = kernels.COUNTS.compiled + kernels.COUNTS.loaded
+    for sizes in ((5, 20, 22), (9, 7, 9), (2, 31, 41), (3, 30, 43), (3, 33, 44)):
+        step(*sizes)
+    assert kernels.COUNTS.compiled + kernels.COUNTS.loaded == before
+
+
 def test_an_empty_batch():
     w = tj.randn(4, 3, 3, 3)
     compiled = tj.compile(lambda x: F.conv2d(x, w, padding=1))

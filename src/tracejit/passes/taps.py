@@ -30,6 +30,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from ..codegen.tap_machine import tap_machine
+from ..dtypes import float32
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ops.shapes import numel
@@ -315,9 +316,22 @@ def _interleaved(
     )
 
 
+def _wide(rewriter: Rewriter, value: Value) -> Value | None:
+    """Half precision is computed in float32 and rounded once, as in eager execution."""
+    assert value.op is not None
+    dtype = value.spec.dtype
+    if not dtype.is_half:
+        return None
+    operands = [
+        rewriter.write("cast", (x,), value.line, dtype=float32) for x in value.value_operands
+    ]
+    found = rewriter.write(value.op, operands, value.line, **value.attributes)
+    return rewriter.write("cast", (found,), value.line, dtype=dtype)
+
+
 RULES: Rules = {
     "convolution": (_forward,),
     "convolution_input": (_input,),
     "convolution_weight": (_weight,),
 }
-ALL_RULES: Rules = together(depthwise.RULES, RULES)
+ALL_RULES: Rules = together(dict.fromkeys(RULES, (_wide,)), depthwise.RULES, RULES)
