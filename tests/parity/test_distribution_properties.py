@@ -98,7 +98,7 @@ def test_larger_batches(name: str) -> None:
     close(ours.log_prob(tj.tensor(value.numpy())), theirs.log_prob(value), 1e-7)
 
 
-PAIRS = [(p, q) for p in KINDS for q in KINDS]
+PAIRS = [(p, q) for p in KINDS for q in KINDS if p != q]
 
 
 def test_divergences() -> None:
