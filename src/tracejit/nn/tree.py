@@ -27,9 +27,10 @@ class ModuleTree:
     """What a module does over itself and all modules below it."""
 
     training: bool
-    _parameters: dict[str, Parameter | None]
+    # Annotations that `typing.get_type_hints` can look up: programs ask modules for theirs.
+    _parameters: dict[str, Any]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, Any]
 
     # --- walking ----------------------------------------------------------------------------------------------
 

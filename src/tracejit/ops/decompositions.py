@@ -24,11 +24,11 @@ from .comparison import eq
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import cast, where
+from .lapack import guarded
 from .linear_algebra import (
     SQUARE,
     TALL,
     adjoint,
-    guarded,
     matrices,
     on_diagonal,
     rows_of,

@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
-from ..errors import LinAlgError, ShapeError
+from ..errors import ShapeError
 from ..types import TensorType
 from .comparison import eq, gt, lt
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import where
+from .lapack import guarded, triangle_solver
 from .movement import cat, slice, sum_to, unsqueeze
 from .namespace import xp
 from .reduction import wide
@@ -88,15 +86,6 @@ def inverse(x: Array) -> Array:
     return guarded("inv", xp(x).linalg.inv, x)
 
 
-def guarded(name: str, function: Any, *operands: Array) -> Array:
-    """LAPACK's result in the dtype of the operands; half precision computes in float32."""
-    try:
-        found: Array = function(*map(wide, operands))
-    except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"linalg.{name}: {error}") from None
-    return found.astype(operands[0].dtype, copy=False)
-
-
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
     square(a)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
@@ -120,7 +109,11 @@ def _solve_type(a: TensorType, b: TensorType) -> TensorType:
 )
 def solve(a: Array, b: Array) -> Array:
     """X with ``a @ X = b``."""
-    return guarded("solve", xp(a, b).linalg.solve, a, b)
+    n = xp(a, b)
+    if n is not np:  # where batches are equal, not broadcast
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (n.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    return guarded("solve", n.linalg.solve, a, b)
 
 
 @contraction(
@@ -146,45 +139,12 @@ def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
     n = xp(a, b)
     out = n.empty((*batch, *right.shape[-2:]), right.dtype)
     if out.size:
-        solved = _triangle_solver(left, right, lower)
+        solved = triangle_solver(left, right, lower)
         left = n.broadcast_to(left, (*batch, *left.shape[-2:]))
         right = n.broadcast_to(right, out.shape)
         for index in np.ndindex(*batch):
             out[index] = solved(left[index], right[index])
     return out.astype(b.dtype, copy=False)
-
-
-def _triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array], Array]:
-    """A function of two matrices like these."""
-    if xp(a, b) is not np:
-        from cupyx.scipy.linalg import solve_triangular
-
-        return partial(solve_triangular, lower=lower)
-    from scipy.linalg.blas import get_blas_funcs
-
-    solve_right, threads = get_blas_funcs("trsm", (a, b)), _threads_of_scipy()
-
-    def solved(a: Array, b: Array) -> Array:
-        # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
-        with threads.limit(limits=1):
-            found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
-        return found
-
-    return solved
-
-
-@cache
-def _threads_of_scipy() -> Any:
-    """The threads of SciPy's BLAS, which is not NumPy's: those of both would wait for each other's processors."""
-    import scipy
-    from threadpoolctl import ThreadpoolController
-
-    libraries = ThreadpoolController()
-    home = os.path.dirname(os.path.dirname(scipy.__file__))
-    places = [os.path.join(home, "scipy.libs"), os.path.join(home, "scipy", ".libs")]
-    paths = [library["filepath"] for library in libraries.info()]
-    own = [path for path in paths if os.path.dirname(path) in places]
-    return libraries.select(filepath=own)
 
 
 # --- determinants -------------------------------------------------------------------------------

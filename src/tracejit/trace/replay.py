@@ -20,8 +20,8 @@ from .ending import show
 from .numbers import ANY, NumberGuard, outcome_key
 from .replay_checks import generate
 from .replay_numbers import NumberLines, conditions_on_item
+from .results import result_of
 from .segments import Runner, wrap_result
-from .signature import unflatten
 from .tree import Leaf, needs_of_leaf, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
@@ -74,7 +74,7 @@ class _ReplayWriter(NumberLines):
             "next_number": next_number,
             "modes": MODES,
             "end_of": end_of,
-            "unflatten": unflatten,
+            "result_of": result_of,
             "show": show,
             "wrap_result": wrap_result,
             "outcome_of": outcome_of,
@@ -296,7 +296,7 @@ class _ReplayWriter(NumberLines):
             self.add(f"return {listing}")
         else:
             bound = self.bind("structure", structure)
-            self.add(f"return unflatten({bound}, iter({_tuple(outputs)}))")
+            self.add(f"return result_of({bound}, iter({_tuple(outputs)}))")
 
 
 def guarded_block(runner: Runner) -> int | None:
