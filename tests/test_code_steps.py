@@ -86,3 +86,18 @@ def test_super_and_loaded_modules() -> None:
 
     assert "sys.modules" in reads_of(loaded.__code__).around
     assert "sys.modules" not in reads_of(other.__code__).around
+
+
+def test_asking_whether_a_module_is_loaded_leads_nowhere() -> None:
+    def asks(name: str) -> Any:
+        import sys
+
+        return name in sys.modules and name not in sys.modules
+
+    def both(name: str) -> Any:
+        import sys
+
+        return name in sys.modules and sys.modules[name]
+
+    assert "sys.modules" not in reads_of(asks.__code__).around
+    assert "sys.modules" in reads_of(both.__code__).around

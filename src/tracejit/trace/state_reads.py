@@ -7,7 +7,6 @@ the object it is read from may have come through any alias.
 from __future__ import annotations
 
 import dis
-import itertools
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -179,12 +178,16 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def _loaded_modules(code: CodeType) -> set[str]:
-    """Is ``sys.modules`` read?"""
-    found = "modules" in code.co_names and any(
-        a.argval == "sys" and b.argval == "modules"
-        for a, b in itertools.pairwise(dis.get_instructions(code))
+    """Is ``sys.modules`` read, other than to ask whether a module is among them?"""
+    if "modules" not in code.co_names:
+        return set()
+    found = list(dis.get_instructions(code))
+    taken = (
+        after.opname != "CONTAINS_OP"
+        for owner, name, after in zip(found, found[1:], found[2:], strict=False)
+        if owner.argval == "sys" and name.argval == "modules"
     )
-    return {"sys.modules"} if found else set()
+    return {"sys.modules"} if any(taken) else set()
 
 
 def _computed(instructions: list[Step]) -> bool:

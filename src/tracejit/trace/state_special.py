@@ -4,6 +4,7 @@ references, registers of abstract classes, and containers too long for one compa
 from __future__ import annotations
 
 import abc
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -29,6 +30,8 @@ _CONSTANT = words(
 )
 
 
+#: Modules that are imported when they are needed, and that programs do not look for unless they name them.
+_UNASKED = sys.stdlib_module_names | {"llvmlite", "numba", "tracejit"}
 _CHANGING = (memoryview, FrameType, TracebackType, CoroutineType)
 
 
@@ -119,6 +122,36 @@ class Registered(Check):
         """What changed, or None."""
         now = abc.get_cache_token()
         return None if now == self.seen else "a class was registered with an abstract one"
+
+
+class Imported(Check):
+    """The modules that are loaded, by their names; those that no function asks for may come in addition."""
+
+    __slots__ = ("names", "seen")
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(sys.modules, "sys.modules")
+        self.names = names
+        self.seen = [tuple(sys.modules)]
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        listed = f"{bind(tuple)}({bind(self.holder)}) != {bind(self.seen)}[0]"
+        return f"{listed} and {bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now, before = tuple(self.holder), self.seen[0]
+        roots = {name: name.partition(".")[0] for name in {*now} ^ {*before}}
+        for name, root in roots.items():
+            if (
+                name in before
+                or root not in _UNASKED
+                or not self.names.names.isdisjoint((name, root))
+            ):
+                return f"module {name!r} was {'removed' if name in before else 'imported'}"
+        self.seen[0] = now
+        return None
 
 
 @dataclass(eq=False, slots=True)
