@@ -1,4 +1,4 @@
-"""Complex numbers inside compiled functions: calls of the ops' bodies between fused kernels, forward and backward."""
+"""Complex numbers inside compiled functions, between fused kernels, forward and backward."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ import os
 dump_directory: str | None = os.environ.get("TRACEJIT_DUMP") or None
 disabled: bool = os.environ.get("TRACEJIT_DISABLE", "0") == "1"
 
+#: Threads for libraries that divide their own work, as many as run kernels; 0 until those are counted.
+threads: int = 0
 #: Elements a kernel must touch per thread before a second thread joins.
 grain_elements: int = 16384
 #: Recorded paths per signature before a function runs eagerly from an unseen branch on.

@@ -35,15 +35,15 @@ class _State:
         self.tensors = list({id(t): t for t in tensors}.values())
         self.generators = generators
         self.values = [t.array.copy() for t in self.tensors]
-        self.versions = [t._version.value for t in self.tensors]
+        self.versions = [t._writes.value for t in self.tensors]
         self.draws = [g.get_state() for g in generators]
 
     def restore(self) -> None:
         """Values, version counters and generators as they were."""
         for tensor, value, version in zip(self.tensors, self.values, self.versions, strict=True):
-            if tensor._version.value != version or is_writeable(tensor.array):
+            if tensor._writes.value != version or is_writeable(tensor.array):
                 write_into(tensor.array, value)
-                tensor._version.value = version
+                tensor._writes.value = version
         for generator, draws in zip(self.generators, self.draws, strict=True):
             generator.set_state(draws)
 

@@ -19,6 +19,8 @@ from .nest import Layout, is_one, merge_axes
 EXTREMES = {"argmax": (">", "maximum"), "argmin": ("<", "minimum")}
 #: How one more element is taken into a running result.
 RUNNING = {"cumsum": "+", "cumprod": "*"}
+#: The op that gives the positions of the first few in order.
+LEADING = "first_positions"
 #: Neighbouring rows that share a piece of memory: what is known of each stays in the first-level cache.
 TILE = 256
 #: Fewest neighbouring rows worth that.
@@ -57,7 +59,7 @@ def walk_of(value: Value, out: Layout, x: Layout) -> Walk:
     kept = [n for n in range(len(runs)) if n != along]
     extents = [numel([shape[a] for a in run]) for run in runs]
     inner = [n for n in kept if is_one(x.strides[runs[n][-1]])]
-    across = bool(inner) and not is_one(x.strides[dim])
+    across = bool(inner) and not is_one(x.strides[dim]) and value.op.name != LEADING
     if across and not finds:
         across = extents[inner[0]] >= NARROW
     last = inner[:1] if across else []

@@ -1,4 +1,5 @@
-"""Printing what goes through a tensor along one dimension: positions of extremes, running sums and products.
+"""Printing what goes through a tensor along one dimension: positions of extremes and of the first few in order, running
+sums and products.
 
 Rows are gone through one after the other where they lie along the dimension; where they lie across it, whole pieces of
 neighbouring rows go together, so that memory is read in order.
@@ -10,8 +11,9 @@ from collections.abc import Callable
 
 from ..dtypes import bool_
 from ..ir.graph import Value
-from .along import EXTREMES, RUNNING, AlongWriter, walk_of
+from .along import EXTREMES, LEADING, RUNNING, AlongWriter, walk_of
 from .cpu_extremes import best_of_blocks, block_extremes, row_extremes
+from .cpu_leading import MOST, leading_along
 from .cpu_totals import running_across, running_along
 from .kernel import Function, KernelCode
 from .nest import Layout
@@ -20,7 +22,10 @@ from .nest import Layout
 def goes_along(value: Value) -> bool:
     """Does a kernel of this module compute a value?"""
     name = value.op.name if value.op is not None else ""
-    if name not in EXTREMES and name not in RUNNING:
+    if name == LEADING:
+        if not 0 < value.attributes["count"] <= MOST:
+            return False
+    elif name not in EXTREMES and name not in RUNNING:
         return False
     x = value.value_operands[0].spec
     compares = not x.dtype.is_complex and (x.dtype is not bool_ or name in RUNNING)
@@ -42,6 +47,8 @@ def write_along(value: Value, out: Layout, layout_of: Callable[[Value], Layout])
     if value.op.name in RUNNING:
         write = running_across if writer.walk.across else running_along
         functions: tuple[Function, ...] = (write(writer),)
+    elif value.op.name == LEADING:
+        functions = (leading_along(writer),)
     elif writer.walk.across:
         functions = (
             block_extremes(writer),

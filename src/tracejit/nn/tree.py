@@ -283,7 +283,7 @@ def _replace(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> bool:
 def _take_values(tensor: Tensor, new: Tensor) -> None:
     before = tensor._array, tensor._block
     tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
-    tensor._type, tensor._layout, tensor._version = new._type, new._layout, new._version
+    tensor._type, tensor._layout, tensor._writes = new._type, new._layout, new._writes
     tensor._accumulate = None  # its node knows the old type
     tensor._rebound()
     retire(*before)

@@ -1,7 +1,7 @@
 """Complex numbers: their parts, conjugates and magnitudes.
 
-Other ops take complex operands where their promotion rule says so. Kernels compute with real numbers only: in compiled
-code an op with complex operands is a call of its body.
+Other ops take complex operands where their promotion rule says so. In compiled code sums, differences, products,
+conjugates and parts are kernels (``codegen/cpu_complex.py``); any other op with complex operands is a call of its body.
 
 A gradient is the conjugate of the derivative, as in PyTorch. Rules are written for derivatives, as if numbers were
 real: where the incoming gradient is complex, its conjugate comes in and the conjugate of the result goes out
@@ -68,6 +68,11 @@ def parts_of_complex(x: Array) -> Array:
 def conjugate(x: Array) -> Array:
     """x with the sign of its imaginary part reversed."""
     return xp(x).conj(x) if x.dtype.kind == "c" else x.copy()
+
+
+def conjugated(x: Any) -> Any:
+    """The conjugate of complex numbers; real ones themselves."""
+    return conjugate(x) if x.spec.dtype.is_complex else x
 
 
 def _magnitude_grad(g: Any, x: Any, out: Any) -> Any:

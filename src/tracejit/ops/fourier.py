@@ -2,6 +2,9 @@
 
 ``norm`` says which direction divides by the number of points, as in NumPy: "backward", "ortho" (by its root, both) or
 "forward". The matrix of a transform is symmetric: the transform of the gradient is the gradient of the transform.
+
+Host arrays are transformed by SciPy, several rows at once in vectors and in several threads, which NumPy does not do
+(complex single precision takes a sixth of the time). A row's bits depend neither on the other rows nor on the threads.
 """
 
 # mypy: disable-error-code="has-type"
@@ -13,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import config
+from ..dtypes import DType
 from ..errors import ShapeError
 from ..types import Shape, TensorType
 from . import promotion as p
-from .complex_numbers import parts_of_complex
+from .complex_numbers import conjugate
 from .elementwise import where
-from .movement import pad
-from .movement import slice as slice_of
 from .namespace import xp
 from .reduction import wide
 from .source import arange
@@ -29,6 +32,21 @@ _OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 _WAVE = np.array([[1.0, 2.0j, -1.5], [0.5 - 1.0j, 2.0, 0.25]])
 _ALONG = {"dims": (0, 1), "norm": "backward"}
 _ONE = {"dims": (1,), "norm": "ortho"}
+
+
+def _transform(name: str, x: Array, dims: Shape, norm: str, sizes: Shape | None = None) -> Array:
+    """``name`` of the library's transforms along ``dims``, of ``sizes`` if those are not the array's."""
+    n = xp(x)
+    along: dict[str, Any] = {"axes": dims, "s": sizes, "norm": norm}
+    if len(dims) == 1:  # costs less
+        along = {"axis": dims[0], "n": sizes[0] if sizes else None, "norm": norm}
+    else:
+        name += "n"
+    if n is not np:
+        return getattr(n.fft, name)(x, **along)
+    import scipy.fft
+
+    return getattr(scipy.fft, name)(x, workers=max(config.threads, 1), **along)
 
 
 def _checked(x: TensorType, dims: Shape) -> None:
@@ -57,8 +75,8 @@ def _complex_type(x: TensorType, *, dims: Shape, norm: str, inverse: bool) -> Te
 )
 def fourier(x: Array, *, dims: Shape, norm: str, inverse: bool) -> Array:
     """The transform of complex numbers along ``dims``, or its ``inverse``."""
-    n = xp(x).fft
-    return (n.ifftn if inverse else n.fftn)(x, axes=dims, norm=norm).astype(x.dtype, copy=False)
+    found = _transform("ifft" if inverse else "fft", x, dims, norm)
+    return found.astype(x.dtype, copy=False)
 
 
 def _half_type(x: TensorType, *, dims: Shape, norm: str) -> TensorType:
@@ -70,25 +88,23 @@ def _half_type(x: TensorType, *, dims: Shape, norm: str) -> TensorType:
     return TensorType(shape, x.dtype.to_complex)
 
 
-def _padded(g: Any, shape: Shape, dim: int) -> Any:
-    """``g`` followed by zeros along ``dim`` up to ``shape``."""
-    widths = tuple((0, shape[d] - g.shape[d] if d == dim else 0) for d in range(len(shape)))
-    return pad(g, widths=widths, value=0)
-
-
 def _half_grad(g: Any, x_type: TensorType, dims: Shape, norm: str) -> Any:
-    """What is missing of the spectrum gets no gradient."""
-    whole = _padded(g, x_type.shape, dims[-1])
-    found = parts_of_complex(fourier(whole, dims=dims, norm=norm, inverse=False))
-    return first_of(found)
+    """What is missing of the spectrum gets no gradient, where an inverse transform takes most frequencies for two."""
+    count = x_type.shape[dims[-1]]
+    weights = _by_frequency(tuple(g.shape), g.dtype.to_real, dims[-1], count, 0.5)
+    return real_of_fourier(conjugate(g) * weights, dims=dims, norm=_OTHER[norm], count=count)
 
 
-def first_of(pairs: Any) -> Any:
-    """The first of each pair along the last dimension."""
-    shape = tuple(pairs.shape)
-    zeros, ones = (0,) * len(shape), (1,) * len(shape)
-    part = slice_of(pairs, starts=zeros, counts=(*shape[:-1], 1), steps=ones)
-    return part.reshape(shape[:-1])
+def _by_frequency(shape: Shape, dtype: DType, dim: int, count: int, other: float) -> Any:
+    """Weights of half a spectrum: one for frequencies that are their own mirror images, ``other`` for the rest.
+
+    Those are the first and the last of an even ``count``; the others stand for two frequencies each.
+    """
+    half = count // 2 + 1
+    at = arange(start=0, step=1, count=half, dtype=dtype)
+    once = (at == 0) | (at * 2 == count)
+    along = tuple(half if d == dim else 1 for d in range(len(shape)))
+    return where(once, 1.0, other).reshape(along)
 
 
 @contraction(
@@ -98,7 +114,7 @@ def first_of(pairs: Any) -> Any:
 )
 def fourier_of_real(x: Array, *, dims: Shape, norm: str) -> Array:
     """The transform of real numbers: the first half of the spectrum along the last of ``dims``."""
-    spectrum = xp(x).fft.rfftn(wide(x), axes=dims, norm=norm)
+    spectrum = _transform("rfft", wide(x), dims, norm)
     return spectrum.astype(np.complex128 if x.dtype.itemsize == 8 else np.complex64, copy=False)
 
 
@@ -113,13 +129,9 @@ def _whole_type(x: TensorType, *, dims: Shape, norm: str, count: int) -> TensorT
 
 
 def _whole_grad(g: Any, dims: Shape, norm: str, count: int) -> Any:
-    """Every frequency but the first (and the last of an even count) stands for two."""
-    half = count // 2 + 1
+    """Most frequencies stand for two."""
     found = fourier_of_real(g, dims=dims, norm=_OTHER[norm])
-    at = arange(start=0, step=1, count=half, dtype=g.dtype)
-    once = (at == 0) | (at * 2 == count)
-    shape = tuple(half if d == dims[-1] else 1 for d in range(len(g.shape)))
-    return found * where(once, 1.0, 2.0).reshape(shape)
+    return found * _by_frequency(tuple(g.shape), g.dtype, dims[-1], count, 2.0)
 
 
 @contraction(
@@ -133,5 +145,5 @@ def _whole_grad(g: Any, dims: Shape, norm: str, count: int) -> Any:
 def real_of_fourier(x: Array, *, dims: Shape, norm: str, count: int) -> Array:
     """The ``count`` real numbers along the last of ``dims`` whose spectrum begins with x: an inverse transform."""
     sizes = tuple(count if d == dims[-1] else x.shape[d] for d in dims)
-    found = xp(x).fft.irfftn(x, s=sizes, axes=dims, norm=norm)
+    found = _transform("irfft", x, dims, norm, sizes)
     return found.astype(np.float64 if x.dtype.itemsize == 16 else np.float32, copy=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.cpu_along import goes_along, write_along
+from ..codegen.cpu_complex import computes_pairs, write_pairs
 from ..codegen.cpu_kernel import write_kernel
 from ..codegen.cpu_scatter import scatters, write_scatter
 from ..codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
@@ -310,17 +311,16 @@ class Planner:
         if is_loop(value):
             self.items.append(plan_loop(self, value, self.parts.get(value, {})))
             return
-        step = (
-            self.plan_gemm(value)
-            if isinstance(value.op, Contraction) and value.op.name == "matmul"
-            else None
-        )
+        product = isinstance(value.op, Contraction) and value.op.name == "matmul"
+        step = self.plan_gemm(value) if product else None
         if step is not None:
             self.items.append(step)
         elif scatters(value):
             self.plan_scatter(value)
         elif goes_along(value):
-            self.plan_along(value)
+            self.plan_whole(value, write_along)
+        elif computes_pairs(value):
+            self.plan_whole(value, write_pairs)
         else:
             self.plan_host(value)
 
@@ -331,10 +331,10 @@ class Planner:
         code = write_scatter(value, self.layouts(value), self.layouts)
         self.add_kernel(value, code, COARSE)
 
-    def plan_along(self, value: Value) -> None:
-        """Go through an operand along one dimension."""
+    def plan_whole(self, value: Value, write: Callable[..., KernelCode]) -> None:
+        """Compute a value by a kernel of its own."""
         self.place(value)
-        self.add_kernel(value, write_along(value, self.layouts(value), self.layouts))
+        self.add_kernel(value, write(value, self.layouts(value), self.layouts))
 
     def plan_host(self, value: Value) -> None:
         """Run the op's own body on arrays at this point of the program."""

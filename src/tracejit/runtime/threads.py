@@ -18,6 +18,7 @@ import threading
 import time
 from typing import Any
 
+from tracejit import config
 from tracejit.locks import renewed_lock
 from tracejit.runtime.native import context, native, set_context
 from tracejit.runtime.native_ir import CONTEXT, MASK_BYTES, POOL, POOL_CELLS
@@ -137,7 +138,8 @@ def _configure(threads: int) -> None:
         _configured = min(threads, _MAX_THREADS)
         if _pool is not None and _pool.threads != _configured:
             _retire()
-        set_context("threads", _configured if _blocking_possible() else 1)
+        config.threads = _configured if _blocking_possible() else 1
+        set_context("threads", config.threads)
 
 
 def _blocking_possible() -> bool:

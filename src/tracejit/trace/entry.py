@@ -15,7 +15,7 @@ from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
-from .behind import PASSING, Behind, compile_backwards, prepare_beside, why_failed
+from .behind import PASSING, Behind, compile_backwards, warm_up, why_failed
 from .collection import Collection, collecting_rarely
 from .ending import Overtaken
 from .graft import graft, graft_error
@@ -130,8 +130,7 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
-        if self.behind is None:
-            prepare_beside()
+        warm_up()
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = self._watched(statics)
@@ -259,7 +258,7 @@ class Entry(Made):
     def _roll(self) -> bool:
         """Make loops of what repeats; True where there are some."""
         if self.owner.plans.rolls:
-            roll_tree(self.root, self.signature, self.wants_gradient)
+            roll_tree(self.root, self.signature, self.wants_gradient, self.owner.plans.evidence)
         return is_rolled(self.root)
 
     def _note_strides(self, tensors: list[Tensor]) -> None:

@@ -219,7 +219,7 @@ class _ReplayWriter(NumberLines):
     def versions(self, leaf: Leaf) -> None:
         """Count the writes that outputs have behind them, ahead of what remembers their versions."""
         for value, version in written_outputs(leaf).items():
-            self.add(f"{self.by_value[value]}._version.value = {version}")
+            self.add(f"{self.by_value[value]}._writes.value = {version}")
 
     def attach(self, leaf: Leaf, runner: Runner) -> None:
         """Make the backward node."""
@@ -236,7 +236,7 @@ class _ReplayWriter(NumberLines):
         ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
         versions = [f"(v{i}, v{i}.value{more})" for i, more in enumerate(ahead)]
         for i, name in enumerate(checked):
-            self.add(f"v{i} = {name}._version")
+            self.add(f"v{i} = {name}._writes")
         pack = "pack" if runner.pack else "None"
         # As CompiledBackward.__init__ does, without calls.
         self.add("node = new(CompiledBackward)")

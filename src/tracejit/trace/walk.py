@@ -191,7 +191,7 @@ class Walk:
             if v not in runner.pack
         ]
         versions = [
-            (t._version, t._version.value + ahead)
+            (t._writes, t._writes.value + ahead)
             for t, ahead in ((environment[positions[v]], ahead) for v, ahead in leaf.watched)
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]

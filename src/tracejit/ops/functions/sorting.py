@@ -72,7 +72,7 @@ def topk(
         raise RuntimeError("selected index k out of range")
     if not input.ndim:
         return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
-    indices = o.first_positions(input, dim=d, count=k, descending=largest)
+    indices = o.leading(input, dim=d, count=k, descending=largest)
     return ValuesAndIndices(ix.gather(input, indices, dim=d), indices)
 
 

@@ -1,12 +1,12 @@
 """Planning a graph for a device: the same fusion, buffers and order as on the host, with launches as steps.
 
-A program gets four slots besides those of any program: the stream its kernels are queued in, the status word that a
-kernel which refuses its input sets, cuBLAS's handle, and how float32 products compute.
+A program gets five slots besides those of any program: the stream its kernels are queued in, the status word that a
+kernel which refuses its input sets, cuBLAS's handle, how float32 products compute, and memory for cuBLAS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...codegen.cuda_attention import attends, write_attention
 from ...codegen.cuda_kernel import write_device_kernel
 from ...codegen.cuda_launch import DeviceCode, Status
 from ...codegen.cuda_scatter import write_device_scatter
-from ...codegen.kernel import kernel_name
+from ...codegen.kernel import KernelCode, kernel_name
 from ...codegen.nest import index_source
 from ...ir.graph import Graph, Value
 from ...passes.groups import Call, Group, root
@@ -32,8 +32,8 @@ from .gemm import TYPES, DeviceGemm, gemm_step
 from .launches import launch_steps
 
 #: The slots of a device, in order after those of buffers.
-STREAM, STATUS, HANDLE, COMPUTE = range(4)
-SLOTS = 4
+STREAM, STATUS, HANDLE, COMPUTE, WORKSPACE = range(5)
+SLOTS = 5
 
 
 class DevicePlanner(Planner):
@@ -149,8 +149,8 @@ class DevicePlanner(Planner):
             self.place(value)
         self.add_launches(value, write_device_scatter(value, self.layouts(value), self.layouts))
 
-    def plan_along(self, value: Value) -> None:
-        """CuPy goes through operands on a device."""
+    def plan_whole(self, value: Value, write: Callable[..., KernelCode]) -> None:
+        """CuPy computes on a device what has a kernel of its own on the host."""
         self.plan_host(value)
 
     def plan_gemm(self, value: Value) -> Step | None:
@@ -189,6 +189,7 @@ class DevicePlanner(Planner):
                 self.special(HANDLE),
                 self.special(STREAM),
                 self.special(COMPUTE),
+                self.special(WORKSPACE),
             )
         )
         if step is None:
