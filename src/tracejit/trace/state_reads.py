@@ -114,8 +114,11 @@ def reads_of(code: CodeType) -> Reads:
     operations = {operation for operation, _ in instructions}
     asking = not _ASKING.isdisjoint(named["globals"]) or "PUSH_EXC_INFO" in operations
     texts = not _TEXT.isdisjoint(operations)
+    around = _AROUND & named["attributes"]
     named["attributes"].update(_identifiers(code.co_consts))
-    around = (_AROUND & named["attributes"]) | _loaded_modules(code)
+    if everything or not _BY_NAME.isdisjoint(named["globals"]):  # else such a text is no attribute
+        around = _AROUND & named["attributes"]
+    around |= _loaded_modules(code)
     for inner in (reads_of(c) for c in code.co_consts if isinstance(c, CodeType)):
         named["globals"] |= inner.globals
         named["attributes"] |= inner.attributes
