@@ -15,7 +15,7 @@ from operator import is_
 from types import CoroutineType, FrameType, FunctionType, MappingProxyType, TracebackType
 from typing import Any
 
-from .state_checks import Bind, Check, Read
+from .state_checks import Bind, Check, Item, Read
 from .state_purity import words
 from .state_reads import Names
 from .state_values import MISSING, describe, same, token, was_and_is
@@ -220,6 +220,22 @@ def is_opaque(value: Any) -> bool:
         return False
     root = cls.__module__.partition(".")[0]
     return root not in _CONSTANT if root not in ("builtins", "tracejit") else cls in _CHANGING
+
+
+def settings_of_log(value: Any, name: str) -> list[Item] | None:
+    """The settings of a logger, or none of what belongs to loggers; None for other objects.
+
+    What they write is not followed, because a recording does not hold calls of theirs; so neither is what leads there.
+    """
+    logging = sys.modules.get("logging")
+    if logging is None or not isinstance(value, (logging.Filterer, logging.Manager)):
+        return None
+    own = vars(value)
+    return [
+        Item(own, f"attribute {key!r} of {name}", key, own[key])
+        for key in ("disabled", "level", "name", "propagate")
+        if isinstance(own.get(key), (bool, int, str))
+    ]
 
 
 def special(value: Any, name: str, names: Names) -> tuple[Check, list[Any]] | None:
