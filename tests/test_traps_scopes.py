@@ -256,3 +256,27 @@ def test_modules_of_the_standard_library_come_unasked() -> None:
     finally:
         del sys.modules["this"]
     assert f.stats.compiled_calls == 2
+
+
+def test_names_imported_from_a_package_inside() -> None:
+    package = types.ModuleType("trap_package")
+    package.__path__ = []
+    sys.modules["trap_package"] = package
+    try:
+        user = user_module("def f(x):\n    from trap_package import factor\n    return x * factor")
+        f = tj.compile(user.f)
+        package.factor = 2.0
+        assert [f(tj.ones(1)).item() for _ in range(3)] == [2.0, 2.0, 2.0]
+        package.factor = 3.0
+        assert [f(tj.ones(1)).item() for _ in range(2)] == [3.0, 3.0]
+        assert f.stats.compiled_calls >= 2, str(f.explain())
+    finally:
+        del sys.modules["trap_package"]
+
+
+def test_a_module_imported_inside_for_the_first_time() -> None:
+    user = user_module("def f(x):\n    from xml import sax\n    return x * len(sax.__name__)")
+    for name in [n for n in sys.modules if n.startswith("xml.sax")]:
+        del sys.modules[name]
+    f = tj.compile(user.f)
+    assert [f(tj.ones(1)).item() for _ in range(4)] == [7.0] * 4
