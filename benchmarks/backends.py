@@ -17,12 +17,15 @@ from cases import At, Case, Space, eager
 
 @dataclass(frozen=True)
 class Backend:
-    """One column of the comparison. ``make(case)`` gives calls by size; ``needs`` is the package to install."""
+    """One column of the comparison.
+
+    ``make(case, device)`` gives calls by size, on the host unless told; ``needs`` is the package to install.
+    """
 
     name: str
     title: str
     needs: str
-    make: Callable[[Case], At]
+    make: Callable[..., At]
     compiles_c: bool = False
     whole: bool = False  # runs only cases that are more than one function
     extra: bool = False  # measured only when it is asked for
@@ -43,8 +46,8 @@ class Backend:
 
 def _tracejit(
     compile_function: bool, compile_step: bool, mode: str | None = None
-) -> Callable[[Case], At]:
-    def make(case: Case) -> At:
+) -> Callable[..., At]:
+    def make(case: Case, device: str = "cpu") -> At:
         import tracejit as tj
 
         def wrap(function: Any) -> Any:
@@ -52,32 +55,34 @@ def _tracejit(
 
         fused = compile_function or compile_step
         function, step = (wrap if x else eager for x in (compile_function, compile_step))
-        return case.make(Space(tj, function, step, fused))
+        return case.make(Space(tj, function, step, fused, device=device))
 
     return make
 
 
-def _torch_eager(case: Case) -> At:
+def _torch_eager(case: Case, device: str = "cpu") -> At:
     import torch
 
-    return case.make(Space(torch))
+    return case.make(Space(torch, device=device))
 
 
-def _torch_compiled(case: Case) -> At:
+def _torch_compiled(case: Case, device: str = "cpu") -> At:
     import torch
 
     torch._dynamo.reset()  # sizes seen before must not make this one dynamic
-    return case.make(Space(torch, torch.compile, fused=True))
+    return case.make(Space(torch, torch.compile, fused=True, device=device))
 
 
-def _jax(case: Case) -> At:
+def _jax(case: Case, device: str = "cpu") -> At:
+    del device  # JAX's own choice
     import jax_workloads
 
     return jax_workloads.MAKERS[case.name]()
 
 
-def reference(case: Case) -> At:
-    """The case in double precision, by PyTorch where it is installed."""
+def reference(case: Case, device: str = "cpu") -> At:
+    """The case in double precision on the host, by PyTorch where it is installed."""
+    del device
     import importlib
 
     name = "tracejit" if importlib.util.find_spec("torch") is None else "torch"

@@ -31,7 +31,8 @@ def eager(function: Any) -> Any:
 class Space:
     """Where a case runs: the namespace, what compiles a function, what compiles a whole step, and the float type.
 
-    ``fused`` asks optimizers for their fused form. ``dtype`` is ``float32``, or ``float64`` for the reference.
+    ``fused`` asks optimizers for their fused form. ``dtype`` is ``float32``, or ``float64`` for the reference; tensors
+    lie on ``device``.
     """
 
     tj: Any
@@ -39,11 +40,17 @@ class Space:
     step: Wrap = eager
     fused: bool = False
     dtype: str = "float32"
+    device: str = "cpu"
+
+    def placed(self, array: np.ndarray) -> Any:
+        """A tensor on drawn data as it is."""
+        made = self.tj.from_numpy(np.ascontiguousarray(array))
+        return made if self.device == "cpu" else made.to(self.device)
 
     def tensor(self, array: np.ndarray) -> Any:
         """A tensor on drawn data; floats in the type of this space, integers as they are."""
         kind = self.dtype if array.dtype.kind == "f" else array.dtype
-        return self.tj.from_numpy(np.ascontiguousarray(array.astype(kind)))
+        return self.placed(array.astype(kind))
 
     def leaf(self, array: np.ndarray) -> Any:
         """A tensor that wants its gradient."""
@@ -53,6 +60,8 @@ class Space:
         """A module in this space's float type, with these parameters."""
         if self.dtype == "float64":
             module = module.double()
+        if self.device != "cpu":
+            module = module.to(self.device)
         with self.tj.no_grad():
             for parameter, array in zip(module.parameters(), arrays, strict=True):
                 parameter.copy_(self.tensor(array))

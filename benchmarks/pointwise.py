@@ -141,7 +141,7 @@ def leapfrog(space: Space) -> At:
         return position, momentum
 
     def at(size: Size) -> Call:
-        args = [space.tj.from_numpy(a.astype(np.float64)) for a in regression(size)]
+        args = [space.placed(a.astype(np.float64)) for a in regression(size)]
         return forward_call(space, compiled, tuple(args))
 
     compiled = space.function(function)

@@ -41,9 +41,9 @@ def test_calls_do_not_wait_and_later_ones_run_compiled(gate: threading.Event):
     f = tj.compile(lambda x: (x * 12.375).sin() + x.cos() * x, mode="background", strict=True)
     x = tj.linspace(-1.0, 1.0, 50)
     eager = f.function(x)
-    for _ in range(4):
+    for _ in range(5):
         assert f(x).tolist() == eager.tolist()
-    assert (f.stats.compiled_calls, f.stats.eager_calls) == (0, 4)
+    assert (f.stats.compiled_calls, f.stats.eager_calls, f.stats.recordings) == (0, 5, 1)
     assert "being compiled in the background: 3 call(s)" in str(f.explain())
     gate.set()
     assert f.wait(60.0)
@@ -53,9 +53,45 @@ def test_calls_do_not_wait_and_later_ones_run_compiled(gate: threading.Event):
     assert f.reasons == []
 
 
+def test_what_is_called_once_is_not_recorded():
+    calls = []
+
+    def noted(x: Any) -> Any:
+        calls.append(tj.is_grad_enabled())
+        return x * 2
+
+    f = tj.compile(noted, mode="background")
+    for size in (1, 2, 3):
+        assert f(tj.ones(size)).tolist() == [2.0] * size
+    assert f.stats.recordings == 0
+    assert f.entries == {}
+    assert calls == [True] * 3
+    assert f.wait(60.0)
+    g = tj.compile(lambda x: x * 2 + 1, mode="background", strict=True)
+    for _ in range(2):
+        for size in (1, 2, 3):
+            g(tj.ones(size))
+    assert g.stats.recordings == 3
+    assert g.wait(60.0)
+    assert [g(tj.ones(size)).sum().item() for size in (1, 2, 3)] == [3.0, 6.0, 9.0]
+    assert g.stats.compiled_calls == 3
+
+
+def test_few_signatures_called_once_are_remembered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tracejit.config.max_signatures", 4)
+    f = tj.compile(lambda x: x + 1, mode="background")
+    for size in range(1, 30):
+        f(tj.ones(size))
+    assert len(f._met) == 4
+    assert f.stats.recordings == 0
+    f(tj.ones(29))
+    assert f.stats.recordings == 1
+
+
 def test_backward_kernels_are_there_with_the_forward_ones():
     f = tj.compile(lambda x: (x * 1.5).tanh().sum(), mode="background", strict=True)
     x = tj.linspace(-1.0, 1.0, 50, requires_grad=True)
+    f(x)
     f(x).backward()
     want, x.grad = x.grad, None
     assert f.wait(60.0)
@@ -92,6 +128,7 @@ def test_a_new_branch_is_added_behind():
     f = tj.compile(lambda x: x * 2 if x.sum() > 0 else x - 2, mode="background", strict=True)
     up, down = tj.ones(3), -tj.ones(3)
     f(up)
+    f(up)
     assert f.wait(60.0)
     assert f(up).tolist() == [2, 2, 2]
     assert f(down).tolist() == [-3, -3, -3]  # recorded
@@ -110,6 +147,7 @@ def test_a_failure_is_told_once_in_the_callers_thread(monkeypatch: pytest.Monkey
     f = tj.compile(lambda x: (x * 2.125).exp(), mode="background")
     x = tj.ones(3)
     f(x)
+    f(x)
     assert f.wait(60.0)
     with pytest.warns(CompileWarning, match="no machine code today"):
         assert f(x).tolist() == x.mul(2.125).exp().tolist()
@@ -122,6 +160,7 @@ def test_a_failure_is_told_once_in_the_callers_thread(monkeypatch: pytest.Monkey
 def test_strict_raises_what_went_wrong(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tracejit.runtime.kernels._address", lambda *_: 1 / 0)
     f = tj.compile(lambda x: (x * 2.25).exp(), mode="background", strict=True)
+    f(tj.ones(3))
     f(tj.ones(3))
     assert f.wait(60.0)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
@@ -140,6 +179,7 @@ def test_the_mode_is_kept():
     assert tj.compile(mode="background")(fresh).background
     assert not tj.compile(fresh, mode="max-autotune").background
     assert tj.compile(tj.compile(fresh), mode="background").background
+    module(tj.ones(2))
     module(tj.ones(2))
     assert module.wait(60.0)
     assert module(tj.ones(2)).tolist() == [2, 2]
@@ -214,7 +254,7 @@ ENDS = """
 import tracejit as tj
 fs = [tj.compile(lambda x, k=k: (x * k).exp().sum(), mode="background") for k in range(1, 30)]
 x = tj.ones(10)
-print(sum(f(x).item() > 0 for f in fs))
+print(sum(f(x).item() > 0 and f(x).item() > 0 for f in fs))
 """
 
 FORKS = """
@@ -224,7 +264,7 @@ def make(k):
     return tj.compile(lambda x: (x * k).exp().sum(), mode="background")
 fs = [make(k + 0.5) for k in range(8)]
 x = tj.ones(10)
-first = [f(x).item() for f in fs]
+first = [(f(x), f(x))[0].item() for f in fs]
 pid = os.fork()
 assert all(f.wait(60.0) for f in fs)
 if pid == 0:

@@ -219,7 +219,7 @@ def test_a_view_of_an_input_stays_one() -> None:
     assert y.grad.tolist() == [[0, 0], [1, 1], [1, 1]]
 
 
-def test_fresh_objects_run_eagerly() -> None:
+def test_fresh_objects_are_made_again_and_generators_run_eagerly() -> None:
     class Box:
         def __init__(self, value):
             self.value = value
@@ -227,7 +227,7 @@ def test_fresh_objects_run_eagerly() -> None:
     f = tj.compile(lambda x: Box(x * 2))
     for k in range(4):
         assert f(tj.ones(1) * k).value.item() == 2 * k
-    assert any("Box" in reason for reason in f.reasons)
+    assert f.stats.compiled_calls == 3
     g = tj.compile(lambda x: (y for y in [x, x + 1]))
     for k in range(3):
         assert [y.item() for y in g(tj.ones(1) * k)] == [k, k + 1]

@@ -330,3 +330,37 @@ def test_values_that_change_places_are_read_before_they_are_overwritten() -> Non
         assert a.tolist() == [first * i for i in range(4)]
         assert b.tolist() == [second * i for i in range(4)]
         assert c.tolist() == [second * i + 1 for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    "way", ["w -= 0.1 * g", "w[1:].sub_(g[1:])", "w.detach().copy_(g)", "w.view(-1).mul_(0.5)"]
+)
+def test_a_history_beside_a_changed_parameter_is_compiled(way: str) -> None:
+    space: dict[str, Any] = {"tj": tj}
+    text = f"""
+def step(x, w, v):
+    g = tj.autograd.grad((w * w * x.detach()).sum(), w)[0]
+    with tj.no_grad():
+        {way}
+    return x * v * g.sum(), w.detach() * 2
+"""
+    exec(text, space)
+    ways = []
+    for function in (space["step"], tj.compile(space["step"])):
+        w, v = tj.ones(3, requires_grad=True), tj.full((3,), 2.0, requires_grad=True)
+        seen: list[Any] = []
+        for k in range(1, 5):
+            x = (tj.arange(3) * 0.5 + k).requires_grad_()
+            y, z = function(x, w, v)
+            y.sum().backward()
+            seen += [
+                *y.tolist(),
+                *z.tolist(),
+                *x.grad.tolist(),
+                *v.grad.tolist(),
+                w.grad,
+                w._version,
+            ]
+        ways.append(seen)
+    assert ways[0] == ways[1]
+    assert function.stats.compiled_calls >= 2, function.explain()

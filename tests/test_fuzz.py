@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracejit.codegen import scalar
-from tracejit.testing import fuzz
+from tracejit.testing import fuzz, fuzz_check
 from tracejit.testing.fuzz_check import Mismatch, build, check, run
 from tracejit.testing.fuzz_programs import Input, Program, Statement
 
@@ -22,7 +22,7 @@ CHUNK = 15
 def plain(text: str, **options: Any) -> Program:
     """A one-line program of a vector."""
     inputs = [Input("x", (40,), "float32", "contiguous", options.get("grad", False), False)]
-    return Program(0, inputs, [Statement((f"y = {text}",), "y", True)], ["y"])
+    return Program(0, inputs, [Statement((f"y = {text}",), "y")], ["y"])
 
 
 def break_operator(monkeypatch: pytest.MonkeyPatch, node: type[ast.operator], symbol: str) -> None:
@@ -61,10 +61,20 @@ def test_a_wrong_gradient_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         check(plain("tj.sin(x)", grad=True))
 
 
+def test_another_layout_is_no_matter_of_roundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise that moves the result says nothing about what is no number."""
+    program = plain("(tj.floor(x * 1000) % 2).sum()")
+    known = fuzz_check._facts
+    calls = iter(range(100))
+    monkeypatch.setattr(fuzz_check, "_facts", lambda *a: (*known(*a), next(calls) == 3))
+    with pytest.raises(Mismatch, match="call 2"):
+        check(program)
+
+
 def test_a_failure_is_printed_and_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     break_operator(monkeypatch, ast.Sub, "+")
     program = plain("x - 0.25")
-    program.statements.append(Statement(("z = x * 2",), "z", True))
+    program.statements.append(Statement(("z = x * 2",), "z"))
     program.outputs.append("z")
     smaller = fuzz.shrink(program)
     assert smaller.outputs == ["y"]
@@ -81,7 +91,7 @@ def test_programs_are_reproducible() -> None:
 
 def test_programs_cover_the_language() -> None:
     """What the generator is for shows up in its programs."""
-    text = "".join(fuzz.generate(seed).source() for seed in range(120))
+    text = "".join(fuzz.generate(seed).source() for seed in range(240))
     for part in (
         "sum(",
         "keepdim",
@@ -95,8 +105,39 @@ def test_programs_cover_the_language() -> None:
         "add_(",
         "if ",
         ".to(",
+        "groups=",
+        "scaled_dot_product_attention",
+        "einsum",
+        "interpolate",
+        "scatter_reduce",
+        "stable=True",
+        "label_smoothing",
+        "batch_norm",
+        "tj.complex",
     ):
         assert part in text, part
+
+
+def test_what_is_refused_must_be_refused_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A position outside, in the second values only: compiled code says so, and a comparison without errors fails."""
+    inputs = [
+        Input("x", (4,), "float32", "contiguous", False, False),
+        Input("i", (3,), "int64", "contiguous", False, False, 0, 4, False, True),
+    ]
+    program = Program(
+        1, inputs, [Statement(("y = x[i]",), "y"), Statement(("z = x * 2",), "z")], ["z"]
+    )
+    assert check(program) == "refused"
+    known = fuzz_check.run
+
+    def forgiving(function: Any, *rest: Any) -> Any:
+        found = known(function, *rest)
+        found.error *= not hasattr(function, "stats")
+        return found
+
+    monkeypatch.setattr(fuzz_check, "run", forgiving)
+    with pytest.raises(Mismatch, match=r"OutOfRangeError.*compiled: no error"):
+        check(program)
 
 
 def test_an_error_of_the_program_is_an_outcome() -> None:

@@ -58,7 +58,7 @@ def test_forward_calls_keep_no_reference() -> None:
     f = ready(lambda x, y, *, flag: (x + y, [x * y]), x, y, flag=True)
     layout = x._layout
     first = f(x, y, flag=True)[0]
-    watched = (x, y, f, f._routes, f._routes[0], layout, first._type, x._version, Block)
+    watched = (x, y, f, f._routes, f._routes[0], layout, first._type, x._writes, Block)
     assert nothing(drift(lambda: f(x, y, flag=True), *watched))
 
 
@@ -69,7 +69,7 @@ def test_results_die_with_their_last_reference() -> None:
     counts = (
         sys.getrefcount(result),
         sys.getrefcount(result._block),
-        sys.getrefcount(result._version),
+        sys.getrefcount(result._writes),
     )
     assert counts == (2, 2, 2)
     gone = weakref.ref(result)
@@ -98,7 +98,7 @@ def test_training_calls_keep_no_reference_and_no_memory() -> None:
 
     call()
     allocated = memory_stats().allocated
-    assert nothing(drift(call, x, f, *parameters, *(p._version for p in parameters)))
+    assert nothing(drift(call, x, f, *parameters, *(p._writes for p in parameters)))
     assert memory_stats().allocated == allocated
     counts = [sys.getrefcount(p.grad) for p in parameters]
     assert counts == [2] * len(parameters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import typing
 from collections import OrderedDict
 
 import numpy as np
@@ -389,3 +390,10 @@ def test_values_are_not_structure():
         net.first.size = net.first.__dict__.setdefault("size", 3)
 
     assert changes(run) == 0
+
+
+def test_annotations_can_be_looked_up():
+    class Own(nn.Linear):
+        scale: float
+
+    assert typing.get_type_hints(Own)["scale"] is float

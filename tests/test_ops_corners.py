@@ -124,3 +124,9 @@ def test_images_sampled_by_cubic_pieces() -> None:
     np.testing.assert_allclose(found.flatten().numpy(), [3.5, 2.0], rtol=1e-5)
     with pytest.raises(RuntimeError, match="4D"):
         F.grid_sample(tj.zeros(1, 1, 2, 2, 2), tj.zeros(1, 1, 1, 1, 3), mode="bicubic")
+
+
+@pytest.mark.parametrize("dtype", [tj.bool, tj.int64])
+def test_running_logarithms_of_sums_are_of_fractions(dtype: tj.dtype) -> None:
+    with pytest.raises(NotImplementedError, match="logcumsumexp_out_cpu"):
+        tj.logcumsumexp(tj.ones(3).to(dtype), 0)

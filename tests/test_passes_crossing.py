@@ -69,6 +69,76 @@ def test_whole_steps_need_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes[0] < 0.8 * sizes[1]
 
 
+class Block(tj.nn.Module):
+    """A layer of a decoder."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = tj.nn.LayerNorm(width), tj.nn.LayerNorm(width)
+        self.query_key_value, self.out = tj.nn.Linear(width, 3 * width), tj.nn.Linear(width, width)
+        self.up, self.down = tj.nn.Linear(width, 4 * width), tj.nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        count, length, width = x.shape
+        split = self.query_key_value(self.before(x)).view(count, length, 3, self.heads, -1)
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(count, length, width))
+        return x + self.down(F.gelu(self.up(self.between(x))))
+
+
+def test_layers_of_a_decoder_keep_what_their_products_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, length, width, heads = 4, 128, 64, 4
+    x = tj.from_numpy(np.random.default_rng(1).standard_normal((count, length, width)).astype("f"))
+    used: list[int] = []
+
+    def watch(program: Program) -> None:
+        used.append(int(program.bound([program.plan.arena_bytes])[0]))
+
+    monkeypatch.setattr(programs, "watchers", [watch])
+    monkeypatch.setattr(passes, "LEAST_BYTES", 0)
+    most = []
+    for layers in (2, 6):
+        tj.manual_seed(0)
+        used.clear()
+        model = tj.nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        gradients(model, x, compiled=True)
+        most.append(max(used))
+    unit = 4 * count * length * width
+    per_layer = (most[1] - most[0]) / 4 / unit
+    # Two norms, query, key and value, attention's result, two sums, and twice four in between: 16. The scores are 8.
+    assert per_layer < 17
+
+
+def test_necks_are_calls_that_all_later_calls_wait_for() -> None:
+    text = """graph f(x: f32[8, 8], w: f32[8, 8]) {
+        %0: f32[8, 8] = matmul(x, w)
+        %1: f32[8, 8] = exp(%0)
+        %2: f32[8, 8] = matmul(%1, w)
+        %3: f32[8, 8] = matmul(%1, %2)
+        %4: f32[8, 8] = matmul(%2, w)
+        return %3, %4
+    }"""
+    assert passes._necks(list(verify(parse(text)).values)) == [1, 3, 5]
+
+
+def test_factors_of_gradients_are_not_computed_ahead() -> None:
+    text = """graph f(x: f32[8, 8], w: f32[8, 8]) {
+        %0: f32[8, 8] = matmul(x, w)
+        %1: f32[8, 8] = tanh(%0)
+        %2: f32[8, 8] = matmul(%1, w)
+        %3: f32[8, 8] = mul(%1, %1)
+        %4: f32[8, 8] = matmul(%2, w)
+        %5: f32[8, 8] = mul(%4, %3)
+        return %5
+    }"""
+    graph = verify(parse(text))
+    values = list(graph.values)
+    point = passes._Point(graph, values, 3)
+    assert [number for number, value in enumerate(values) if value in point.early()] == [3]
+
+
 def test_where_most_memory_is_in_use() -> None:
     text = """graph f(x: f32[8, 8]) {
         %0: f32[8, 8] = exp(x)

@@ -33,6 +33,39 @@ def test_a_loop_needs_the_memory_of_a_few_rounds():
     assert peak < 80 << 20
 
 
+def test_large_temporaries_take_each_others_place():
+    def chain(x):
+        y = x
+        for k in range(12):
+            y = (y * 0.5 + k).t().t()
+        return y
+
+    x = tj.ones(512, 1024)  # 2 MiB
+    with tj.no_grad():
+        f = tj.compile(chain, strict=True)
+        peak = peak_of(f, x)
+        assert f.stats.recordings == 1
+        assert f(x).tolist() == chain(x).tolist()
+    assert peak < 16 << 20  # of 24 temporaries
+
+
+def test_latest_tensors_in_use_stay():
+    gone = []
+    kept = kept_alive.KeptAlive(lambda: gone.append, most_bytes=1 << 30)
+    held = []
+    for k in range(20):
+        large = tj.ones(1 << 18)
+        kept.append(large)
+        if k % 5 == 0:
+            held += [large, large[:9], tj.ones(3)]
+            kept.append(held[-2])
+            kept.append(held[-1])
+        del large
+    assert {*map(id, kept.tensors)} >= {*map(id, held)}
+    assert [id(x) for x in kept.tensors if any(x is h for h in held)] == [*map(id, held)]
+    assert len(gone) >= 15
+
+
 @pytest.fixture
 def at_once(monkeypatch):
     """Everything goes as soon as it can."""

@@ -99,3 +99,34 @@ def test_parameters_of_a_few_large_layers_are_not_copied_for_a_loop(width, rolle
         found, expected = compiled(x).detach(), network(x).detach()
         np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-5, 1e-5)
     assert any(loops(compiled)) == rolled
+
+
+def layer_over(kind, **options):
+    layer = kind(SIZE, SIZE, **options)
+    return layer, lambda x: layer(x)[0].square().mean()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(nn.RNN, {}), (nn.GRU, {"bidirectional": True}), (nn.LSTM, {"num_layers": 2})],
+)
+def test_a_layer_has_one_plan_for_many_lengths(kind, options):
+    """A sequence that was cut into its steps by halves is one stack again."""
+    layer, loss = layer_over(kind, **options)
+    compiled = tj.compile(loss, strict=True)
+    plans = []
+    for length in (29, 9, 13, 41):
+        x = tj.rand(length, BATCH, SIZE)
+        found = []
+        for f in (loss, compiled, compiled):
+            layer.zero_grad()
+            result = f(x)
+            result.backward()
+            found.append(
+                [result.detach().numpy(), *(p.grad.numpy().copy() for p in layer.parameters())]
+            )
+        for other in found[1:]:
+            for a, b in zip(found[0], other, strict=True):
+                np.testing.assert_allclose(a, b, 1e-3, 1e-5)
+        plans.append(compiled.plans.made)
+    assert plans == plans[:1] * 4

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tracejit.codegen import scalar
 from tracejit.testing import soundness
 from tracejit.testing.fuzz_check import Mismatch
 from tracejit.testing.soundness_programs import write
@@ -54,12 +55,7 @@ def test_random_stories_agree(first: int) -> None:
 
 def test_a_guard_that_always_holds_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     soundness.check(STALE)
-    known = StateGuard.__init__
-
-    def blind(self: StateGuard, checks: object, limits: object = ()) -> None:
-        known(self, (), ())
-
-    monkeypatch.setattr(StateGuard, "__init__", blind)
+    blind(monkeypatch)
     with pytest.raises(Mismatch, match=r"out2 = program\(x0\): out2: 3 of 3 differ"):
         soundness.check(STALE)
     smaller = soundness.shrink(STALE)
@@ -93,6 +89,58 @@ def test_what_only_one_showing_does_is_seen(inside: str, seen: str) -> None:
     )
     with pytest.raises(Mismatch, match=seen):
         soundness.check(text)
+
+
+#: Single precision between double arguments and double results, in a sum of what cancels.
+CANCELS = """
+import tracejit as tj
+
+def program(x):
+    v = x.float()
+    small = (v - v.mean()).double().mean()
+    if stage.compiling:
+        return small + {more}, x + {wrong}
+    return small, x.clone()
+
+
+x0 = stage.tensor(64, dtype="float64")
+with stage.step():
+    out0 = program(x0)
+"""
+
+
+def test_a_rounding_of_the_narrowest_dtype_is_no_mismatch() -> None:
+    assert soundness.check(CANCELS.format(more=1e-9, wrong=0)) == (0, 0)
+
+
+@pytest.mark.parametrize(("more", "wrong", "path"), [(1e-5, 0, 0), (0, 1e-2, 1)])
+def test_noise_explains_no_more_than_it_moves(more: float, wrong: float, path: int) -> None:
+    """A value far from its roundings is wrong, and so is one beside a value that nothing can be said about."""
+    with pytest.raises(Mismatch, match=rf"out0\[{path}\]"):
+        soundness.check(CANCELS.format(more=more, wrong=wrong))
+
+
+def found_in(seeds: range) -> list[str]:
+    """Reports on the first of these stories that fails."""
+    tried = map(soundness.try_seed, seeds)
+    return next(([text] for outcome, text in tried if outcome == "failed"), [])
+
+
+def test_random_stories_see_a_wrong_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scalar._SYMBOLS, ast.Mult, "+")
+    monkeypatch.setattr(scalar, "_templates", {})
+    assert found_in(range(100, 115))
+
+
+def test_random_stories_see_a_guard_that_always_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    blind(monkeypatch)
+    assert found_in(range(100, 115))
+
+
+def blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards on state look at nothing."""
+    known = StateGuard.__init__
+    monkeypatch.setattr(StateGuard, "__init__", lambda self, *_: known(self, (), ()))
 
 
 def test_a_result_that_shares_memory_is_seen() -> None:

@@ -33,8 +33,8 @@ FACTS = {
     "grad_fn": ("1.0 if {t}.grad_fn is None else 2.0", "{t}.mul_(tj.ones(3, requires_grad=True))"),
     "grad": ("1.0 if {t}.grad is None else 2.0", "{t}.grad = tj.ones(3)"),
     "storage_offset": ("float({t}.storage_offset())", "{t}.data = tj.ones(6)[2:5]"),
-    "version": ("float({t}._version.value)", "{t}.add_(1)"),
-    "version by name": ("float(getattr({t}, '_version').value)", "{t}.add_(1)"),
+    "version": ("float({t}._version)", "{t}.add_(1)"),
+    "version by name": ("float(getattr({t}, '_version'))", "{t}.add_(1)"),
     "attribute": ("float(getattr({t}, 'mark', 0))", "{t}.mark = 3"),
 }
 #: Where code finds the tensor: how it is put there, and how it is spelled.

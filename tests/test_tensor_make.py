@@ -134,3 +134,13 @@ def test_asarray():
     assert tj.asarray(a, copy=True).data_ptr() != a.__array_interface__["data"][0]
     with pytest.raises(ValueError, match="copy"):
         tj.asarray([1.0], copy=False)
+
+
+def test_devices_that_can_only_be_named():
+    meta = tj.device("meta")
+    assert meta != tj.device("cpu")
+    assert str(tj.device("mps:0")) == "mps:0"
+    with pytest.raises(RuntimeError, match="no tensors on device 'meta'"):
+        tj.zeros(2, device=meta)
+    with pytest.raises(RuntimeError, match="Expected one of"):
+        tj.device("nowhere")

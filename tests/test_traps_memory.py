@@ -155,7 +155,7 @@ def test_data_is_written_and_replaced() -> None:
             elif change == "layout":
                 w.data = tj.ones(3, 2)[:, 0]
             stage.call(f, x(1.0, 1.0, 1.0), wrt=[w])
-            stage.note("version", w._version.value)
+            stage.note("version", w._version)
 
     agree(scenario)
 

@@ -230,3 +230,16 @@ def test_global_read_in_roundabout_ways(read: str, monkeypatch: pytest.MonkeyPat
 
     stage = check_values(scenario)
     assert stage.stats.compiled_calls >= 2 or stage.reasons
+
+
+def test_attributes_named_like_keywords() -> None:
+    class Options:
+        pass
+
+    options = Options()
+    setattr(Options, "class", 3.0)
+    f = tj.compile(lambda x, name: x * getattr(options, name))
+    assert [f(tj.ones(1), "class").item() for _ in range(3)] == [3.0, 3.0, 3.0]
+    setattr(options, "class", 5.0)
+    assert f(tj.ones(1), "class").item() == 5.0
+    assert f.stats.compiled_calls == 2

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+import tracejit as tj
 from trap_objects import (
     Thing,
     x,
@@ -286,3 +287,53 @@ def test_slots_enum_dataclass() -> None:
         stage.call(g, x())
 
     check(scenario, compiled=2)
+
+
+def test_a_method_of_a_derived_dict_and_the_one_it_extends() -> None:
+    class Registry(dict):
+        def get(self, owner):
+            return super().get(type(owner).__name__, 1.0)
+
+    registry = Registry(float=2.0)
+    f = tj.compile(lambda v, owner: v * registry.get(owner))
+    assert [f(tj.ones(1), 0.5).item() for _ in range(3)] == [2.0, 2.0, 2.0]
+    registry["float"] = 4.0
+    assert f(tj.ones(1), 0.5).item() == 4.0
+    assert f.stats.compiled_calls == 2
+
+
+def test_a_property_of_a_kind_of_its_own() -> None:
+    class OfClass(property):
+        def __get__(self, instance, owner=None):
+            return self.fget(owner)
+
+    class Config:
+        factor = 2.0
+
+        @OfClass
+        def table(cls):  # noqa: N805
+            return {"factor": cls.factor}
+
+    config = Config()
+    f = tj.compile(lambda v: v * config.table["factor"])
+    assert [f(tj.ones(1)).item() for _ in range(3)] == [2.0, 2.0, 2.0]
+    Config.factor = 3.0
+    assert f(tj.ones(1)).item() == 3.0
+    assert f.stats.compiled_calls == 2
+
+
+def test_whether_a_tensor_made_inside_has_an_attribute() -> None:
+    def inner(v):
+        y = v * 2
+        if hasattr(y, "mark"):
+            return y
+        y.mark = 1
+        return y * (3 if hasattr(y, "mark") else 5)
+
+    f = tj.compile(inner)
+    assert [f(tj.ones(1)).item() for _ in range(3)] == [6.0, 6.0, 6.0]
+    assert f.stats.compiled_calls == 2
+    given = tj.compile(lambda v: v * (3 if hasattr(v, "mark") else 5))
+    marked = tj.ones(1)
+    marked.mark = 1
+    assert [given(v).item() for v in (tj.ones(1), tj.ones(1), marked)] == [5.0, 5.0, 3.0]

@@ -199,3 +199,23 @@ def test_array_wrapped_inside() -> None:
             stage.call(g, x())
 
     check_values(scenario)
+
+
+def test_context_variable_set_for_a_while() -> None:
+    def scenario(stage):
+        var = contextvars.ContextVar("trap", default=2.0)
+
+        def f(v, stay):
+            token = var.set(var.get() + 1)
+            try:
+                return v * var.get()
+            finally:
+                if not stay:
+                    var.reset(token)
+
+        run = stage.compile(f)
+        for stay in (False, False, False, True, False, True, False):
+            stage.call(run, x(), stay)
+            stage.note("var", var.get())
+
+    check(scenario, compiled=2)

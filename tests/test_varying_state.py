@@ -359,6 +359,7 @@ def test_threads_of_the_package_are_in_nobodys_way() -> None:
     """Workers for large kernels and the thread behind the program run no user code."""
     behind = tj.compile(lambda x: x + 1, mode="background")
     behind(tj.ones(2))
+    behind(tj.ones(2))
     behind.wait(60.0)
 
     def f(x, n):

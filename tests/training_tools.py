@@ -90,7 +90,7 @@ def world(job: Job) -> dict[str, Any]:
     for name, p in job.model.named_parameters():
         found[name] = p.detach().numpy().copy()
         found[f"{name}.grad"] = None if p.grad is None else p.grad.numpy().copy()
-        found[f"{name}.version"] = p._version.value
+        found[f"{name}.version"] = p._version
         found[f"{name}.flags"] = (p.requires_grad, p.is_leaf)
         for key, value in job.optimizer.state.get(p, {}).items():
             found[f"{name}.{key}"] = value.numpy().copy()

@@ -8,13 +8,16 @@ from typing import Any
 from .errors import ArgumentError, DeviceError
 
 KNOWN = ("cpu", "cuda")
+#: Devices that programs name, to compare others with them, and that hold no tensors here.
+NAMED = ("hpu", "ipu", "meta", "mps", "mtia", "vulkan", "xla", "xpu")
 _SPELLING = re.compile(r"([a-z_]+)(?::(\d+))?")
 
 
 class device:  # noqa: N801  (PyTorch's spelling)
-    """A place for tensors: ``device("cpu")``.
+    """A place for tensors: ``device("cpu")``, ``device("cuda:0")``.
 
-    Raises :class:`DeviceError` (a ``RuntimeError``) for a name that is no device.
+    Devices of other kinds that PyTorch has can be named, and are refused where tensors would be made there. Raises
+    :class:`DeviceError` (a ``RuntimeError``) for a name that is no device.
 
     >>> import tracejit as tj
     >>> tj.device("cpu"), tj.device("cpu").type
@@ -39,9 +42,9 @@ class device:  # noqa: N801  (PyTorch's spelling)
         if match is None:
             raise DeviceError(f"Invalid device string: '{type}'", 'Write "cpu".')
         name, number = match.groups()
-        if name not in KNOWN:
+        if name not in (*KNOWN, *NAMED):
             raise DeviceError(
-                f"Expected one of {', '.join(KNOWN)} device type at start of device string: {name}"
+                f"Expected one of {', '.join((*KNOWN, *NAMED))} device type at start of device string: {name}"
             )
         if number is not None and index is not None:
             raise DeviceError(f"device string '{type}' and index {index} both name an index")
@@ -81,6 +84,11 @@ def check_device(wanted: str | device | int | None) -> device:
     found = device(wanted)
     if found.type == "cpu":
         return CPU
+    if found.type != "cuda":
+        raise DeviceError(
+            f"there are no tensors on device '{found}'",
+            'Write "cpu", or "cuda" for a GPU of NVIDIA.',
+        )
     from .cuda.arrays import current_index
     from .cuda.driver import require
 

@@ -31,6 +31,7 @@ from .ops.functions.fourier import (
     rfftfreq,
     rfftn,
 )
+from .ops.keywords import publish
 
 __all__ = [
     "fft",
@@ -56,3 +57,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+publish(globals(), __all__)

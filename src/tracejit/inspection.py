@@ -95,9 +95,11 @@ class Inspection:
     def wait(self, timeout: float | None = None) -> bool:
         """With ``mode="background"``: wait until everything asked for is compiled; False when ``timeout`` is over.
 
+        The second call of a signature asks for its kernels.
+
         >>> import tracejit as tj
         >>> f = tj.compile(lambda x: x + 1, mode="background")
-        >>> _ = f(tj.ones(3))
+        >>> _ = f(tj.ones(3)), f(tj.ones(3))
         >>> f.wait(60.0), f(tj.ones(3)), f.stats.compiled_calls
         (True, tensor([2., 2., 2.]), 1)
         """

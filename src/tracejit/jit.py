@@ -64,7 +64,7 @@ class CompiledFunction(Keeping, Inspection):
         self.function = function
         self.strict, self.verify = strict, verify
         self.background, self.capture = background, capture
-        if background:
+        if not config.disabled:
             warm_up()
         self.name = getattr(function, "__name__", None) or name_of(function)
         self.stats = Stats()
@@ -74,6 +74,7 @@ class CompiledFunction(Keeping, Inspection):
         self.uses = NumberUses()
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
+        self._met: dict[Any, None] = {}
         self._churn = Backoff(CHURN)
         self._compiled_before = 0
         self._lock = renewed_rlock()
@@ -215,6 +216,8 @@ class CompiledFunction(Keeping, Inspection):
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
+        if self.background and self._is_first(key):
+            return self._eager(args, kwargs)
         lock = self._lock
         try:
             if lock.acquire(blocking=False):
@@ -333,8 +336,9 @@ def compile(
         strict: raise :class:`~tracejit.errors.CaptureError` instead of running eagerly (``fullgraph`` means the same).
         verify: run eagerly too at every call, compare values and gradients, and raise
             :class:`~tracejit.errors.VerificationError` on the first difference.
-        mode: with "background" kernels are compiled by a thread behind the program, and calls run eagerly until they
-            are there; ``f.wait()`` waits for them. "reduce-overhead" makes programs on a GPU CUDA graphs.
+        mode: with "background" the first call of a signature is an eager call and nothing else, the second one is
+            recorded, kernels are compiled by a thread behind the program, and calls run eagerly until they are there;
+            ``f.wait()`` waits for them. "reduce-overhead" makes programs on a GPU CUDA graphs.
         disable: return ``model`` as it is.
 
     ``dynamic``, ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.

@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from .errors import LinAlgError
 from .ops.functions.checked_systems import cholesky_ex, cond, inv_ex, tensorinv, tensorsolve
+from .ops.functions.factorizations import (
+    eig,
+    eigvals,
+    ldl_factor,
+    ldl_factor_ex,
+    ldl_solve,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    solve_ex,
+)
 from .ops.functions.linear_algebra import (
     cholesky,
     det,
@@ -16,7 +28,6 @@ from .ops.functions.linear_algebra import (
     eigvalsh,
     matrix_rank,
     pinv,
-    qr,
     slogdet,
     solve,
     svd,
@@ -26,8 +37,11 @@ from .ops.functions.linear_algebra import inverse as inv
 from .ops.functions.matrices import matmul, matrix_power
 from .ops.functions.matrix_norms import cross, matrix_norm, multi_dot, norm, vander, vecdot
 from .ops.functions.norms import vector_norm
+from .ops.functions.reflections import householder_product
+from .ops.functions.reflections import orthogonal_factors as qr
 from .ops.functions.slicing import diagonal
 from .ops.functions.systems import lstsq, matrix_exp, solve_triangular
+from .ops.keywords import publish
 
 __all__ = [
     "LinAlgError",
@@ -37,11 +51,21 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
     "matrix_exp",
     "matrix_norm",
@@ -53,6 +77,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_ex",
     "solve_triangular",
     "svd",
     "svdvals",
@@ -62,3 +87,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+publish(globals(), __all__)

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from .cuda.seeds import set_generators
+from .device import check_device, device_at
 from .modes import MODES
-from .ops.keys import set_key_source
+from .ops.keys import making_device, set_key_source
 from .tensor import Tensor
 
 __all__ = [
@@ -44,8 +46,6 @@ class Generator:
     """
 
     def __init__(self, device: Any = None) -> None:
-        from .device import check_device
-
         self.device = check_device(device)
         self._seed = _DEFAULT_SEED
         self.count = 0
@@ -119,13 +119,72 @@ def _as_int64(seed: int, count: int) -> Any:
 default_generator = Generator()
 
 
+class DeviceGenerator(Generator):
+    """What draws on one GPU: the default generator, until this one is given a seed or a state of its own.
+
+    >>> g = DeviceGenerator(0)
+    >>> g.manual_seed(3).initial_seed(), g.own is None
+    (3, False)
+    """
+
+    def __init__(self, index: int) -> None:
+        self.device = device_at(index)
+        self.own: Generator | None = None
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from ``seed``, apart from the default generator until that is seeded."""
+        self.own = Generator().manual_seed(seed)
+        return self
+
+    def set_state(self, state: Tensor) -> Generator:
+        """Continue from a state, apart from the default generator until that is seeded."""
+        self.own = Generator().set_state(state)
+        return self
+
+
+def _delegated(name: str) -> property:
+    def read(self: DeviceGenerator) -> Any:
+        return getattr(self.own or default_generator, name)
+
+    def write(self: DeviceGenerator, value: Any) -> None:
+        setattr(self.own or default_generator, name, value)
+
+    return property(read, write)
+
+
+for _name in ("_seed", "count", "_key"):
+    setattr(DeviceGenerator, _name, _delegated(_name))
+
+_of_devices: dict[int, DeviceGenerator] = {}
+
+
+def generator_of(index: int) -> Generator:
+    """The generator of draws on the GPU of this number, the default one for the host (-1).
+
+    >>> generator_of(-1) is default_generator, generator_of(0) is generator_of(0)
+    (True, True)
+    """
+    if index < 0:
+        return default_generator
+    return _of_devices.setdefault(index, DeviceGenerator(index))
+
+
+set_generators(generator_of)
+
+
+def _join() -> None:
+    """No generator of a GPU is apart any more."""
+    for generator in _of_devices.values():
+        generator.own = None
+
+
 def next_key(generator: Generator | None = None) -> tuple[Tensor, int]:
     """The key tensor and the ordinal of the next draw.
 
     >>> next_key(Generator())[1]
     0
     """
-    generator = default_generator if generator is None else generator
+    generator = generator_of(making_device()) if generator is None else generator
     if MODES.recorder is not None:
         found: tuple[Tensor, int] = MODES.recorder.random_key(generator)
         return found
@@ -147,6 +206,7 @@ def manual_seed(seed: int) -> Generator:
     >>> tj.equal(a, tj.rand(3))
     True
     """
+    _join()
     return default_generator.manual_seed(seed)
 
 
@@ -157,6 +217,7 @@ def seed() -> int:
     >>> tj.seed() == tj.initial_seed()
     True
     """
+    _join()
     return default_generator.seed()
 
 
@@ -196,7 +257,7 @@ def set_rng_state(state: Tensor) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **_: Any) -> Iterator[None]:
-    """Draw inside without effect on the draws after it: the default generator is put back.
+    """Draw inside without effect on the draws after it: the default generator is put back, and those of GPUs.
 
     >>> import tracejit as tj
     >>> before = tj.get_rng_state()
@@ -206,8 +267,12 @@ def fork_rng(devices: Any = None, enabled: bool = True, **_: Any) -> Iterator[No
     True
     """
     state = get_rng_state()
+    apart = {i: g.get_state() for i, g in _of_devices.items() if g.own is not None}
     try:
         yield
     finally:
         if enabled:
             set_rng_state(state)
+            _join()
+            for index, own in apart.items():
+                generator_of(index).set_state(own)

@@ -13,6 +13,7 @@ from .ops.functions.reductions import logsumexp
 from .ops.functions.softmax import log_softmax, softmax
 from .ops.functions.special_functions import entr, ndtr, xlog1py
 from .ops.functions.special_functions import mvlgamma as multigammaln
+from .ops.keywords import publish
 from .ops.special_functions import (
     bessel_j0,
     bessel_j1,
@@ -68,3 +69,5 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+publish(globals(), __all__)

@@ -58,7 +58,7 @@ class Tensor(
         self._layout = None
         self._requires_grad = False
         self._grad_fn = None
-        self._version = Version()
+        self._writes = Version()
         self._base = None
         self._inference = False
         return self
@@ -74,7 +74,7 @@ class Tensor(
         self._layout = layout
         self._requires_grad = False
         self._grad_fn = None
-        self._version = Version()
+        self._writes = Version()
         self._base = None
         self._inference = False
         return self

@@ -210,8 +210,8 @@ class AutogradMethods(TensorCore):
         if MODES.recorder is not None:
             MODES.recorder.unsupported("detach_() inside a compiled function")
         self._requires_grad, self._grad_fn, self._output_nr = False, None, 0
-        self._version.history += 1
-        self._history = self._version.history
+        self._writes.history += 1
+        self._history = self._writes.history
         self._rebound()
         this: Any = self
         return this  # type: ignore[no-any-return]
@@ -220,7 +220,7 @@ class AutogradMethods(TensorCore):
     def data(self) -> Tensor:
         """The same values without history and with a version count of its own: changes through it go unnoticed."""
         other = self.detach()
-        other._version = Version()
+        other._writes = Version()
         return other
 
     @data.setter

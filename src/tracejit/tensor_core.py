@@ -1,7 +1,7 @@
 """What every tensor is made of: an array or memory block, a type, a storage version, a place in the graph.
 
 A tensor's array lives in ``_array``. Results of compiled code arrive as a memory ``_block`` and become an
-array only when somebody looks. Views share ``_version``; a view remembers its ``_base`` and the chain of view
+array only when somebody looks. Views share ``_writes``; a view remembers its ``_base`` and the chain of view
 ops that leads from the base to it, so that its history can be rebuilt after the base (or another view) was
 changed in place.
 """
@@ -56,7 +56,7 @@ class TensorCore(ops.OperatorMixin):
         "_pointer",
         "_requires_grad",
         "_type",
-        "_version",
+        "_writes",
     )
 
     _array: Any
@@ -68,7 +68,7 @@ class TensorCore(ops.OperatorMixin):
     _pointer: int
     _requires_grad: bool
     _type: TensorType | None
-    _version: Version
+    _writes: Version
 
     _output_nr = 0
     _chain: tuple[ViewStep, ...] = ()
@@ -92,7 +92,7 @@ class TensorCore(ops.OperatorMixin):
         self._layout = None
         self._requires_grad = False
         self._grad_fn = None
-        self._version = Version()
+        self._writes = Version()
         self._base = None
         self._inference = False
 
@@ -116,7 +116,7 @@ class TensorCore(ops.OperatorMixin):
         other._pointer = self._pointer
         other._type = self._type
         other._layout = self._layout
-        other._version = self._version
+        other._writes = self._writes
         if self._inference:
             other._inference = True
         if self._run_time_type is not None:
@@ -125,10 +125,10 @@ class TensorCore(ops.OperatorMixin):
 
     def _become_view(self, source: Any, op: Op, attributes: dict[str, Any]) -> None:
         """Note that this tensor shows ``source`` through ``op``."""
-        self._version = source._version
+        self._writes = source._writes
         self._base = source if source._base is None else source._base
         self._chain = (*source._chain, (op, attributes))
-        self._history = self._version.history
+        self._history = self._writes.history
         self._inference = source._inference
         if not MODES.grad and (source._untracked_view or source._requires_grad):
             self._untracked_view = True
@@ -165,6 +165,11 @@ class TensorCore(ops.OperatorMixin):
         """Element type."""
         dtype: DType = self.spec.dtype
         return dtype
+
+    @property
+    def _version(self) -> int:
+        """How often this tensor's storage was written to in place."""
+        return self._writes.value
 
     # --- place in the graph -----------------------------------------------------------------------
 
@@ -215,9 +220,9 @@ class TensorCore(ops.OperatorMixin):
     def _refresh(self) -> None:
         """Rebuild a view's history after its storage was changed through another tensor."""
         base = self._base
-        if self._history == self._version.history or base is None:
+        if self._history == self._writes.history or base is None:
             return
-        self._history = self._version.history
+        self._history = self._writes.history
         if not base.requires_grad:
             return
         grad, recorder, MODES.grad, MODES.recorder = MODES.grad, MODES.recorder, True, None

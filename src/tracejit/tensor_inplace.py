@@ -80,7 +80,7 @@ class InplaceMethods(TensorCore):
             assert new._grad_fn is not None
             self._keep_saved(new._grad_fn, since)
         write_into(target, new.array)
-        self._version.value += 1
+        self._writes.value += 1
         if MODES.recorder is not None:
             MODES.recorder.assign(self, new)
         if tracked:
@@ -153,10 +153,10 @@ class InplaceMethods(TensorCore):
                     heapq.heappush(recent, (-edge[0].sequence, edge[0]))
 
     def _copy_saved(self, saved: dict[str, Any], kept: dict[int, Tensor]) -> None:
-        version = self._version
+        version = self._writes
         for entry in saved.values():
             tensor = getattr(entry, "tensor", None)
-            if tensor is None or tensor._version is not version or entry.version != version.value:
+            if tensor is None or tensor._writes is not version or entry.version != version.value:
                 continue
             if id(tensor) not in kept:
                 copy = tensor._alias()
@@ -166,7 +166,7 @@ class InplaceMethods(TensorCore):
                     0,
                     None,
                 )
-                copy._version = Version()
+                copy._writes = Version()
                 if MODES.recorder is not None:
                     MODES.recorder.copied(tensor, copy)
                 edge = None if entry.is_output else tensor._edge()
@@ -182,21 +182,21 @@ class InplaceMethods(TensorCore):
         base = self._base
         if base is None:
             self._take_history(new)
-            self._version.history += 1
-            self._history = self._version.history
+            self._writes.history += 1
+            self._history = self._writes.history
             return
         recorder, MODES.recorder = MODES.recorder, None
         try:
             before = base._alias()
-            before._version = Version()
+            before._writes = Version()
             edge = base._edge()
             if edge is not None:
                 before._continue_from(edge)
             base._take_history(write_through(before, self._chain, new))
         finally:
             MODES.recorder = recorder
-        self._version.history += 1
-        base._history = self._version.history
+        self._writes.history += 1
+        base._history = self._writes.history
         self._refresh()
 
     def _take_history(self, new: Tensor) -> None:

@@ -37,11 +37,11 @@ def constructed(dtype: DType, data: tuple[Any, ...]) -> Tensor:
             raise ArgumentError(f"expected {dtype.tensor_name} (got {given.dtype.tensor_name})")
         alias: Tensor = given._alias()
         return alias
-    if len(data) == 1 and not hasattr(data[0], "__index__") and not _is_size(data[0]):
+    if len(data) == 1 and not _is_number(data[0]) and not _is_size(data[0]):
         made: Tensor = tensor(data[0], dtype=dtype)
         return made
     sizes = data[0] if data and _is_size(data[0]) else data
-    if not all(hasattr(n, "__index__") for n in sizes):
+    if not all(map(_is_number, sizes)):
         raise ArgumentError(
             f"new(): invalid combination of arguments - got {[type(n).__name__ for n in data]}"
         )
@@ -50,6 +50,11 @@ def constructed(dtype: DType, data: tuple[Any, ...]) -> Tensor:
     shape = tuple(sizes) if data else (0,)
     empty: Tensor = full(shape=shape, value=0, dtype=dtype)
     return empty
+
+
+def _is_number(value: Any) -> bool:
+    """Is this one number? (NumPy's arrays have ``__index__`` too.)"""
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
 
 
 def _is_size(value: Any) -> bool:

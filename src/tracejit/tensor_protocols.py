@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import dtypes, ops
-from .cuda.arrays import fetched, is_on_device, placed
+from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
 from .errors import ArgumentError, AutogradError
 from .lengths import compared_length
@@ -60,7 +60,10 @@ class ProtocolMethods(TensorCore):
             raise AutogradError(
                 f"a Tensor with {array.size} elements cannot be converted to Scalar"
             )
-        value: bool | int | float = array.item()
+        try:
+            value: bool | int | float = array.item()
+        except RuntimeError as error:
+            raise told(error) from None
         if self.dtype is dtypes.bfloat16:
             value = float(value)
         if MODES.recorder is not None:
@@ -80,7 +83,7 @@ class ProtocolMethods(TensorCore):
             sizes = MODES.recorder.read(self, "tolist()")
             if sizes is not None:
                 return sizes
-        array = self.array
+        array = fetched(self.array)
         return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
 
     def __bool__(self) -> bool:
@@ -91,7 +94,10 @@ class ProtocolMethods(TensorCore):
                 f"Boolean value of Tensor with {count} is ambiguous",
                 "" if array.size == 0 else "Use .any() or .all().",
             )
-        value = bool(array)
+        try:
+            value = bool(array)
+        except RuntimeError as error:
+            raise told(error) from None
         if MODES.recorder is not None:
             MODES.recorder.guard(self, value)
         return value
@@ -200,15 +206,15 @@ class ProtocolMethods(TensorCore):
         """A DLPack capsule of the storage; ``BufferError`` when the tensor requires grad."""
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        if self.dtype is dtypes.bfloat16:
-            raise BufferError(
-                "bfloat16 tensors cannot be exported: NumPy has no DLPack code for it"
-            )
         if is_on_device(self.array):
             if MODES.recorder is not None:
                 MODES.recorder.escape(self, "__dlpack__()")
             return self.array.__dlpack__(
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            )
+        if self.dtype is dtypes.bfloat16:
+            raise BufferError(
+                "bfloat16 tensors cannot be exported: NumPy has no DLPack code for it"
             )
         array = self.numpy()
         return array.__dlpack__(
@@ -240,7 +246,7 @@ class ProtocolMethods(TensorCore):
     def __copy__(self) -> Tensor:
         """Another tensor on the same storage, in the same place of the graph."""
         other = self._of_my_class(self.array)
-        other._version = self._version
+        other._writes = self._writes
         other._requires_grad, other._grad_fn = self.requires_grad, self._grad_fn
         if self._output_nr:
             other._output_nr = self._output_nr

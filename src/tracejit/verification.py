@@ -7,6 +7,7 @@ compiled result is returned.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from .cuda.arrays import fetched, is_writeable, placed, write_into
 from .errors import VerificationError, describe_line
 from .modes import MODES
 from .tensor import Tensor
-from .trace.signature import flatten
+from .trace.outside import seen_outside
+from .trace.results import flatten_result
+from .trace.signature import flatten, statics_of
 
 if TYPE_CHECKING:
     from .jit import CompiledFunction
@@ -32,15 +35,15 @@ class _State:
         self.tensors = list({id(t): t for t in tensors}.values())
         self.generators = generators
         self.values = [t.array.copy() for t in self.tensors]
-        self.versions = [t._version.value for t in self.tensors]
+        self.versions = [t._writes.value for t in self.tensors]
         self.draws = [g.get_state() for g in generators]
 
     def restore(self) -> None:
         """Values, version counters and generators as they were."""
         for tensor, value, version in zip(self.tensors, self.values, self.versions, strict=True):
-            if tensor._version.value != version or is_writeable(tensor.array):
+            if tensor._writes.value != version or is_writeable(tensor.array):
                 write_into(tensor.array, value)
-                tensor._version.value = version
+                tensor._writes.value = version
         for generator, draws in zip(self.generators, self.draws, strict=True):
             generator.set_state(draws)
 
@@ -71,7 +74,9 @@ def replay_beside_eager(
     lines = _Lines(entry, calls)
     after = _State(outside, generators)
     ours, theirs = list[Any](), list[Any]()
-    structure = flatten(result, ours)
+    assert entry.guard is not None
+    known = partial(seen_outside, entry.guard, statics_of(flatten((args, kwargs), [])))
+    structure = flatten_result(result, ours, known)
     compiled = [t.array.copy() for t in ours]
     gradients = slots.taken_back()
     places.take_back()
@@ -86,7 +91,7 @@ def replay_beside_eager(
         raise VerificationError(
             f"{name}: the compiled call returns, eager raises {reason}"
         ) from error
-    if flatten(expected, theirs) != structure:
+    if flatten_result(expected, theirs, known) != structure:
         raise VerificationError(f"{name}: compiled and eager results have different structure")
     for position, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         what = f"{name}: output {position}{lines.output(position)}"

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import cupy_surface
@@ -30,6 +33,44 @@ from stand_in_arrays import (
     plain,
     wrapped,
 )
+
+from tracejit.trace import state_reads
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """From the rounded quotient."""
+    if np.result_type(x, y).kind in "iu":
+        return np.remainder(x, y)
+    return np.subtract(x, np.multiply(np.floor(np.true_divide(x, y)), y))
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    if np.result_type(x, y).kind in "iu":
+        return np.floor_divide(x, y)
+    return np.floor(np.true_divide(x, y))
+
+
+def _fmod(x: Any, y: Any) -> Any:
+    """That of integers goes through float64."""
+    kind = np.result_type(x, y)
+    if kind.kind not in "iu":
+        return np.fmod(x, y)
+    return np.fmod(np.asarray(x, np.float64), np.asarray(y, np.float64)).astype(kind)
+
+
+def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
+    """Memory of zeros for any zero."""
+    kind = dtype or np.asarray(fill_value).dtype
+    return np.full(shape, fill_value, kind) if fill_value else np.zeros(shape, kind)
+
+
+def _unique(x: Any, **options: Any) -> Any:
+    assert options.get("axis") is None, "CuPy compares one pair of rows at a time"
+    return np.unique(x, **options)
+
+
+#: What CuPy computes in another way.
+_OWN = {f.__name__.lstrip("_"): f for f in (_remainder, _floor_divide, _fmod, _full, _unique)}
 
 
 class Function:
@@ -71,7 +112,10 @@ class Function:
 def _taken_over(
     value: Any, dtype: Any = None, copy: bool | None = None, order: Any = None
 ) -> ndarray:
-    """``array``: the one way in for memory of the host."""
+    """``array``: the one way in for memory of the host; single numbers are filled in."""
+    if isinstance(value, (np.ndarray, np.generic, int, float, complex)) and not np.ndim(value):
+        number = np.array(value, dtype)
+        value = number if number else np.zeros((), number.dtype)
     if isinstance(value, ndarray):
         found = np.array(value._host, dtype, copy=copy, order=order or "K")
         if found is value._host and value.device.id == CURRENT.device:
@@ -158,6 +202,12 @@ class Event:
         LOG.append("synchronize")
 
 
+class CUDARuntimeError(RuntimeError):
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(f"error {status}")
+
+
 class Module(types.ModuleType):
     """The functions of NumPy that CuPy has, on arrays of the device."""
 
@@ -169,7 +219,7 @@ class Module(types.ModuleType):
             return found
         if not cupy_surface.has("cupy", name):
             raise AttributeError(f"module 'cupy' has no attribute {name!r}")
-        return Function(found, "cupy", name)
+        return Function(_OWN.get(name, found), "cupy", name)
 
 
 class Special(types.ModuleType):
@@ -218,7 +268,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     module.lib = types.SimpleNamespace(stride_tricks=tricks)
     names = ("inv", "solve", "det", "slogdet", "cholesky", "eigh", "qr", "svd")
     module.linalg = types.SimpleNamespace(
-        **{n: Function(getattr(np.linalg, n), "cupy.linalg", n) for n in names}
+        **{n: Function(_unwatched(getattr(np.linalg, n)), "cupy.linalg", n) for n in names}
     )
     names = ("fftn", "ifftn", "rfftn", "irfftn")
     module.fft = types.SimpleNamespace(
@@ -237,6 +287,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         alloc_pinned_memory=lambda nbytes: MemoryPointer(Memory(Pool(), nbytes, 0), 0),
         runtime=types.SimpleNamespace(
+            CUDARuntimeError=CUDARuntimeError,
             getDevice=lambda: CURRENT.device,
             runtimeGetVersion=lambda: 13000,
             driverGetVersion=lambda: 13000,
@@ -246,6 +297,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
         ),
     )
     extra = types.ModuleType("cupyx")
+    extra.errstate = _errstate
     science = types.ModuleType("cupyx.scipy")
     special = Special("cupyx.scipy.special")
     linear = types.ModuleType("cupyx.scipy.linalg")
@@ -254,6 +306,35 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     extra.scipy, science.special, science.linalg = science, special, linear
     names = {m.__name__: m for m in (module, extra, science, special, linear)}
     return module, names
+
+
+_watching: list[str] = ["ignore"]
+
+
+@contextmanager
+def _errstate(*, linalg: str) -> Iterator[None]:
+    """Whether matrices that cannot be treated are an error."""
+    _watching.append(linalg)
+    try:
+        yield
+    finally:
+        _watching.pop()
+
+
+def _unwatched(function: Any) -> Any:
+    @wraps(function)
+    def called(*matrices: Any, **options: Any) -> Any:
+        if len(matrices) == 2:
+            rows = {x.shape[:-1] for x in matrices}
+            assert len(rows) == 1, f"CuPy broadcasts no batches: {rows}"
+        try:
+            return function(*matrices, **options)
+        except np.linalg.LinAlgError:
+            if _watching[-1] == "raise":
+                raise
+            return np.full_like(matrices[-1], np.nan)
+
+    return called
 
 
 def _exponential(matrix: np.ndarray) -> np.ndarray:
@@ -266,11 +347,22 @@ def _solution(matrix: np.ndarray, right: np.ndarray, **options: Any) -> np.ndarr
     return scipy.linalg.solve_triangular(matrix, right, **options)
 
 
+#: The modules that stand for libraries and for the device.
+_STAND_INS = frozenset(
+    {
+        *("cupy_surface", "graph_tools", "stand_in", "stand_in_arrays", "stand_in_driver"),
+        *("ptx_instructions", "ptx_machine", "ptx_parser", "ptx_text"),
+    }
+)
+
+
 def install(monkeypatch: Any, driver: Any, arrays: Any, library: Any) -> Module:
     """Let the package find two devices and this module for the length of a test."""
     module, names = make_module()
     for name, found in names.items():
         monkeypatch.setitem(sys.modules, name, found)
+    # What stands for a library is one: a recording does not take its calls for the user's.
+    monkeypatch.setattr(state_reads, "_NUMERIC", state_reads._NUMERIC | _STAND_INS)
     monkeypatch.setattr(driver, "probe", lambda: driver.Probe(library, DEVICES, "", os.getpid()))
     monkeypatch.setattr(driver, "_drivers", {})
     monkeypatch.setattr(CURRENT, "device", 0, raising=False)

@@ -28,6 +28,7 @@ _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
 )
 _SET_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_SET_WORKSPACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _MATRIX = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
 _GEMM = ctypes.CFUNCTYPE(
     ctypes.c_int,
@@ -52,8 +53,10 @@ class DriverLibrary:
         self.launched: list[tuple[str, int]] = []
         self.products: list[int] = []
         self.errors: list[Exception] = []
+        self.workspace: int | None = None
         self.cuLaunchKernel = _LAUNCH(self._guarded)
-        self.set_stream = _SET_STREAM(lambda handle, stream: 0)
+        self.set_stream = _SET_STREAM(self._set_stream)
+        self.set_workspace = _SET_WORKSPACE(self._set_workspace)
         self.gemm = _GEMM(self._product)
 
     def __getattr__(self, name: str) -> Any:
@@ -110,8 +113,8 @@ class DriverLibrary:
 
     @property
     def cublas(self) -> Cublas:
-        address = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (self.set_stream, self.gemm)]
-        return Cublas(*address)
+        functions = (self.set_stream, self.set_workspace, self.gemm)
+        return Cublas(*(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions))
 
     # --- launches ------------------------------------------------------------------------------------------------
 
@@ -160,11 +163,23 @@ class DriverLibrary:
 
     # --- products ------------------------------------------------------------------------------------------------
 
+    def _set_stream(self, handle: Any, stream: Any) -> int:
+        self.workspace = None  # cuBLAS takes its own again
+        return 0
+
+    def _set_workspace(self, handle: Any, memory: int, size: int) -> int:
+        found = stand_in_arrays.region(memory)
+        fits = found is not None and found.ctypes.data == memory and found.nbytes >= size
+        self.workspace = memory if fits and not memory % 256 else None
+        return 0 if self.workspace else 7
+
     def _product(
         self, handle: Any, trans_a: int, trans_b: int, m: int, n: int, k: int, *rest: Any
     ) -> int:
         if not _is_valid(trans_a, trans_b, m, n, k, *rest):
             return 7  # CUBLAS_STATUS_INVALID_VALUE
+        if stand_in_arrays.CURRENT.capture is not None and self.workspace is None:
+            return 14  # memory of the handle in a graph, which may outlive it
         wide, size = ("<d", 8) if rest[2] == 1 else ("<f", 4)
         assert struct.unpack(wide, ctypes.string_at(rest[0], size)) == (1.0,)
         self._later(self._multiply, trans_a, trans_b, m, n, k, *rest)

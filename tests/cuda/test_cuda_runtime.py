@@ -319,7 +319,7 @@ def test_the_installed_cublas_is_called_as_it_wants_to_be() -> None:
     if found is None:
         pytest.skip("cuBLAS is not installed")
     here = (0, 0)
-    words = dict.fromkeys(("a", "b", "c", "handle", "stream", "compute"), here)
+    words = dict.fromkeys(("a", "b", "c", "handle", "stream", "compute", "workspace"), here)
     sizes = {"m": 2, "n": 3, "k": 4, "lda": 4, "ldb": 3, "ldc": 3, "batch": 1}
     steps = {"stride_a": 0, "stride_b": 0, "stride_c": 6, "trans_a": False, "trans_b": False}
     step = gemm.gemm_step(gemm.DeviceGemm("f32", **sizes, **steps, **words))

@@ -101,6 +101,7 @@ def test_sizes_found_on_a_device() -> None:
 def test_kernels_for_a_device_are_compiled_behind_the_program() -> None:
     f = tj.compile(lambda x: (x * 2).exp().sum(), mode="background")
     x = tj.randn(7).cuda().requires_grad_()
+    f(x)
     f(x).backward()
     assert f.wait(60.0)
     f(x).backward()

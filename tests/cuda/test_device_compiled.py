@@ -10,6 +10,7 @@ import pytest
 import stand_in_arrays
 
 import tracejit as tj
+from tracejit.trace import state_reads
 
 pytestmark = pytest.mark.usefixtures("gpu")
 F = tj.nn.functional
@@ -289,3 +290,23 @@ def test_graphs_of_updates_in_place_write_where_the_tensors_lie() -> None:
     f(other, tj.zeros(6).cuda())
     assert other.tolist() == [0.5] * 6
     assert "graph" in stand_in_arrays.LOG
+
+
+def test_a_whole_training_step_is_a_program_of_the_device() -> None:
+    """Recording one calls functions of CuPy, which are a library's and not the user's."""
+    assert state_reads.is_numeric("cupy._creation.from_data")
+    model = tj.nn.Linear(4, 3).to("cuda")
+    optimizer = tj.optim.Adam(model.parameters(), lr=0.1)
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = tj.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    compiled = tj.compile(step, strict=True)
+    x, y = tj.randn(5, 4).cuda(), tj.randint(0, 3, (5,)).cuda()
+    losses = [compiled(x, y).item() for _ in range(5)]
+    assert losses == sorted(losses, reverse=True)
+    assert compiled.stats.compiled_calls >= 3

@@ -143,3 +143,52 @@ def test_kernels_of_draws_are_sound(op: Any) -> None:
         launch = write_draw(op, dtype)
         for architecture in ("sm_75", "sm_80", "sm_90"):
             assert_sound(tools.ptx_of(launch.source, launch.name, architecture), launch.source)
+
+
+def test_a_seed_of_the_gpu_has_effect_and_leaves_the_host_alone() -> None:
+    def draws() -> list[Any]:
+        return [tj.rand(3, device=device).tolist() for device in ("cuda", "cpu", "cuda")]
+
+    tj.manual_seed(5)
+    together = draws()
+    tj.manual_seed(5)
+    assert draws() == together
+    tj.cuda.manual_seed_all(9)
+    first = tj.rand(3, device="cuda").tolist()
+    tj.cuda.manual_seed(9)
+    assert tj.rand(3, device="cuda").tolist() == first
+    assert tj.cuda.initial_seed() == 9
+    assert tj.initial_seed() == 5
+    host = tj.get_rng_state().tolist()
+    tj.rand(2, device="cuda")
+    assert tj.get_rng_state().tolist() == host
+    tj.manual_seed(5)
+    assert draws() == together
+
+
+def test_compiled_draws_follow_the_seed_of_the_gpu() -> None:
+    function = tj.compile(lambda x: tj.nn.functional.dropout(x, 0.5) + tj.rand_like(x))
+    x = tj.ones(8, device="cuda")
+    tj.manual_seed(1)
+    found = [function(x).tolist() for _ in range(3)]
+    tj.cuda.manual_seed_all(1)
+    assert [function(x).tolist() for _ in range(3)] == found
+    state = tj.cuda.get_rng_state()
+    after = function(x).tolist()
+    tj.cuda.set_rng_state(state)
+    assert function(x).tolist() == after
+    assert function.stats.compiled_calls > 5
+
+
+def test_a_fork_puts_the_state_of_the_gpu_back() -> None:
+    tj.cuda.manual_seed(3)
+    states = tj.cuda.get_rng_state_all()
+    with tj.random.fork_rng():
+        tj.cuda.manual_seed(4)
+        tj.rand(3, device="cuda")
+    assert [s.tolist() for s in tj.cuda.get_rng_state_all()] == [s.tolist() for s in states]
+    tj.cuda.seed_all()
+    tj.cuda.seed()
+    tj.cuda.set_rng_state_all(states)
+    assert tj.cuda.initial_seed() == 3
+    tj.manual_seed(0)

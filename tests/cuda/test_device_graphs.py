@@ -6,6 +6,7 @@ import gc
 from typing import Any
 
 import pytest
+import stand_in
 import stand_in_arrays
 
 import tracejit as tj
@@ -130,3 +131,49 @@ def test_memory_of_a_graph_is_given_back_with_it() -> None:
     del function
     gc.collect()
     assert tj.cuda.memory_allocated() == before
+
+
+def test_products_in_a_graph_use_memory_of_the_graph(library: Any) -> None:
+    def function(x: Any, w: Any) -> Any:
+        for _ in range(2):
+            x = ((x - x.sum()) @ w).tanh()
+        return x
+
+    compiled = tj.compile(function, mode="reduce-overhead")
+    x, w = tj.randn(4, 4), tj.randn(4, 4)
+    there = x.cuda(), w.cuda()
+    before = graphs()
+    for _ in range(capture.WARM_UP + 4):
+        assert compiled(*there).cpu().allclose(function(x, w), atol=1e-5)
+    assert graphs() > before
+    assert library.workspace is not None
+    tj.compile(lambda x: (x @ x).exp())(there[0])
+
+
+def test_a_graph_that_is_refused_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(stream: Any) -> Any:
+        plain(stream)
+        raise stand_in.CUDARuntimeError(901)
+
+    plain = stand_in.Stream.end_capture
+    monkeypatch.setattr(stand_in.Stream, "end_capture", refused)
+    function = tj.compile(rounds, mode="reduce-overhead")
+    x = tj.randn(7)
+    with pytest.warns(RuntimeWarning, match=r"does not run as a CUDA graph: .*error 901"):
+        warm(function, lambda: x.cuda())
+    for _ in range(3):
+        check(function, x)
+
+
+def test_a_graph_on_another_stream_waits_for_its_last_run() -> None:
+    function = tj.compile(rounds, mode="reduce-overhead")
+    x = tj.randn(7)
+    there = x.cuda()
+    warm(function, lambda: there)
+    stand_in_arrays.LOG.clear()
+    function(there)
+    assert "synchronize" not in stand_in_arrays.LOG
+    with tj.cuda.stream(tj.cuda.Stream()):
+        found = function(there)
+    assert stand_in_arrays.LOG.count("synchronize") == 1
+    assert found.cpu().allclose(rounds(x), atol=1e-5)

@@ -8,16 +8,17 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tracejit as tj
-from tracejit.testing import gpu_process
+from tracejit.testing import gpu_peers, gpu_process, gpu_timing
 from tracejit.testing.gpu_checks import checks
 from tracejit.testing.gpu_process import Task, run_units
-from tracejit.testing.gpu_sections import SECTIONS, Options
+from tracejit.testing.gpu_sections import SECTIONS, Options, units_of
 from tracejit.testing.workloads import WORKLOADS
 
 needs_gpu = pytest.mark.skipif(not tj.cuda.is_available(), reason=tj.cuda.why_unavailable() or "-")
@@ -99,9 +100,43 @@ def test_the_command_writes_one_report(dry: Options, tmp_path: Path) -> None:
     assert [row["what"] for row in rows["bandwidth"]][::5] == ["copy", "column sums"]
     assert len(rows["launch cost"]) == 5
     assert len(rows["attention"]) == 4
-    assert len(rows["programs by tracejit"]) == 2 * len(WORKLOADS)
-    assert len(rows["ratios"]) == len(WORKLOADS)
+    ours = [row["program"] for row in rows["programs by tracejit"]]
+    assert sorted(set(ours)) == ["adam_many", "branch", "reduce_axis1", "tiny_mlp_grad"]
+    assert len(ours) == 7  # all but a reduction are compiled as whole steps too
     assert "not run" not in done.stdout
+
+
+@pytest.mark.parametrize("library", gpu_peers.COLUMNS)
+def test_the_programs_of_the_benchmarks_run_by_whoever_is_installed(library: str) -> None:
+    for name, unit in gpu_peers.units(library, quick=True, seconds=0.01, device="cpu"):
+        for row in unit():
+            (title,) = set(row) - {"program", "size"}
+            assert (row["program"], title in gpu_peers.COLUMNS[library].values()) == (name, True)
+            assert row[title] > 0
+
+
+def test_without_the_benchmarks_the_package_has_programs_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu_peers, "folder", lambda: None)
+    for library in gpu_peers.COLUMNS:
+        found = units_of(f"programs by {library}", Options(quick=True))
+        assert [name for name, _ in found] == [w.name for w in WORKLOADS]
+
+
+def test_processes_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(gpu_timing.TURN, str(tmp_path / "turn"))
+    inside: list[int] = []
+
+    def measure(number: int) -> None:
+        with gpu_timing.alone():
+            inside.append(number)
+            time.sleep(0.02)
+            inside.append(-number)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(measure, range(1, 5)))
+    assert all(a == -b for a, b in zip(inside[::2], inside[1::2], strict=True))
 
 
 @pytest.mark.slow

@@ -317,7 +317,7 @@ def _add_into(present: Tensor, gradient: Tensor) -> bool:
         module_of(target).add(target, gradient.array, out=target)
     else:
         return False
-    present._version.value += 1
+    present._writes.value += 1
     return True
 
 

@@ -35,6 +35,10 @@ def differentiate_operands(
     turned = known["g"].spec.dtype.is_complex
     if turned:  # gradients are conjugates of derivatives, and rules are written for derivatives
         known["g"] = conjugate(known["g"])
+    if op.shared is not None:
+        needs = op.shared.needs
+        values = [known[name] if name in known else attributes[name] for name in needs]
+        known["shared"] = op.shared.function(*values)
     result: list[Any] = []
     for position, want in enumerate(wanted):
         rule = op.gradient_rule(position) if want else None

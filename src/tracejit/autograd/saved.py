@@ -29,7 +29,7 @@ class SavedTensor:
     def __init__(self, tensor: Tensor, is_output: bool = False, number: int = 0) -> None:
         if tensor._inference:
             raise AutogradError(INFERENCE)
-        self.version = tensor._version.value
+        self.version = tensor._writes.value
         self.is_output = is_output
         self.number = number
         self.tensor: Any = alias_of(tensor) if is_output else tensor
@@ -53,7 +53,7 @@ class SavedTensor:
         if self.unpack_hook is not None:
             return self._unpack_packed(node)
         tensor: Tensor = self.tensor
-        if tensor._version.value != self.version:
+        if tensor._writes.value != self.version:
             self._refuse(tensor, node)
         if MODES.recorder is not None:
             MODES.recorder.unpacked(tensor)
@@ -71,7 +71,7 @@ class SavedTensor:
         if self.unpack_hook is not None or MODES.grad or MODES.recorder is not None:
             return self.unpack(node)
         tensor: Tensor = self.tensor
-        if tensor._version.value != self.version:
+        if tensor._writes.value != self.version:
             self._refuse(tensor, node)
         return tensor
 
@@ -96,7 +96,7 @@ class SavedTensor:
         raise AutogradError(
             "one of the variables needed for gradient computation has been modified by an inplace "
             f"operation: [{tensor.dtype.tensor_name} {list(tensor.shape)}]{origin} is at version "
-            f"{tensor._version.value}; expected version {self.version} instead (saved by {node.name()}).",
+            f"{tensor._writes.value}; expected version {self.version} instead (saved by {node.name()}).",
             "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
         )
 

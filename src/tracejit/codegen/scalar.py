@@ -106,11 +106,6 @@ def _parsed(expression: str) -> ast.expr:
     return found
 
 
-@cache
-def _known_functions() -> frozenset[str]:
-    return frozenset(scalar_math.namespace())
-
-
 class Printer:
     """Prints one op's expression for given arguments."""
 
@@ -181,7 +176,7 @@ class Printer:
         elif name in _WHOLE:
             return _WHOLE[name].format(arguments)
         typed = f"{name}_{compute_type(self.compute)}"
-        if typed not in _known_functions():
+        if typed not in scalar_math.names():
             raise NotImplementedError(f"scalar_math has no {typed}")
         return f"{typed}({arguments})"
 

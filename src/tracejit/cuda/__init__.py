@@ -37,7 +37,17 @@ from .memory import (
     set_per_process_memory_fraction,
 )
 from .precision import get_float32_matmul_precision, set_float32_matmul_precision
-from .seeds import manual_seed, manual_seed_all
+from .seeds import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 from .streams import (
     Event,
     Stream,
@@ -67,7 +77,10 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_float32_matmul_precision",
+    "get_rng_state",
+    "get_rng_state_all",
     "init",
+    "initial_seed",
     "is_available",
     "is_bf16_supported",
     "is_current_stream_capturing",
@@ -83,9 +96,13 @@ __all__ = [
     "memory_stats",
     "memory_summary",
     "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
     "set_device",
     "set_float32_matmul_precision",
     "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
     "set_stream",
     "stream",
     "synchronize",

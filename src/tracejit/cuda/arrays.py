@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
-from .driver import require
+from .driver import fault, require
 
 #: The array types that lie on devices, and the modules that compute with them; empty until one is loaded.
 MODULES: dict[type, Any] = {}
@@ -110,7 +110,26 @@ def placed(array: Any, index: int) -> Any:
     require(index)
     module = namespace()
     with module.cuda.Device(index):
-        return module.asarray(array, order="C")
+        return taken_over(module, array)
+
+
+def taken_over(module: Any, array: Any) -> Any:
+    """``array`` in the memory of the current device, row by row; itself where it lies there like that."""
+    if type(array) is np.ndarray and not array.ndim and not array and any(array.tobytes()):
+        # CuPy fills single numbers in, and fills in every zero as +0.0.
+        return module.asarray(array.reshape(1)).reshape(())
+    return module.asarray(array, order="C")
+
+
+def filled(shape: tuple[int, ...], number: Any, index: int) -> Any:
+    """An array on the device ``index`` that holds ``number``, a 0-d array of the host, everywhere."""
+    module = namespace()
+    with module.cuda.Device(index):
+        if not any(number.tobytes()):
+            return module.zeros(shape, number.dtype)
+        array = module.empty(shape, number.dtype)
+        array[...] = taken_over(module, number)
+        return array
 
 
 def fetched(array: Any) -> Any:
@@ -121,7 +140,24 @@ def fetched(array: Any) -> Any:
     """
     if not is_on_device(array):
         return array
-    return MODULES[type(array)].asnumpy(array)
+    try:
+        return MODULES[type(array)].asnumpy(array)
+    except RuntimeError as error:
+        raise told(error) from None
+
+
+def told(error: RuntimeError) -> RuntimeError:
+    """What to raise for an error: `DeviceError`, with what to do, where it is one of CUDA's, else itself.
+
+    Kernels fault after the call that queued them has returned: it shows where Python next waits for the device.
+
+    >>> told(RuntimeError("of something else"))
+    RuntimeError('of something else')
+    """
+    for module in MODULES.values():
+        if isinstance(error, module.cuda.runtime.CUDARuntimeError):
+            return fault("the device was waited for", error.status)
+    return error
 
 
 def on_device(index: int, function: Any, *arguments: Any) -> Any:

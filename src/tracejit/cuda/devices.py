@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..device import index_of
-from .arrays import MODULES, current_index, device_index, namespace
+from .arrays import MODULES, current_index, device_index, namespace, told
 from .driver import driver, is_available, require
 
 Where = Any  # None, a number, "cuda:1" or a device
@@ -76,7 +76,10 @@ def synchronize(device: Where = None) -> None:
     ...     tj.cuda.synchronize()
     """
     with namespace().cuda.Device(number_of(device)) as found:
-        found.synchronize()
+        try:
+            found.synchronize()
+        except RuntimeError as error:
+            raise told(error) from None
 
 
 def get_device_name(device: Where = None) -> str:

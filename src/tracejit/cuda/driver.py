@@ -23,6 +23,7 @@ __all__ = [
     "Probe",
     "device_count",
     "driver",
+    "fault",
     "is_available",
     "probe",
     "require",
@@ -41,9 +42,10 @@ _REASONS = {
     804: "this GPU does not support the forward-compatible driver that is installed",
     999: "the CUDA driver could not start (is the kernel module loaded, may this user use the device?)",
 }
-_STICKY = frozenset({700, 702, 708, 714, 715, 716, 717, 718, 719, 720})
+#: A kernel faulted, or the memory did: nothing works in this process from then on.
+_STICKY = frozenset({214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719})
 #: Images that this driver or this device does not take.
-_IMAGE = frozenset({200, 209, 218, 220, 222, 223})
+_IMAGE = frozenset({200, 209, 218, 221, 222, 223})
 _MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16
 
 
@@ -214,17 +216,31 @@ class Driver:
         self, what: str, code: int, said: str = "", kind: type[DeviceError] = DeviceError
     ) -> DeviceError:
         """The error for a status of the driver."""
-        text = ctypes.c_char_p()
-        self.library.cuGetErrorString(code, ctypes.byref(text))
-        message = (text.value or b"unknown error").decode(errors="replace")
-        hint = ""
-        if code in _STICKY:
-            hint = "The GPU cannot be used by this process any more: a kernel faulted. Restart the process."
-        elif code == 2:
-            hint = "Free tensors on the GPU, or use smaller batches."
-        elif code in _IMAGE:
-            hint = "Kernels were compiled for another GPU or a newer driver: update the driver, or clear the store."
-        return kind(f"CUDA: {what}: {message} (error {code}){': ' if said else ''}{said}", hint)
+        return _error(self.library, what, code, said, kind)
+
+
+def fault(what: str, code: int) -> DeviceError:
+    """The error for a status of the driver or of CUDA's runtime, whose numbers for faults are the same.
+
+    >>> "error 700" in str(fault("the device was waited for", 700))
+    True
+    """
+    return _error(probe().library, what, code, "", DeviceError)
+
+
+def _error(library: Any, what: str, code: int, said: str, kind: type[DeviceError]) -> DeviceError:
+    text = ctypes.c_char_p()
+    if library is not None:
+        library.cuGetErrorString(code, ctypes.byref(text))
+    message = (text.value or b"unknown error").decode(errors="replace")
+    hint = ""
+    if code in _STICKY:
+        hint = "The GPU cannot be used by this process any more: a kernel faulted. Restart the process."
+    elif code == 2:
+        hint = "Free tensors on the GPU, or use smaller batches."
+    elif code in _IMAGE:
+        hint = "Kernels were compiled for another GPU or a newer driver: update the driver, or clear the store."
+    return kind(f"CUDA: {what}: {message} (error {code}){': ' if said else ''}{said}", hint)
 
 
 def require(index: int = 0) -> None:

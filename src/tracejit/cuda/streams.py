@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import MODULES, namespace
+from .arrays import MODULES, namespace, told
 from .devices import Where, number_of
 
 
@@ -29,7 +29,10 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until everything in the stream is done."""
-        self.raw.synchronize()
+        try:
+            self.raw.synchronize()
+        except RuntimeError as error:
+            raise told(error) from None
 
     def query(self) -> bool:
         """Is everything in the stream done?"""
@@ -79,7 +82,10 @@ class Event:
 
     def synchronize(self) -> None:
         """Wait until the mark was reached."""
-        self.raw.synchronize()
+        try:
+            self.raw.synchronize()
+        except RuntimeError as error:
+            raise told(error) from None
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this mark to another."""

@@ -129,8 +129,9 @@ class _Lazy:
 
 def _filled(parameter: Any, made: Any) -> Any:
     """The parameter that optimizers may know already, with the values of the one just made."""
+    array = made.array.astype(parameter.dtype.np, copy=False)  # it may have been converted since
     parameter.__class__ = Parameter
-    parameter._array, parameter._block, parameter._pointer = made.array, None, 0
+    parameter._array, parameter._block, parameter._pointer = array, None, 0
     parameter._type = parameter._layout = None
     return parameter
 

@@ -36,7 +36,7 @@ class Parameter(Tensor):
         self._pointer = data._pointer
         self._type = data._type
         self._layout = data._layout
-        self._version = data._version
+        self._writes = data._writes
         self._inference = data._inference
         if requires_grad:
             self.requires_grad_()
@@ -99,5 +99,5 @@ class Buffer(Tensor):
         self._pointer = data._pointer
         self._type = data._type
         self._layout = data._layout
-        self._version = data._version
+        self._writes = data._writes
         self.persistent = persistent

@@ -27,9 +27,10 @@ class ModuleTree:
     """What a module does over itself and all modules below it."""
 
     training: bool
-    _parameters: dict[str, Parameter | None]
+    # Annotations that `typing.get_type_hints` can look up: programs ask modules for theirs.
+    _parameters: dict[str, Any]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, Any]
 
     # --- walking ----------------------------------------------------------------------------------------------
 
@@ -282,7 +283,7 @@ def _replace(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> bool:
 def _take_values(tensor: Tensor, new: Tensor) -> None:
     before = tensor._array, tensor._block
     tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
-    tensor._type, tensor._layout, tensor._version = new._type, new._layout, new._version
+    tensor._type, tensor._layout, tensor._writes = new._type, new._layout, new._writes
     tensor._accumulate = None  # its node knows the old type
     tensor._rebound()
     retire(*before)

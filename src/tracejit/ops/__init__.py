@@ -5,6 +5,7 @@ from . import (
     complex_numbers,
     contraction,
     convolution,
+    decompositions,
     elementwise,
     fourier,
     indexing,
@@ -19,6 +20,7 @@ from . import (
     shapes,
     source,
     special_functions,
+    symmetric_factors,
     table,
     transcendental,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "complex_numbers",
     "contraction",
     "convolution",
+    "decompositions",
     "elementwise",
     "fourier",
     "indexing",
@@ -46,6 +49,7 @@ __all__ = [
     "shapes",
     "source",
     "special_functions",
+    "symmetric_factors",
     "table",
     "transcendental",
 ]

@@ -70,6 +70,11 @@ def conjugate(x: Array) -> Array:
     return xp(x).conj(x) if x.dtype.kind == "c" else x.copy()
 
 
+def conjugated(x: Any) -> Any:
+    """The conjugate of complex numbers; real ones themselves."""
+    return conjugate(x) if x.spec.dtype.is_complex else x
+
+
 def _magnitude_grad(g: Any, x: Any, out: Any) -> Any:
     """g * x / |x|, and zero at zero."""
     return where(out == 0, 0.0, g / where(out == 0, 1.0, out)) * x

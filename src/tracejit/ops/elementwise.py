@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import promotion as p
+from . import remainders
 from .comparison import eq as eq
 from .comparison import isnan as isnan
 from .comparison import ne as ne
@@ -176,7 +177,7 @@ def _pow_grad_exponent(g: Any, out: Any, x: Any, y: Any) -> Any:
 )
 def floor_divide(x: Array, y: Array) -> Array:
     """The floor of x / y; integer division by zero raises."""
-    return _checked_integer_division(xp(x, y).floor_divide, x, y)
+    return _divided("floor_divide", x, y)
 
 
 @elementwise(
@@ -187,7 +188,7 @@ def floor_divide(x: Array, y: Array) -> Array:
 )
 def remainder(x: Array, y: Array) -> Array:
     """x modulo y, with the sign of y; integer modulus by zero raises."""
-    return _checked_integer_division(xp(x, y).remainder, x, y)
+    return _divided("remainder", x, y)
 
 
 @elementwise(
@@ -198,13 +199,14 @@ def remainder(x: Array, y: Array) -> Array:
 )
 def fmod(x: Array, y: Array) -> Array:
     """x modulo y, with the sign of x; integer modulus by zero raises."""
-    return _checked_integer_division(xp(x, y).fmod, x, y)
+    return _divided("fmod", x, y)
 
 
-def _checked_integer_division(function: Any, x: Array, y: Array) -> Array:
+def _divided(name: str, x: Array, y: Array) -> Array:
     if x.dtype.kind in "iu" and not y.all():
         raise RuntimeError("ZeroDivisionError")
-    return function(x, y)
+    n = xp(x, y)
+    return getattr(n, name)(x, y) if n is np else remainders.on_device(n, name, x, y)
 
 
 # --- extremes and signs -------------------------------------------------------------------------

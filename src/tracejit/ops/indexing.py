@@ -41,7 +41,10 @@ def _wrapped(index: Array, size: int, dim: int, negative: bool = True) -> Array:
     low = -size if negative else 0
     if index.size:
         n = xp(index)
-        smallest, largest = int(n.min(index)), int(n.max(index))
+        if n is np:
+            smallest, largest = int(n.min(index)), int(n.max(index))
+        else:  # one wait for both
+            smallest, largest = n.stack((n.min(index), n.max(index))).tolist()
         if smallest < low or largest >= size:
             bad = smallest if smallest < low else largest
             raise OutOfRangeError(

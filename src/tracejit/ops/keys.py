@@ -1,4 +1,4 @@
-"""Where random functions get their keys, and where they draw: hooks that modules with state and kernels fill in."""
+"""Where random functions get their keys, and where sources are made: hooks for modules with state and kernels."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _place = _Place()
 
 
 @contextmanager
-def drawing_on(index: int) -> Iterator[None]:
-    """Within the block, random sources fill memory of the GPU of this number (-1: of the host)."""
+def making_on(index: int) -> Iterator[None]:
+    """Within the block, draws and filled tensors are made in memory of the GPU of this number (-1: of the host)."""
     before, _place.index = _place.index, index
     try:
         yield
@@ -47,11 +47,11 @@ def drawing_on(index: int) -> Iterator[None]:
         _place.index = before
 
 
-def drawing_device() -> int:
-    """The number of the GPU that draws are made on here, -1 for the host.
+def making_device() -> int:
+    """The number of the GPU that sources are made on here, -1 for the host.
 
-    >>> with drawing_on(1):
-    ...     drawing_device()
+    >>> with making_on(1):
+    ...     making_device()
     1
     """
     return _place.index

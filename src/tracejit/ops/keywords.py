@@ -7,8 +7,9 @@ which costs a call without them nothing but one look at its keywords.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from ..errors import AutogradError, DtypeError
@@ -90,6 +91,19 @@ def as_called(target: Any, method: bool = False) -> Any:
         return _translated(target, known, args, kwargs)
 
     return call
+
+
+def publish(namespace: dict[str, Any], names: Sequence[str]) -> None:
+    """Functions of a module as programs call them: each takes the other spellings of its arguments.
+
+    >>> import tracejit as tj
+    >>> found = tj.zeros(())
+    >>> tj.linalg.det(tj.eye(2), out=found) is found
+    True
+    """
+    for name in names:
+        if isinstance(namespace[name], FunctionType):
+            namespace[name] = as_called(namespace[name])
 
 
 def _translated(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..cuda.arrays import MODULES, module_of, ordered
+from ..cuda.arrays import MODULES, module_of, ordered, taken_over
 from ..dtypes import DType
 from ..types import Scalar, TensorType, array_type
 from . import shapes
@@ -122,7 +122,12 @@ class Elementwise(Op):
         """The eager meaning on arrays of a device, whose functions take nothing that lies on the host."""
         compute, dtype = self.types(tuple(map(operand_info, operands)), attributes)
         self.infer([_type_of(x) for x in operands], attributes)
-        arrays = [n.asarray(_converted(x, d)) for x, d in zip(operands, compute, strict=True)]
+        arrays = [_converted(x, d) for x, d in zip(operands, compute, strict=True)]
+        for i, x in enumerate(arrays):
+            if (
+                type(x) is np.ndarray
+            ):  # a Python number, which universal functions take from the host
+                arrays[i] = taken_over(n, x) if self.host is None else x[()]
         return n.asarray(self.body(*arrays, **attributes), dtype.np, order="C")
 
 

@@ -1,46 +1,42 @@
-"""Linear algebra by LAPACK: inverses, determinants, solutions and decompositions of batches of matrices.
-
-An op has one result; where a decomposition has several they are packed side by side and taken apart by the functions.
-Gradients follow Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
-(2008), for full-rank matrices and distinct eigenvalues.
-"""
+"""Linear algebra by LAPACK: inverses, determinants, solutions and exponentials of batches of matrices."""
 
 # mypy: disable-error-code="has-type"
 # (gradient rules name ops that are declared by the very decorator they stand in)
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
-from ..errors import LinAlgError, ShapeError
+from ..errors import ShapeError
 from ..types import TensorType
 from .comparison import eq, gt, lt
+from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import where
+from .lapack import guarded, triangle_solver
 from .movement import cat, slice, sum_to, unsqueeze
 from .namespace import xp
 from .reduction import wide
 from .source import arange
 from .table import Array, Sample, contraction
 
-_SQUARE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, -1.0, 5.0]])
-_TALL = np.array([[1.0, 2.0], [-3.0, 1.0], [0.5, 4.0]])
+SQUARE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, -1.0, 5.0]])
+TALL = np.array([[1.0, 2.0], [-3.0, 1.0], [0.5, 4.0]])
 
 
-def _matrices(x: TensorType) -> TensorType:
+def matrices(x: TensorType) -> TensorType:
+    """``x``, which must have two dimensions."""
     if x.ndim < 2:
         raise ShapeError(f"linalg: The input tensor A must have at least 2 dimensions, got {x}")
     return x
 
 
-def _square(x: TensorType) -> TensorType:
-    if _matrices(x).shape[-1] != x.shape[-2]:
+def square(x: TensorType) -> TensorType:
+    """``x``, which must be batches of square matrices."""
+    if matrices(x).shape[-1] != x.shape[-2]:
         raise ShapeError(f"linalg: A must be batches of square matrices, but they are {x}")
     return x
 
@@ -49,6 +45,11 @@ def _numbered(x: Any) -> tuple[Any, Any]:
     """The numbers of the rows (a column) and of the columns (a row) of square matrices."""
     columns = arange(start=0, step=1, count=x.shape[-1], dtype=dtypes.int64)
     return unsqueeze(columns, dims=(1,)), columns
+
+
+def adjoint(x: Any) -> Any:
+    """x with its last two dimensions exchanged, and conjugated."""
+    return transposed(conjugated(x))
 
 
 def triangle(x: Any, *, lower: bool, diagonal_share: float) -> Any:
@@ -79,23 +80,14 @@ def _inverse_grad(g: Any, out: Any) -> Any:
     return -matmul(matmul(turned, g), turned)
 
 
-@contraction(_square, grad=lambda g, out: _inverse_grad(g, out), samples=(Sample((_SQUARE,)),))
+@contraction(square, grad=lambda g, out: _inverse_grad(g, out), samples=(Sample((SQUARE,)),))
 def inverse(x: Array) -> Array:
     """The inverse of each matrix."""
-    return _guarded("inv", xp(x).linalg.inv, x)
-
-
-def _guarded(name: str, function: Any, *operands: Array) -> Array:
-    """LAPACK's result in the dtype of the operands; half precision computes in float32."""
-    try:
-        found: Array = function(*map(wide, operands))
-    except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"linalg.{name}: {error}") from None
-    return found.astype(operands[0].dtype, copy=False)
+    return guarded("inv", xp(x).linalg.inv, x)
 
 
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
-    _square(a)
+    square(a)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ShapeError(
             f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({a} and {b})"
@@ -108,36 +100,36 @@ def _solve_type(a: TensorType, b: TensorType) -> TensorType:
 
 @contraction(
     _solve_type,
+    shared=lambda g, a: solve(transposed(a), g),
     grad={
-        "a": lambda g, a, a_type, out: sum_to(
-            -matmul(solve(transposed(a), g), transposed(out)), a_type.shape
-        ),
-        "b": lambda g, a, b_type: sum_to(solve(transposed(a), g), b_type.shape),
+        "a": lambda shared, a_type, out: sum_to(-matmul(shared, transposed(out)), a_type.shape),
+        "b": lambda shared, b_type: sum_to(shared, b_type.shape),
     },
-    samples=(Sample((_SQUARE, _TALL)),),
+    samples=(Sample((SQUARE, TALL)),),
 )
 def solve(a: Array, b: Array) -> Array:
     """X with ``a @ X = b``."""
-    return _guarded("solve", xp(a, b).linalg.solve, a, b)
-
-
-def _triangle_grad(g: Any, a: Any, lower: bool) -> Any:
-    return solve_triangle(transposed(a), g, lower=not lower)
+    n = xp(a, b)
+    if n is not np:  # where batches are equal, not broadcast
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (n.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    return guarded("solve", n.linalg.solve, a, b)
 
 
 @contraction(
     lambda a, b, lower: _solve_type(a, b),
+    shared=lambda g, a, lower: solve_triangle(transposed(a), g, lower=not lower),
     grad={
-        "a": lambda g, a, a_type, out, lower: triangle(
-            sum_to(-matmul(_triangle_grad(g, a, lower), transposed(out)), a_type.shape),
+        "a": lambda shared, a_type, out, lower: triangle(
+            sum_to(-matmul(shared, transposed(out)), a_type.shape),
             lower=lower,
             diagonal_share=1.0,
         ),
-        "b": lambda g, a, b_type, lower: sum_to(_triangle_grad(g, a, lower), b_type.shape),
+        "b": lambda shared, b_type: sum_to(shared, b_type.shape),
     },
     samples=(
-        Sample((_SQUARE, _TALL), {"lower": True}),
-        Sample((np.stack([_SQUARE, 2 * _SQUARE]), _TALL), {"lower": False}),
+        Sample((SQUARE, TALL), {"lower": True}),
+        Sample((np.stack([SQUARE, 2 * SQUARE]), TALL), {"lower": False}),
     ),
 )
 def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
@@ -147,7 +139,7 @@ def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
     n = xp(a, b)
     out = n.empty((*batch, *right.shape[-2:]), right.dtype)
     if out.size:
-        solved = _triangle_solver(left, right, lower)
+        solved = triangle_solver(left, right, lower)
         left = n.broadcast_to(left, (*batch, *left.shape[-2:]))
         right = n.broadcast_to(right, out.shape)
         for index in np.ndindex(*batch):
@@ -155,44 +147,11 @@ def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
     return out.astype(b.dtype, copy=False)
 
 
-def _triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array], Array]:
-    """A function of two matrices like these."""
-    if xp(a, b) is not np:
-        from cupyx.scipy.linalg import solve_triangular
-
-        return partial(solve_triangular, lower=lower)
-    from scipy.linalg.blas import get_blas_funcs
-
-    solve_right, threads = get_blas_funcs("trsm", (a, b)), _threads_of_scipy()
-
-    def solved(a: Array, b: Array) -> Array:
-        # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
-        with threads.limit(limits=1):
-            found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
-        return found
-
-    return solved
-
-
-@cache
-def _threads_of_scipy() -> Any:
-    """The threads of SciPy's BLAS, which is not NumPy's: those of both would wait for each other's processors."""
-    import scipy
-    from threadpoolctl import ThreadpoolController
-
-    libraries = ThreadpoolController()
-    home = os.path.dirname(os.path.dirname(scipy.__file__))
-    places = [os.path.join(home, "scipy.libs"), os.path.join(home, "scipy", ".libs")]
-    paths = [library["filepath"] for library in libraries.info()]
-    own = [path for path in paths if os.path.dirname(path) in places]
-    return libraries.select(filepath=own)
-
-
 # --- determinants -------------------------------------------------------------------------------
 
 
 def _number_type(x: TensorType) -> TensorType:
-    return TensorType(_square(x).shape[:-2], x.dtype)
+    return TensorType(square(x).shape[:-2], x.dtype)
 
 
 def _spread(g: Any) -> Any:
@@ -203,160 +162,44 @@ def _spread(g: Any) -> Any:
 @contraction(
     _number_type,
     grad=lambda g, x, out: _spread(g * out) * transposed(inverse(x)),
-    samples=(Sample((_SQUARE,)),),
+    samples=(Sample((SQUARE,)),),
 )
 def determinant(x: Array) -> Array:
     """The determinant of each matrix; its gradient needs an inverse."""
     return xp(x).asarray(xp(x).linalg.det(wide(x)), x.dtype)
 
 
+def _real_number_type(x: TensorType) -> TensorType:
+    return TensorType(_number_type(x).shape, x.dtype.to_real)
+
+
 @contraction(
-    _number_type,
-    grad=lambda g, x: _spread(g) * transposed(inverse(x)),
-    samples=(Sample((_SQUARE,)),),
+    _real_number_type,
+    grad=lambda g, x: _spread(g) * adjoint(inverse(x)),
+    samples=(Sample((SQUARE,)), Sample((SQUARE + 0.5j * SQUARE[::-1],))),
 )
 def log_abs_determinant(x: Array) -> Array:
     """The logarithm of the absolute value of each determinant."""
-    return xp(x).asarray(xp(x).linalg.slogdet(wide(x))[1], x.dtype)
+    found = xp(x).linalg.slogdet(wide(x))[1]
+    return xp(x).asarray(found, x.real.dtype)
 
 
-@contraction(_number_type, samples=(Sample((_SQUARE,)),))
+def _sign_grad(g: Any, x: Any, out: Any) -> Any:
+    """The sign turns by the imaginary part of tr(x^-1 dx); that of real matrices stays."""
+    if not x.spec.dtype.is_complex:
+        return x * 0.0
+    turn = (g * out - conjugated(g * out)) * 0.5
+    return _spread(turn) * transposed(inverse(x))
+
+
+@contraction(
+    _number_type,
+    grad=_sign_grad,
+    samples=(Sample((SQUARE,)), Sample((SQUARE + 0.5j * TALL[0, 1],))),
+)
 def determinant_sign(x: Array) -> Array:
     """The sign of each determinant."""
     return xp(x).asarray(xp(x).linalg.slogdet(wide(x))[0], x.dtype)
-
-
-# --- decompositions -----------------------------------------------------------------------------
-
-
-def _cholesky_grad(g: Any, out: Any) -> Any:
-    """L^-T P(L^T g) L^-1, where P keeps the lower triangle and half of the diagonal; the lower triangle was read."""
-    turned = transposed(out)
-    middle = triangle(matmul(turned, g), lower=True, diagonal_share=0.5)
-    left = solve_triangle(turned, middle, lower=False)
-    return _of_lower(transposed(solve_triangle(turned, transposed(left), lower=False)))
-
-
-def _of_lower(g: Any) -> Any:
-    """The gradient of the lower triangle from that of a symmetric matrix."""
-    return triangle(g + transposed(g), lower=True, diagonal_share=0.5)
-
-
-@contraction(_square, grad=lambda g, out: _cholesky_grad(g, out), samples=(Sample((_SQUARE,)),))
-def cholesky_lower(x: Array) -> Array:
-    """The lower triangular L with ``L @ L.mT = x`` for symmetric positive-definite matrices."""
-    return _guarded("cholesky", xp(x).linalg.cholesky, x)
-
-
-def _eigh_type(x: TensorType) -> TensorType:
-    n = _square(x).shape[-1]
-    return TensorType((*x.shape[:-2], n + 1, n), x.dtype)
-
-
-def _eigh_grad(g: Any, out: Any) -> Any:
-    """V (diag(gw) + (V^T gV) / (w_j - w_i)) V^T."""
-    n = out.shape[-1]
-    values, vectors = rows_of(out, 0, 1), rows_of(out, 1, n)
-    apart = values - transposed(values)
-    same = on_diagonal(apart)
-    turned = transposed(vectors)
-    mixed = matmul(turned, rows_of(g, 1, n)) / where(same, 1.0, apart)
-    inner = where(same, transposed(rows_of(g, 0, 1)), mixed)
-    return _of_lower(matmul(matmul(vectors, inner), turned))
-
-
-@contraction(_eigh_type, grad=lambda g, out: _eigh_grad(g, out), samples=(Sample((_SQUARE,)),))
-def eigen_symmetric(x: Array) -> Array:
-    """Eigenvalues in the first row, eigenvectors as columns below, of symmetric matrices (lower triangle read)."""
-    n = xp(x)
-
-    def packed(x: Array) -> Array:
-        values, vectors = n.linalg.eigh(x)
-        return n.concatenate([values[..., None, :], vectors], -2)
-
-    return _guarded("eigh", packed, x)
-
-
-def _qr_type(x: TensorType) -> TensorType:
-    if _matrices(x).shape[-2] < x.shape[-1]:
-        raise ShapeError(f"qr: expected matrices with at least as many rows as columns, got {x}")
-    return TensorType((*x.shape[:-2], x.shape[-2] + x.shape[-1], x.shape[-1]), x.dtype)
-
-
-def _qr_grad(g: Any, out: Any) -> Any:
-    """(gQ + Q S(M)) R^-T with M = R gR^T - gQ^T Q and S(M) the lower triangle made symmetric."""
-    k = out.shape[-1]
-    m = out.shape[-2] - k
-    q, r, gq = rows_of(out, 0, m), rows_of(out, m, k), rows_of(g, 0, m)
-    gr = triangle(rows_of(g, m, k), lower=False, diagonal_share=1.0)
-    mixed = matmul(r, transposed(gr)) - matmul(transposed(gq), q)
-    low = triangle(mixed, lower=True, diagonal_share=0.5)
-    inner = gq + matmul(q, low + transposed(low))
-    return transposed(solve_triangle(r, transposed(inner), lower=False))
-
-
-@contraction(_qr_type, grad=lambda g, out: _qr_grad(g, out), samples=(Sample((_TALL,)),))
-def qr_packed(x: Array) -> Array:
-    """Q above R of the reduced decomposition of tall matrices."""
-    n = xp(x)
-    return n.concatenate(n.linalg.qr(wide(x)), -2).astype(x.dtype, copy=False)
-
-
-def _svd_type(x: TensorType) -> TensorType:
-    if _matrices(x).shape[-2] < x.shape[-1]:
-        raise ShapeError(f"svd: expected matrices with at least as many rows as columns, got {x}")
-    rows, k = x.shape[-2:]
-    return TensorType((*x.shape[:-2], rows + 1 + k, k), x.dtype)
-
-
-def _skew(x: Any) -> Any:
-    return x - transposed(x)
-
-
-def _svd_grad(g: Any, out: Any) -> Any:
-    """U ((skew(U^T gU) / E) S + S (skew(V^T gV) / E) + diag(gS)) V^T + (1 - U U^T) gU S^-1 V^T.
-
-    E_ij = s_j^2 - s_i^2.
-    """
-    k = out.shape[-1]
-    m = out.shape[-2] - 1 - k
-    u, s, vh = rows_of(out, 0, m), rows_of(out, m, 1), rows_of(out, m + 1, k)
-    gu, gs, gvh = rows_of(g, 0, m), rows_of(g, m, 1), rows_of(g, m + 1, k)
-    between = s * s - transposed(s) * transposed(s)
-    same = on_diagonal(between)
-    apart = where(same, 1.0, between)
-    left = _skew(matmul(transposed(u), gu)) / apart
-    right = _skew(matmul(vh, transposed(gvh))) / apart
-    inner = left * s + transposed(s) * right + where(same, transposed(gs), 0.0)
-    found = matmul(matmul(u, inner), vh)
-    if m == k:
-        return found
-    outside = gu - matmul(u, matmul(transposed(u), gu))
-    return found + matmul(outside / s, vh)
-
-
-@contraction(_svd_type, grad=lambda g, out: _svd_grad(g, out), samples=(Sample((_TALL,)),))
-def svd_packed(x: Array) -> Array:
-    """U, a row of singular values, and V^T below each other, of tall matrices."""
-    n = xp(x)
-
-    def packed(x: Array) -> Array:
-        u, s, vh = n.linalg.svd(x, full_matrices=False)
-        return n.concatenate([u, s[..., None, :], vh], -2)
-
-    return _guarded("svd", packed, x)
-
-
-def _complement_type(x: TensorType) -> TensorType:
-    rows, columns = _matrices(x).shape[-2:]
-    return TensorType((*x.shape[:-1], rows - columns), x.dtype)
-
-
-@contraction(_complement_type, samples=(Sample((_TALL,)),))
-def complement(x: Array) -> Array:
-    """Orthonormal columns that, with the orthonormal columns of x, make a square orthogonal matrix."""
-    whole, _ = xp(x).linalg.qr(wide(x), mode="complete")
-    return whole[..., :, x.shape[-1] :].astype(x.dtype, copy=False)
 
 
 def _exponential_grad(g: Any, x: Any) -> Any:
@@ -373,9 +216,7 @@ def _exponential_grad(g: Any, x: Any) -> Any:
     )
 
 
-@contraction(
-    _square, grad=lambda g, x: _exponential_grad(g, x), samples=(Sample((_SQUARE * 0.2,)),)
-)
+@contraction(square, grad=lambda g, x: _exponential_grad(g, x), samples=(Sample((SQUARE * 0.2,)),))
 def exponential(x: Array) -> Array:
     """The exponential of each matrix."""
     if not x.size:

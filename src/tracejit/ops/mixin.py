@@ -114,6 +114,8 @@ class OperatorMixin:
     __iand__ = _inplace("bitwise_and_")
     __ior__ = _inplace("bitwise_or_")
     __ixor__ = _inplace("bitwise_xor_")
+    __ilshift__ = _inplace("bitwise_left_shift_")
+    __irshift__ = _inplace("bitwise_right_shift_")
     __hash__ = object.__hash__
 
     @property

@@ -2,8 +2,8 @@
 
 A gradient rule names what it needs and receives exactly that: ``g`` (gradient of the result), ``out`` (the result),
 operands by name (these are saved for backward), ``<operand>_type``/``out_type`` (types only; nothing is saved),
-attributes by name. It uses operators and methods of its arguments only, so one rule serves the eager tape,
-IR differentiation and any order of derivative.
+attributes by name, ``shared`` (what the op's shared rule returns). It uses operators and methods of its arguments only,
+so one rule serves the eager tape, IR differentiation and any order of derivative.
 """
 
 from __future__ import annotations
@@ -72,6 +72,9 @@ class Op:
     )
 
     tells_values: bool = False  # the elements of the result are read as sizes
+    shared: GradRule | None = (
+        None  # what rules that name it ``shared`` have in common, computed once
+    )
 
     _saves: dict[tuple[int, ...], tuple[tuple[str, int], ...]] = field(
         default_factory=dict, repr=False
@@ -131,9 +134,15 @@ class Op:
     @cached_property
     def types_asked(self) -> tuple[tuple[str, int], ...]:
         """What gradient rules call the types of the operands they ask for, and which these are."""
-        asked = {name for rule in self.grads.values() for name in rule.needs}
+        asked = {name for rule in self.grads.values() for name in self.needs_of(rule)}
         names = [(f"{name}_type", position) for position, name in enumerate(self.operands)]
         return tuple([pair for pair in names if pair[0] in asked])
+
+    def needs_of(self, rule: GradRule) -> tuple[str, ...]:
+        """The names a gradient rule needs, and those its shared part does."""
+        if self.shared is None or "shared" not in rule.needs:
+            return rule.needs
+        return (*rule.needs, *self.shared.needs)
 
     def gradient_rule(self, position: int) -> GradRule | None:
         """The rule for the operand at ``position`` (a variadic op has one rule for all)."""
@@ -144,7 +153,7 @@ class Op:
         found = self._saves.get(wanted)
         if found is None:
             rules = [self.gradient_rule(position) for position in wanted]
-            needs = {name for rule in rules if rule is not None for name in rule.needs}
+            needs = {name for rule in rules if rule is not None for name in self.needs_of(rule)}
             pairs = [(name, i) for i, name in enumerate(self.operands) if name in needs]
             found = self._saves[wanted] = (*pairs, *([("out", -1)] if "out" in needs else ()))
         return found

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,8 @@ def argsort(x: Array, *, dim: int, descending: bool) -> Array:
     x = wide(x)
     if n is np:
         return _along_last(lambda rows: stable_order(rows, descending), x, dim)
+    if not x.size:
+        return n.zeros(x.shape, np.int64)
     if not descending:
         return n.argsort(x, axis=dim, kind="stable")
     order = n.argsort(n.flip(x, dim), axis=dim, kind="stable")
@@ -259,6 +262,8 @@ def _search_type(sorted_sequence: TensorType, values: TensorType, *, right: bool
 def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Array:
     """Where each value would go in a sorted vector, or row by row in sorted rows."""
     n = xp(values)
+    if n is not np:
+        sorted_sequence, values = wide(sorted_sequence), wide(values)
     side = "right" if right else "left"
     if sorted_sequence.ndim == 1:
         return n.searchsorted(sorted_sequence, values, side)
@@ -358,8 +363,31 @@ def bincount_of(x: Array, *, minlength: int) -> Array:
 def unique_rows(x: Array, *, part: str) -> Array:
     """Of the sorted distinct rows of x: where each occurs "first", the "inverse" or the "counts"."""
     n = xp(x)
+    if (
+        n is not np
+    ):  # whose own compares one pair of rows at a time, by differences that may overflow
+        return _distinct_rows(n, wide(x), part)
     _, first, inverse, counts = n.unique(
         wide(x), axis=0, return_index=True, return_inverse=True, return_counts=True
     )
     found = {"first": first, "inverse": inverse.reshape(x.shape[:1]), "counts": counts}
     return found[part].astype(np.int64, copy=False)
+
+
+def _distinct_rows(n: Any, x: Array, part: str) -> Array:
+    """A part of :func:`unique_rows`, from the stable orders of the columns, the last one first."""
+    rows = x.reshape(x.shape[0], math.prod(x.shape[1:]))
+    order = n.arange(len(rows))
+    for column in reversed(range(rows.shape[1])):
+        order = order[n.argsort(rows[:, column][order], kind="stable")]
+    ordered = rows[order]
+    new = n.ones(len(rows), np.bool_)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    if part == "inverse":
+        found = n.empty(len(rows), np.int64)
+        found[order] = n.cumsum(new) - 1
+        return found
+    starts = n.flatnonzero(new)
+    if part == "first":
+        return order[starts]
+    return n.concatenate([starts[1:], n.full(min(len(rows), 1), len(rows))]) - starts

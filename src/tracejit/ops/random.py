@@ -21,7 +21,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DtypeError
 from ..types import Shape, TensorType
-from .keys import draw_by_kernel, drawing_device
+from .keys import draw_by_kernel, making_device
 from .kinds import Source
 from .op import Array, Sample
 from .table import declare
@@ -42,7 +42,7 @@ class RandomSource(Source):
 
     def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Array:
         """The eager meaning: an array of the host, or of the GPU that draws are made on here."""
-        drawn = draw_by_kernel(self, operands[0], attributes, drawing_device())
+        drawn = draw_by_kernel(self, operands[0], attributes, making_device())
         return super().evaluate(operands, attributes) if drawn is None else drawn
 
 

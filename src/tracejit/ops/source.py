@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..cuda.arrays import filled
 from ..dtypes import DType
 from ..types import Scalar, Shape, TensorType
+from .keys import making_device
 from .table import Array, Sample, convert_scalar, source
 
 
@@ -26,6 +28,9 @@ def _full_type(*, shape: Shape, value: Scalar, dtype: DType) -> TensorType:
 )
 def full(*, shape: Shape, value: Scalar, dtype: Any) -> Array:
     """A tensor of ``shape`` filled with ``value``."""
+    index = making_device()
+    if index >= 0:
+        return filled(shape, convert_scalar(value, dtype), index)
     if type(value) is int and value == 0:
         return np.zeros(shape, dtype.np)
     array = np.empty(shape, dtype.np)

@@ -171,15 +171,24 @@ def movement(
 
 
 def contraction(
-    infer: Callable[..., TensorType], *, grad: Grad = None, samples: Sequence[Sample] = ()
+    infer: Callable[..., TensorType],
+    *,
+    grad: Grad = None,
+    shared: Callable[..., Any] | None = None,
+    samples: Sequence[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Declare a library call.
+    """Declare a library call; what the gradients of several operands need alike is ``shared``.
 
     >>> lookup("matmul").kind
     'contraction'
     """
     return lambda function: _register(
-        Contraction, function, grad, infer_type=infer, samples=tuple(samples)
+        Contraction,
+        function,
+        grad,
+        infer_type=infer,
+        samples=tuple(samples),
+        shared=None if shared is None else GradRule.of(shared),
     )
 
 

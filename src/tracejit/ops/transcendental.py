@@ -33,10 +33,13 @@ def exp(x: Array) -> Array:
 
 
 @elementwise(
-    "exp2(x)", ufunc="exp2", promotion=p.to_float, grad=lambda g, out: g * (out * math.log(2))
+    "exp2(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out * math.log(2))
 )
 def exp2(x: Array) -> Array:
     """2 to the power x."""
+    if x.dtype.kind != "c":
+        return xp(x).exp2(x)
+    return xp(x).exp(x * x.real.dtype.type(math.log(2)))
 
 
 @elementwise(
@@ -126,9 +129,13 @@ def rsqrt(x: Array) -> Array:
     return xp(x).true_divide(x.dtype.type(1), xp(x).sqrt(x))
 
 
-@elementwise("sigmoid(x)", promotion=p.to_float, grad=lambda g, out: g * (out * (1.0 - out)))
+@elementwise(
+    "sigmoid(x)", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out * (1.0 - out))
+)
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
+    if x.dtype.kind == "c":
+        return 1 / (1 + xp(x).exp(-x))
     return _special("expit", x)
 
 

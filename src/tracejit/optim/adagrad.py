@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import sqrt
-from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .optimizer import Optimizer, accepted, check_at_least_zero
 from .update import update
 
 __all__ = ["Adagrad"]
@@ -63,7 +63,7 @@ class Adagrad(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "lr_decay": lr_decay,
@@ -73,7 +73,7 @@ class Adagrad(Optimizer):
             "maximize": maximize,
             "fused": fused,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, {**defaults, **flags})
         for group in self.param_groups:
             for p in group["params"]:
                 self._slot(p, "sum", group.number("initial_accumulator_value"))

@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import Mix, lerp, maximum, sqrt
-from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .optimizer import Optimizer, accepted, check_at_least_zero
 from .update import update
 
 __all__ = ["Adam", "AdamW"]
@@ -50,8 +50,8 @@ class Adam(Optimizer):
     m̂ = m / (1 - beta1^t), v̂ = v / (1 - beta2^t). ``weight_decay`` adds to the gradient; ``amsgrad`` keeps the largest
     v (Reddi et al., 2018); ``maximize`` goes uphill. Half precision parameters are updated in float32 and rounded once.
     ``fused=True`` runs the step of all parameters as one compiled program with the same numbers; ``foreach`` and
-    ``capturable`` are accepted and change nothing. Raises
-    ``ValueError`` for hyperparameters out of range.
+    ``capturable`` are accepted and change nothing. ``decoupled_weight_decay`` makes it AdamW. Raises ``ValueError`` for
+    hyperparameters out of range.
 
     >>> import tracejit as tj
     >>> w = tj.tensor([1.0], requires_grad=True)
@@ -63,7 +63,6 @@ class Adam(Optimizer):
     """
 
     _counts = True
-    _decoupled = False
 
     def __init__(
         self,
@@ -79,8 +78,9 @@ class Adam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -89,8 +89,9 @@ class Adam(Optimizer):
             "amsgrad": amsgrad,
             "maximize": maximize,
             "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, {**defaults, **flags})
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate", eps="epsilon value")
@@ -104,7 +105,9 @@ class Adam(Optimizer):
         hyper = self._rows(group, params)
         states = [tuple(self._slot(p, name) for name in names) for p in params]
         grads: list[Any] = [p._grad for p in params]
-        decay = ("decoupled" if self._decoupled else "coupled") if group["weight_decay"] else "none"
+        decay = "none"
+        if group["weight_decay"]:
+            decay = "decoupled" if group["decoupled_weight_decay"] else "coupled"
         early = Mix.of(group["betas"][0]).early
         flags = {"decay": decay, "early": early, "maximize": bool(group["maximize"])}
         update(adam, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
@@ -138,8 +141,6 @@ class AdamW(Adam):
     tensor([0.8500])
     """
 
-    _decoupled = True
-
     def __init__(
         self,
         params: Any,
@@ -150,4 +151,5 @@ class AdamW(Adam):
         amsgrad: bool = False,
         **options: Any,
     ) -> None:
+        options["decoupled_weight_decay"] = True
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **options)

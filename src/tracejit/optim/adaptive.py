@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import Mix, lerp, maximum, sqrt
-from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .optimizer import Optimizer, accepted, check_at_least_zero
 from .update import update
 
 __all__ = ["Adadelta", "Adamax", "NAdam", "RAdam"]
@@ -80,9 +80,9 @@ class Adadelta(_Momentum):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "maximize": maximize})
+        super().__init__(params, {**defaults, **flags, "maximize": maximize})
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate")
@@ -134,9 +134,9 @@ class Adamax(_Momentum):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "maximize": maximize})
+        super().__init__(params, {**defaults, **flags, "maximize": maximize})
 
     @staticmethod
     def _rule(
@@ -185,11 +185,11 @@ class NAdam(_Momentum):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         self._products: dict[tuple[float, float], list[float]] = {}
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         more = {"momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
-        super().__init__(params, {**defaults, **more, "maximize": maximize})
+        super().__init__(params, {**defaults, **flags, **more, "maximize": maximize})
 
     def _check(self, group: Mapping[str, Any]) -> None:
         super()._check(group)
@@ -260,10 +260,10 @@ class RAdam(_Momentum):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         more = {"decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize}
-        super().__init__(params, {**defaults, **more})
+        super().__init__(params, {**defaults, **flags, **more})
 
     @staticmethod
     def _rule(

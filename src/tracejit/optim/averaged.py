@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import clamp, sign, where
-from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .optimizer import Optimizer, accepted, check_at_least_zero
 from .update import update
 
 __all__ = ["ASGD", "Rprop"]
@@ -58,9 +58,11 @@ class ASGD(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0}
-        super().__init__(params, {**defaults, "weight_decay": weight_decay, "maximize": maximize})
+        super().__init__(
+            params, {**defaults, **flags, "weight_decay": weight_decay, "maximize": maximize}
+        )
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate", weight_decay="weight_decay value")
@@ -118,9 +120,9 @@ class Rprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize}
-        super().__init__(params, defaults)
+        super().__init__(params, {**defaults, **flags})
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate")

@@ -92,16 +92,16 @@ class CountSteps:
         for run in self.runs.now():
             run += 1
         for counter in self.counters:
-            counter._version.value += 1
+            counter._writes.value += 1
 
     def saved(self) -> Callable[[], None]:
         """A function that takes the counts back to what they are now."""
-        before = [(c, c.array.item(), c._version.value) for c in self.counters]
+        before = [(c, c.array.item(), c._writes.value) for c in self.counters]
 
         def restore() -> None:
             for counter, count, version in before:
                 counter.array.fill(count)
-                counter._version.value = version
+                counter._writes.value = version
 
         return restore
 

@@ -156,6 +156,6 @@ def _run(
                 result = results[number]
                 array = shaped(result, target.spec) if hasattr(result, "ptr") else result
                 write_into(target.array, array)
-            target._version.value += 1
+            target._writes.value += 1
             number += 1
         first += len(state) + 2

@@ -102,7 +102,7 @@ class LBFGS(Optimizer):
             change = direction[at : at + value.size].reshape(value.shape)
             at += value.size
             p.array[...] = value + change * value.dtype.type(size)
-            p._version.value += 1
+            p._writes.value += 1
 
 
 class _Run:

@@ -178,7 +178,7 @@ class Optimizer:
         """Count one step of ``parameter``: the new number."""
         step = self._counter(parameter)
         step.array[...] += 1
-        step._version.value += 1
+        step._writes.value += 1
         return float(step.array)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -284,9 +284,13 @@ def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
             raise ValueError(f"Invalid {label}: {group[name]}")
 
 
-def refuse_unsupported(differentiable: bool) -> None:
-    """Options of PyTorch that change what a step means and are not implemented."""
+def accepted(*, differentiable: bool, **flags: bool | None) -> dict[str, bool | None]:
+    """Flags that choose among PyTorch's implementations: groups show them, and they change nothing here.
+
+    Raises ``NotImplementedError`` for ``differentiable``, which would change what a step means.
+    """
     if differentiable:
         raise NotImplementedError(
             "differentiable=True is not supported: write the update as tensor expressions to differentiate through it"
         )
+    return {**flags, "differentiable": False}

@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import Mix, lerp, sqrt
-from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .optimizer import Optimizer, accepted, check_at_least_zero
 from .update import update
 
 __all__ = ["RMSprop"]
@@ -76,7 +76,7 @@ class RMSprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "alpha": alpha,
@@ -86,7 +86,7 @@ class RMSprop(Optimizer):
             "centered": centered,
             "maximize": maximize,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, {**defaults, **flags})
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(

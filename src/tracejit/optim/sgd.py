@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .group import ParamGroup
-from .optimizer import Optimizer, check_at_least_zero, refuse_unsupported
+from .optimizer import Optimizer, accepted, check_at_least_zero
 from .update import update
 
 __all__ = ["SGD"]
@@ -68,7 +68,7 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        refuse_unsupported(differentiable)
+        flags = accepted(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "momentum": momentum,
@@ -78,7 +78,7 @@ class SGD(Optimizer):
             "maximize": maximize,
             "fused": fused,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, {**defaults, **flags})
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(

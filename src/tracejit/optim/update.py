@@ -68,7 +68,7 @@ def _on_arrays(
     else:
         _in_pieces(rule, arrays, g.array, h, flags)
     for tensor in targets:
-        tensor._version.value += 1
+        tensor._writes.value += 1
 
 
 def _in_pieces(

@@ -196,7 +196,7 @@ class _Walk:
         assert value.op is not None
         for position, want in enumerate(wanted):
             rule = value.op.gradient_rule(position) if want else None
-            for name in rule.needs if rule is not None else ():
+            for name in value.op.needs_of(rule) if rule is not None else ():
                 kept = value if name == "out" else named.get(name)
                 if isinstance(kept, Value):
                     self.saved.add(storage(kept))

@@ -51,7 +51,7 @@ class Kernel:
 
 
 @lru_cache(maxsize=1)
-def _versions() -> str:
+def versions() -> str:
     """What machine code depends on besides the text of a kernel."""
     from ..codegen.identity import code_version, machine
 
@@ -65,7 +65,7 @@ def identity(source: str) -> str:
 
 def kernel_key(source: str) -> str:
     """Content address of a function's machine code."""
-    return hashlib.sha256(f"{_versions()}|{identity(source)}".encode()).hexdigest()
+    return hashlib.sha256(f"{versions()}|{identity(source)}".encode()).hexdigest()
 
 
 def build(code: KernelCode, ahead: Ahead = NONE) -> Kernel:

@@ -64,7 +64,7 @@ _OBJECTS = (
     "name_recorder name_builder name_saved_hooks name_autocast name_grad name_inference",
     "tensor_type block_type version_type",
     "tensor_array tensor_base tensor_block tensor_grad_fn tensor_inference tensor_layout",
-    "tensor_pointer tensor_requires_grad tensor_type_slot tensor_version",
+    "tensor_pointer tensor_requires_grad tensor_type_slot tensor_writes",
     "block_array block_bucket block_cell block_ptr bucket_free bucket_size bucket_capacity",
     "function_routes slow_call ended",
 )

@@ -87,7 +87,7 @@ def _slots() -> dict[str, int]:
     names = ("array", "base", "block", "grad_fn", "inference", "layout", "pointer")
     words = {f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in names}
     words |= {
-        f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "version")
+        f"tensor_{name}": slot_offset(Tensor, f"_{name}") for name in ("requires_grad", "writes")
     }
     words["tensor_type_slot"] = slot_offset(Tensor, "_type")
     words |= {f"block_{name}": slot_offset(Block, name) for name in ("array", "bucket", "ptr")}

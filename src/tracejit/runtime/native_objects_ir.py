@@ -259,8 +259,8 @@ fill:
   call void @set(ptr %tensor, i64 $tensor_layout, ptr %layout)
   %block.p = call ptr @slot(ptr %tensor, i64 $tensor_block)
   store ptr %block, ptr %block.p
-  %version.p = call ptr @slot(ptr %tensor, i64 $tensor_version)
-  store ptr %version, ptr %version.p
+  %writes.p = call ptr @slot(ptr %tensor, i64 $tensor_writes)
+  store ptr %version, ptr %writes.p
   ret ptr %tensor
 }
 

@@ -38,7 +38,15 @@ from tracejit.scalar_math import (
 from tracejit.scalar_math.bounds import ULP_BOUND
 from tracejit.scalar_math.primitives import TABLES
 
-__all__ = ["TABLES", "ULP_BOUND", "evaluate", "function_names", "namespace", "source_of"]
+__all__ = [
+    "TABLES",
+    "ULP_BOUND",
+    "evaluate",
+    "function_names",
+    "names",
+    "namespace",
+    "source_of",
+]
 
 _MODULES = (
     comparison,
@@ -90,8 +98,21 @@ def namespace() -> dict[str, Any]:
     >>> float(namespace()["copysign_f32"](np.float32(2), np.float32(-0.0)))
     -2.0
     """
-    names = {n: v for n, v in vars(primitives).items() if not n.startswith("_")}
-    return {**names, **_functions()}
+    return {**_primitives(), **_functions()}
+
+
+@lru_cache(maxsize=1)
+def names() -> frozenset[str]:
+    """Every name a kernel may use; nothing is compiled for it.
+
+    >>> names() == frozenset(namespace())
+    True
+    """
+    return frozenset((*_primitives(), *function_names()))
+
+
+def _primitives() -> dict[str, Any]:
+    return {n: v for n, v in vars(primitives).items() if not n.startswith("_")}
 
 
 def function_names() -> tuple[str, ...]:
@@ -100,7 +121,7 @@ def function_names() -> tuple[str, ...]:
     >>> {"exp_f32", "pow_f64", "remainder_i8"} <= set(function_names())
     True
     """
-    return tuple(_functions())
+    return (*_written(), *integers.SOURCES)
 
 
 @cache

@@ -35,6 +35,8 @@ class Input:
     rounded: bool
     low: int = -4
     high: int = 5
+    special: bool = False  # are there numbers that are none, or endless, or negative zeros?
+    astray: bool = False  # is a position now and then outside of what it is a position in?
 
     def array(self, rng: np.random.Generator) -> np.ndarray:
         """Fresh values in this layout."""
@@ -45,12 +47,16 @@ class Input:
         if self.dtype == "bool":
             values = rng.random(self.shape) < 0.5
         elif self.dtype in INTEGERS:
-            values = rng.integers(
-                max(self.low, 0) if self.dtype == "uint8" else self.low, self.high, self.shape
-            )
+            low = max(self.low, 0) if self.dtype == "uint8" else self.low
+            values = np.asarray(rng.integers(low, self.high, self.shape))
+            if self.astray and values.size and rng.random() < 0.3:
+                values.flat[int(rng.integers(values.size))] = self.high * rng.choice([1, 3, -2])
         else:
             values = rng.standard_normal(self.shape)
             values = np.round(values) if self.rounded else values
+            if self.special:
+                odd = rng.choice([np.nan, np.inf, -np.inf, -0.0, 0.0], self.shape)
+                values = np.where(rng.random(self.shape) < 0.1, odd, values)
         return _laid_out(np.asarray(values).astype(kind), self.layout)
 
 
@@ -62,6 +68,11 @@ def _laid_out(values: np.ndarray, layout: str) -> np.ndarray:
         wide = np.zeros((*values.shape[:-1], values.shape[-1] * 2), values.dtype)
         wide[..., ::2] = values
         return wide[..., ::2]
+    if layout == "within" and values.ndim:
+        wide = np.ones([n + 3 for n in values.shape], values.dtype)
+        inner = wide[tuple(slice(1, n + 1) for n in values.shape)]
+        inner[...] = values
+        return inner
     if layout == "reversed" and values.ndim:
         return np.ascontiguousarray(values[..., ::-1])[..., ::-1]
     if layout == "expanded" and values.ndim:
@@ -76,11 +87,10 @@ def _laid_out(values: np.ndarray, layout: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Statement:
-    """One or more lines; ``target`` is the name it defines; ``fresh`` tells that it computed new values."""
+    """One or more lines; ``target`` is the name they define."""
 
     lines: tuple[str, ...]
     target: str
-    fresh: bool
 
 
 @dataclass
@@ -92,13 +102,17 @@ class Program:
     statements: list[Statement] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
 
-    def source(self, noisy: bool = False) -> str:
-        """The function; ``noisy`` passes every computed value through ``_noise``."""
+    def returning_all(self) -> Program:
+        """The same with every value that it computes among its outputs."""
+        made = [s.target for s in self.statements]
+        outputs = list(dict.fromkeys([*self.outputs, *made]))
+        return Program(self.seed, self.inputs, self.statements, outputs)
+
+    def source(self) -> str:
+        """The function."""
         lines = [f"def program({', '.join(i.name for i in self.inputs)}):"]
         for statement in self.statements:
             lines += ["    " + line for line in statement.lines]
-            if noisy and statement.fresh:
-                lines.append(f"    {statement.target} = _noise({statement.target})")
         returned = ", ".join(self.outputs)
         lines.append(f"    return ({returned}{',' if len(self.outputs) == 1 else ''})")
         return "\n".join(lines) + "\n"
@@ -116,6 +130,7 @@ class Grower(Choices):
         self.counter = itertools.count()
         self.extents = self._extents()
         self.grads = self.rng.random() < 0.75
+        self.special = self.chance(0.06)
 
     # --- choices ---------------------------------------------------------------------------------------------------
 
@@ -197,12 +212,15 @@ class Grower(Choices):
             self.shape() if shape is None else shape,
             dtype,
             self.pick(
-                ["contiguous"] * 6 + ["transposed", "transposed", "strided", "reversed", "expanded"]
+                ["contiguous"] * 6
+                + ["transposed", "transposed", "strided", "reversed", "expanded", "within"]
             ),
             real and self.grads and self.chance(0.75),
             real and self.chance(0.1),
             0 if shape is not None else -4,
             max(high, 1),
+            self.special and real,
+            shape is not None and dtype == "int64" and self.chance(0.15),
         )
         self.program.inputs.append(given)
         self.values[given.name] = tensor_of(given, self.rng)
@@ -217,15 +235,15 @@ class Grower(Choices):
         except Exception as error:
             raise Unsuitable from error
         found = space[statement.target]
-        if not suitable(found):
+        if not suitable(found, self.special):
             raise Unsuitable
         self.values[statement.target] = found
         self.program.statements.append(statement)
 
-    def let(self, expression: str, fresh: bool = True) -> Statement:
+    def let(self, expression: str) -> Statement:
         """A statement that names an expression's value."""
         name = self.name()
-        return Statement((f"{name} = {expression}",), name, fresh)
+        return Statement((f"{name} = {expression}",), name)
 
     def choose_outputs(self) -> None:
         """The last value and some others."""
@@ -244,12 +262,15 @@ def tensor_of(given: Input, rng: np.random.Generator) -> Any:
     return _package().from_numpy(given.array(rng)).requires_grad_(given.requires_grad)
 
 
-def suitable(tensor: Any) -> bool:
-    """Finite, small values in a tensor of moderate size."""
+def suitable(tensor: Any, special: bool) -> bool:
+    """Small values in a tensor of moderate size, all of them finite unless they are ``special``."""
     if tensor.numel() > MOST_ELEMENTS:
         return False
-    values = tensor.detach().numpy().astype(np.float64)
-    return bool(np.all(np.isfinite(values)) and np.all(np.abs(values) < LARGEST))
+    values = tensor.detach().numpy()
+    if values.dtype.kind not in "biufc":
+        values = values.astype(np.float64)
+    finite = np.isfinite(values)
+    return bool((special or finite.all()) and np.all(np.abs(values[finite]) < LARGEST))
 
 
 def _package() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .fuzz_families import FAMILIES
 from .fuzz_programs import Grower, Statement, Unsuitable
 from .fuzz_structure import (
     along,
@@ -164,7 +165,7 @@ def write(g: Grower) -> Statement:
     if not g.values[name].requires_grad:
         forms += ["{t}.fill_(2)", "{t}.copy_({o})"]
     form = g.pick(forms)
-    return Statement((first, form.format(t=target, o=other)), target, True)
+    return Statement((first, form.format(t=target, o=other)), target)
 
 
 def write_input(g: Grower) -> Statement:
@@ -179,7 +180,7 @@ def write_input(g: Grower) -> Statement:
     name = g.pick(taken)
     form = g.pick(["{t}.add_(1)", "{t}.mul_(2)", "{t}[..., :1] = 3", "{t}.copy_({t} * 2)"])
     target = g.name()
-    return Statement((form.format(t=name), f"{target} = {name} * 1"), target, True)
+    return Statement((form.format(t=name), f"{target} = {name} * 1"), target)
 
 
 def cast(g: Grower) -> Statement:
@@ -223,13 +224,12 @@ def branch(g: Grower) -> Statement:
     return Statement(
         (f"if {test}:", f"    {target} = {ways[0]}", "else:", f"    {target} = {ways[1]}"),
         target,
-        True,
     )
 
 
 def detached(g: Grower) -> Statement:
     """A value cut from its history."""
-    return g.let(f"{g.real()}.detach()", fresh=False)
+    return g.let(f"{g.real()}.detach()")
 
 
 def meet(g: Grower) -> Statement:
@@ -271,4 +271,5 @@ KINDS: tuple[tuple[Callable[[Grower], Statement], float], ...] = (
     (branch, 0.6),
     (triangle, 0.4),
     (detached, 0.2),
+    *FAMILIES,
 )

@@ -93,21 +93,19 @@ def view(g: Grower) -> Statement:
     )
     rank, shape = value.ndim, tuple(value.shape)
     if kind == "reshape":
-        return g.let(f"{name}.reshape({reshaped(g, shape)})", fresh=False)
+        return g.let(f"{name}.reshape({reshaped(g, shape)})")
     if kind == "unsqueeze":
-        return g.let(f"{name}.unsqueeze({g.whole(-rank - 1, rank + 1)})", fresh=False)
+        return g.let(f"{name}.unsqueeze({g.whole(-rank - 1, rank + 1)})")
     if kind == "expand":
         ahead = g.shape(g.whole(0, 2))
         target = (*ahead, *(g.pick(g.extents) if e == 1 else e for e in shape))
-        return g.let(f"{name}.expand({target})", fresh=False)
+        return g.let(f"{name}.expand({target})")
     if rank == 0:
         raise Unsuitable
     if kind == "permute":
-        return g.let(
-            f"{name}.permute({tuple(int(d) for d in g.rng.permutation(rank))})", fresh=False
-        )
+        return g.let(f"{name}.permute({tuple(int(d) for d in g.rng.permutation(rank))})")
     if kind == "slice":
-        return g.let(f"{name}[{sliced(g, shape)}]", fresh=False)
+        return g.let(f"{name}[{sliced(g, shape)}]")
     dim = g.whole(0, rank)
     texts = {
         "squeeze": f"{name}.squeeze({dim})",
@@ -118,7 +116,7 @@ def view(g: Grower) -> Statement:
         "repeat": f"{name}.repeat_interleave(2, {dim})",
         "roll": f"tj.roll({name}, {g.whole(-2, 3)}, {dim})",
     }
-    return g.let(texts[kind], fresh=False)
+    return g.let(texts[kind])
 
 
 def reshaped(g: Grower, shape: tuple[int, ...]) -> tuple[int, ...]:

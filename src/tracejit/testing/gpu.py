@@ -13,19 +13,23 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from .gpu_process import Task, load_first, run_units
-from .gpu_sections import SECTIONS, Options, units_of
+from .gpu_sections import SECTIONS, TOGETHER, Options, units_of
+from .gpu_timing import TURN
 
 Row = dict[str, Any]
 #: Processes that check numerics at a time: most of their time goes into compiling CuPy's kernels.
-_CHECKERS = 4
+_CHECKERS = 8
+_OWN = ("compiled ms", "whole step ms")
 
 
 class Report:
@@ -65,16 +69,45 @@ class Report:
 def run(path: Path, options: Options) -> dict[str, Any]:
     """All sections, one after the other; the report."""
     report, end = Report(path), time.monotonic() + options.seconds
-    for number, (name, weight) in enumerate(SECTIONS.items()):
+    steps = list(_steps())
+    for number, (names, weight) in enumerate(steps):
         start = time.monotonic()
         # What earlier sections left over is shared among those that are to come.
-        later = sum(list(SECTIONS.values())[number:])
-        run_section(name, report, start + max(end - start, 0.0) * weight / later, options)
-        report.end(name, time.monotonic() - start)
+        later = sum(weight for _, weight in steps[number:])
+        until = start + max(end - start, 0.0) * weight / later
+        with _turns(), ThreadPoolExecutor(len(names)) as pool:
+            list(pool.map(lambda name, until=until: _section(name, report, until, options), names))
     for row in ratios(report.found):
         report.add("ratios", row)
     report.end("ratios", 0.0)
     return report.found
+
+
+def _steps() -> Iterator[tuple[list[str], int]]:
+    """Sections that run at a time, with their weight."""
+    together = [name for name in SECTIONS if name.startswith(TOGETHER)]
+    for name, weight in SECTIONS.items():
+        if name not in together:
+            yield [name], weight
+        elif name == together[0]:
+            yield together, weight
+
+
+@contextmanager
+def _turns() -> Iterator[None]:
+    """Within the block, processes that are started know the file by which they take turns."""
+    with tempfile.NamedTemporaryFile(prefix="tracejit-turn-") as file:
+        os.environ[TURN] = file.name
+        try:
+            yield
+        finally:
+            del os.environ[TURN]
+
+
+def _section(name: str, report: Report, end: float, options: Options) -> None:
+    start = time.monotonic()
+    run_section(name, report, end, options)
+    report.end(name, time.monotonic() - start)
 
 
 def run_section(name: str, report: Report, end: float, options: Options) -> None:
@@ -90,7 +123,7 @@ def run_section(name: str, report: Report, end: float, options: Options) -> None
 
 
 def ratios(found: dict[str, Any]) -> Iterator[Row]:
-    """How many times as long as compiled programs the others take.
+    """How many times as long as compiled programs (as functions or as whole steps) the others take.
 
     >>> ours = [{"program": "p", "compiled ms": 2.0}]
     >>> found = {"programs by tracejit": ours, "programs by JAX": [{"program": "p", "jax ms": 3.0}]}
@@ -103,8 +136,8 @@ def ratios(found: dict[str, Any]) -> Iterator[Row]:
             if "program" in row:
                 times.setdefault(row["program"], {}).update(row)
     for program, row in times.items():
-        own = row.get("compiled ms")
-        others = {k: t for k, t in row.items() if k.endswith(" ms") and k != "compiled ms"}
+        own = min((row[k] for k in _OWN if k in row), default=None)
+        others = {k: t for k, t in row.items() if k.endswith(" ms") and k not in _OWN}
         if own and others:
             yield {"program": program, **{k: round(t / own, 2) for k, t in others.items()}}
 
@@ -145,7 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     found = run(path, options)
     sys.stdout.write(f"{summary(found)}\nreport: {path}\n")
-    rows = [row for name, rows in found.items() if name != "seconds" for row in rows]
+    # What others cannot run is no failure of this.
+    own = [n for n in found if not n.startswith(TOGETHER) or n == f"{TOGETHER}tracejit"]
+    rows = [row for name in own if name != "seconds" for row in found[name]]
     return 1 if any("failed" in row or "error" in row for row in rows) else 0
 
 

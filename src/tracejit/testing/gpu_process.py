@@ -27,7 +27,7 @@ __all__ = ["Task", "load_first", "run_units"]
 
 Row = dict[str, Any]
 #: Seconds for one unit, and for the libraries to load; processes for one task.
-PATIENCE, START, PROCESSES = 60.0, 90.0, 12
+PATIENCE, START, PROCESSES = 90.0, 90.0, 12
 _BROKEN = 3  # the process ends with this code where a GPU cannot be used any more
 
 

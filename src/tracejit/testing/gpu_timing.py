@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import tracejit
@@ -17,6 +20,8 @@ from .workloads import WORKLOADS, Workload, runner
 tj: Any = tracejit
 Row = dict[str, Any]
 Unit = tuple[str, Callable[[], Iterable[Row]]]
+#: The variable of the environment that names the file by which processes take turns.
+TURN = "GPU_REPORT_TURN"
 
 
 def milliseconds(
@@ -30,6 +35,29 @@ def milliseconds(
     for _ in range(3):
         run()
     synchronize()
+    with alone():
+        return _milliseconds(run, synchronize, seconds)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Within the block, no other process of the report measures: they share a lock, the file that `TURN` names.
+
+    >>> with alone():
+    ...     pass
+    """
+    path = os.environ.get(TURN)
+    if not path:
+        yield
+        return
+    import fcntl
+
+    with Path(path).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _milliseconds(run: Callable[[], Any], synchronize: Callable[[], Any], seconds: float) -> float:
     batch, taken = 1, 0.0
     while taken < 0.002 and batch < 1 << 14:
         start = time.perf_counter()
@@ -127,39 +155,46 @@ def _compiled_cost(depth: int, seconds: float) -> Iterator[Row]:
 
 
 def programs(library: str, quick: bool, seconds: float = 0.4) -> Iterator[Unit]:
-    """Each program of the benchmarks by tracejit, PyTorch (both eager and compiled) or JAX.
+    """Each of the package's own programs by tracejit, PyTorch, torch.compile or JAX.
 
     >>> [name for name, _ in programs("JAX", True)][:2]
     ['black_scholes', 'black_scholes_grad']
     """
-    measure = {"tracejit": _ours, "PyTorch": _torch, "JAX": _jax}[library]
+    measures: dict[str, Callable[..., Iterator[Row]]] = {
+        "tracejit": partial(_ours, tj.compile, "compiled ms"),
+        "PyTorch": partial(_torch, False),
+        "torch.compile": partial(_torch, True),
+        "JAX": _jax,
+    }
     for workload in WORKLOADS:
         size = min(workload.quick, 32) if quick else workload.sizes[-1]
-        yield workload.name, partial(measure, workload, size, seconds)
+        yield workload.name, partial(measures[library], workload, size, seconds)
 
 
-def _eager_and_compiled(
-    workload: Workload, size: int, seconds: float, library: Any, names: tuple[str, str]
+def _measured(
+    workload: Workload, size: int, seconds: float, library: Any, compiling: Any, name: str
 ) -> Iterator[Row]:
-    """Milliseconds of a workload by tracejit or PyTorch, under these names, a row each."""
+    """Milliseconds of a workload by tracejit or PyTorch, under this name."""
     function, arguments = workload.make(library, size)
     given = [x.detach().cuda().requires_grad_(x.requires_grad) for x in arguments]
-    for name, compiling in zip(names, (lambda f: f, library.compile), strict=True):
-        run = runner(workload, library, compiling(function), given)
-        taken = round(milliseconds(run, library.cuda.synchronize, seconds), 4)
-        yield {"program": workload.name, "size": size, name: taken}
+    run = runner(workload, library, compiling(function), given)
+    taken = round(milliseconds(run, library.cuda.synchronize, seconds), 4)
+    yield {"program": workload.name, "size": size, name: taken}
 
 
-def _ours(workload: Workload, size: int, seconds: float) -> Iterator[Row]:
-    return _eager_and_compiled(workload, size, seconds, tj, ("eager ms", "compiled ms"))
+def _ours(
+    compiling: Any, name: str, workload: Workload, size: int, seconds: float
+) -> Iterator[Row]:
+    return _measured(workload, size, seconds, tj, compiling, name)
 
 
-def _torch(workload: Workload, size: int, seconds: float) -> Iterator[Row]:
-    """PyTorch eager and compiled; nothing where it is not installed or has no GPU."""
+def _torch(compiled: bool, workload: Workload, size: int, seconds: float) -> Iterator[Row]:
+    """PyTorch eager or compiled; nothing where it is not installed or has no GPU."""
     torch = _torch_on_a_gpu()
     if torch is not None:
-        names = ("torch eager ms", "torch.compile ms")
-        yield from _eager_and_compiled(workload, size, seconds, torch, names)
+        name = "torch.compile ms" if compiled else "torch eager ms"
+        compiling = torch.compile if compiled else lambda f: f
+        yield from _measured(workload, size, seconds, torch, compiling, name)
 
 
 def _torch_on_a_gpu() -> Any:

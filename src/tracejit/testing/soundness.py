@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .fuzz_check import Mismatch
+from .fuzz_check import Mismatch, moves
 from .fuzz_cli import Tool
-from .soundness_look import TOLERANCE, compare
+from .soundness_look import Difference, Look, compare, facts_differ
 from .soundness_programs import write
-from .soundness_stage import END, Stage, counts, play
+from .soundness_stage import END, counts, play
 
 #: Ahead of a story that is to run by itself.
 HEADER = """if __name__ == "__main__":
@@ -53,25 +53,34 @@ def check(text: str) -> tuple[int, int]:
             raise ValueError(f"not a story: {last.error}")
         if len(eager.looks) != len(found.looks):
             raise Mismatch(f"{len(eager.looks)} steps eagerly, {len(found.looks)} compiled")
-        for expected, seen in zip(eager.looks, found.looks, strict=True):
+        for number, (expected, seen) in enumerate(zip(eager.looks, found.looks, strict=True)):
             difference = compare(expected, seen)
-            if difference:
+            if difference is not None:
                 if REFUSAL in seen.error:
                     raise Refused
-                if _sensitive(text, filename, eager):
+                if _sensitive(text, filename, eager.looks[: number + 1], seen, difference):
                     return 0, 0
                 raise Mismatch(f"{expected.step}: {difference}")
     return counts(found.functions)
 
 
-def _sensitive(text: str, filename: str, eager: Stage) -> bool:
-    """Does noise of a rounding's size move the eager run as much? Then nothing can be said about a difference."""
+def _sensitive(
+    text: str, filename: str, looks: Sequence[Look], seen: Look, difference: Difference
+) -> bool:
+    """Does noise of a rounding's size move eager code as far? Then nothing can be said about a difference.
+
+    ``looks`` are those of the eager showing up to the step in which compiled code looked as in ``seen``.
+    """
+    path = difference.path
     for trial in range(TRIALS):
-        again = play(text, filename, False, noise=trial)
-        if len(again.looks) != len(eager.looks):
+        again = play(text, filename, False, noise=trial).looks
+        if len(again) < len(looks):
             return True
-        pairs = zip(eager.looks, again.looks, strict=True)
-        if any(compare(a, b, TOLERANCE / 10) for a, b in pairs):
+        if path and moves(
+            looks[-1].arrays[path], seen.arrays.get(path), again[len(looks) - 1].arrays.get(path)
+        ):
+            return True
+        if not path and any(map(facts_differ, looks, again)):
             return True
     return False
 

@@ -26,6 +26,17 @@ _HIDDEN = frozenset({"__builtins__", "stage", "__warningregistry__"})
 _COUNTERS = frozenset({"_version", "_transient"})
 
 
+@dataclass(frozen=True)
+class Difference:
+    """What differs, in words; ``path`` names an array whose values do."""
+
+    path: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.words}" if self.path else self.words
+
+
 @dataclass
 class Look:
     """What was seen after a step: plain facts and arrays by path, and which tensors share memory."""
@@ -93,7 +104,7 @@ def _tensor(look: Look, path: str, tensor: Any, depth: int) -> None:
     strides = tuple(s for n, s in pairs if n > 1) if tensor.numel() else ()
     history = tensor.grad_fn is not None
     look.facts[path] = (str(tensor.spec), strides, tensor.requires_grad, tensor.is_leaf, history)
-    look.facts[f"{path}._version"] = int(tensor._version.value)
+    look.facts[f"{path}._version"] = tensor._version
     look.arrays[path] = np.array(array)
     if array.size:
         low, high = np.lib.array_utils.byte_bounds(array)
@@ -182,8 +193,23 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-def compare(expected: Look, found: Look, tolerance: float = TOLERANCE) -> str:
-    """The first difference between two looks in words, or an empty string."""
+def compare(expected: Look, found: Look) -> Difference | None:
+    """The first difference between two looks."""
+    words = facts_differ(expected, found)
+    if words:
+        return Difference("", words)
+    for path, array in expected.arrays.items():
+        other = found.arrays.get(path)
+        if other is not None and _same_bits(array, other):
+            continue
+        text = difference(array, other, TOLERANCE)
+        if text:
+            return Difference(path, text)
+    return None
+
+
+def facts_differ(expected: Look, found: Look) -> str:
+    """The first difference between two looks in words, values of arrays aside, or an empty string."""
     if expected.error != found.error:
         return f"eager: {expected.error or 'no error'}; compiled: {found.error or 'no error'}"
     for path, fact in expected.facts.items():
@@ -192,13 +218,6 @@ def compare(expected: Look, found: Look, tolerance: float = TOLERANCE) -> str:
     for path in found.facts:
         if path not in expected.facts:
             return f"{path}: eager has none, compiled {found.facts[path]}"
-    for path, array in expected.arrays.items():
-        other = found.arrays.get(path)
-        if other is not None and _same_bits(array, other):
-            continue
-        text = difference(array, other, tolerance)
-        if text:
-            return f"{path}: {text}"
     for a, b in sorted(expected.shared ^ found.shared):
         who = "eager" if (a, b) in expected.shared else "compiled"
         return f"{a} and {b} share memory only where they are {who}"

@@ -74,7 +74,7 @@ _OUTSIDE = (
     "slopes{k} = stage.slopes({o}, {a}, order=1)",
     "hook{k} = {a}.register_hook(lambda g: g * 0.5)",
 )
-_MADE = ((master, 0.08), (lesson, 0.12), (net, 0.3))
+_MADE = ((master, 0.08), (lesson, 0.06), (net, 0.3))
 #: Numbers given as an argument.
 _RATES = ("0.25", "2", "0.75", "True", "-1", "0", "np.float64(0.3)", "tj.tensor(0.5)", "1e-3", "3")
 
@@ -116,6 +116,7 @@ class Author(Choices):
         super().__init__(seed)
         self.size = self.whole(2, 9) if size is None else size
         self.width = self.pick([1, 2, 3, 3, 4, 4, 5, 8])
+        self.training = self.chance(0.12)  # is it about the steps of a training, and nothing else?
         self.counter = itertools.count()
         self.features = self._features()
         self.arity = self.whole(1, 3)
@@ -140,6 +141,8 @@ class Author(Choices):
     # --- the world --------------------------------------------------------------------------------
 
     def _features(self) -> list[Feature]:
+        if self.training:
+            return [lesson(self)]
         count = self.pick([1, 1, 2, 2, 3, 4])
         chosen = [_FEATURES[i] for i in sorted(self.rng.permutation(len(_FEATURES))[:count])]
         chosen += [make(self) for make, often in _MADE if self.chance(often)]
@@ -151,10 +154,13 @@ class Author(Choices):
         pool = list(arguments)
         options = ["mode='a'", *(["rate=0.5"] if self.rated else [])]
         body.extras += ["rate", "rate"] if self.rated else []
-        lines = body.lines(pool, self.size)
+        lines = body.lines(pool, self.whole(0, 3) if self.training else self.size)
+        if self.training:
+            step = str(self.pick(self.features[0].writes))
+            lines += body.write(step.replace("{x}", self.pick(pool)))
         lines.append(f"return {self._returned(pool, body)}")
         self.writes = body.writes_arguments
-        self.wants = 0.04 if self.writes else 0.65
+        self.wants = 0.04 if self.writes else 0.2 if self.training else 0.65
         declared = [f"global {', '.join(sorted(body.globals))}"] if body.globals else []
         quiet = all(f in _QUIET for f in self.features)
         self.overlapping = quiet and body.alone and not self.nested

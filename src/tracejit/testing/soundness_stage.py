@@ -12,15 +12,15 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .fuzz_check import NOISE
 from .fuzz_programs import Input, tensor_of
+from .noise import disturb, disturbed
 from .soundness_look import Look, look_at
 
 #: What messages say beyond what happened: the user's line, and which operation of many had kept an overwritten value.
@@ -32,7 +32,7 @@ _FACTORS = (1, -1, 2, 1, -2, 1)
 
 
 class Stage:
-    """One showing of a story: ``compiling`` or not; with ``noise``, tensors start out a rounding away."""
+    """One showing of a story: ``compiling`` or not; with ``noise``, all that is computed is a rounding away."""
 
     def __init__(self, compiling: bool, noise: int | None = None) -> None:
         import tracejit
@@ -67,26 +67,17 @@ class Stage:
         rng = np.random.default_rng(self.tensors)
         self.tensors += 1
         made = tensor_of(Input("", shape, dtype, layout, grad, False, 0, below), rng)
-        self.disturb([made])
+        if self.noise is not None:
+            disturb([made], self.noise)
         return made
-
-    def disturb(self, tensors: Iterable[Any]) -> None:
-        """Move the values of tensors by about a rounding, in a showing with noise."""
-        noise = self.noise
-        if noise is None:
-            return
-        for tensor in tensors:
-            if tensor.dtype.is_floating_point:
-                factors = 1.0 + NOISE[tensor.dtype.short] * noise.uniform(-1, 1, tensor.shape)
-                tensor.data.mul_(self.package.tensor(factors, dtype=tensor.dtype))
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """A step of the story: what it raises is observed, then the world."""
         error = ""
-        if not self.looks:
+        if not self.looks and self.noise is not None:
             modules = [x for x in self.space.values() if isinstance(x, self.package.nn.Module)]
-            self.disturb({id(p): p for m in modules for p in m.parameters()}.values())
+            disturb({id(p): p for m in modules for p in m.parameters()}.values(), self.noise)
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
@@ -201,7 +192,8 @@ def play(text: str, filename: str, compiling: bool, noise: int | None = None) ->
     stage.space = vars(module)
     stage.space.update(__file__=filename, stage=stage)
     try:
-        exec(compile(text, filename, "exec"), stage.space)
+        with nullcontext() if stage.noise is None else disturbed(stage.noise):
+            exec(compile(text, filename, "exec"), stage.space)
     except Exception as error:  # outside all steps: the end of the story
         stage.looks.append(look_at(stage.space, END, f"{type(error).__name__}: {error}"))
     finally:

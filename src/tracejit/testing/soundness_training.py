@@ -7,19 +7,27 @@ from dataclasses import replace
 from .choices import Choices
 from .soundness_world import Feature, templates
 
-_OPTIMIZERS = (
-    "SGD({p}, lr=0.1, momentum=0.9)",
-    "SGD({p}, lr=0.1)",
-    "SGD({p}, lr=0.05, momentum=0.5, nesterov=True, weight_decay=0.01)",
-    "Adam({p}, lr=0.01)",
-    "Adam({p}, lr=0.01, amsgrad=True, weight_decay=0.1)",
-    "AdamW({p}, lr=0.01)",
-    "RMSprop({p}, lr=0.01)",
-    "RMSprop({p}, lr=0.01, centered=True, momentum=0.5)",
-    "Adagrad({p}, lr=0.05)",
-    "Adadelta({p})",
-    "NAdam({p}, lr=0.01)",
-    "Rprop({p}, lr=0.01)",
+#: Optimizers with options, each of which is given or not.
+_OPTIMIZERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "SGD",
+        (
+            "momentum=0.9",
+            "momentum=0.5, nesterov=True",
+            "momentum=0.9, dampening=0.1",
+            "maximize=True",
+        ),
+    ),
+    ("Adam", ("amsgrad=True", "betas=(0.8, 0.9)", "eps=1e-4", "maximize=True")),
+    ("AdamW", ("amsgrad=True", "betas=(0.8, 0.9)", "eps=1e-4")),
+    ("RMSprop", ("centered=True", "momentum=0.5", "alpha=0.9")),
+    ("Adagrad", ("lr_decay=0.01", "initial_accumulator_value=0.1")),
+    ("Adadelta", ("rho=0.8",)),
+    ("Adamax", ("betas=(0.8, 0.9)",)),
+    ("NAdam", ("momentum_decay=0.01", "decoupled_weight_decay=True")),
+    ("RAdam", ("decoupled_weight_decay=True",)),
+    ("Rprop", ("etas=(0.6, 1.1)",)),
+    ("ASGD", ("t0=3",)),
 )
 _SCHEDULES = (
     "StepLR(opt, 2, 0.5)",
@@ -29,17 +37,109 @@ _SCHEDULES = (
     "LinearLR(opt, 0.5, total_iters=3)",
     "OneCycleLR(opt, 0.1, total_steps=200, cycle_momentum=False)",
 )
-_MODELS = (
-    "nn.Sequential(nn.Linear(N, 4), nn.Tanh(), nn.Linear(4, N))",
-    "nn.Sequential(nn.Linear(N, N), nn.LayerNorm(N), nn.ReLU(), nn.Dropout(0.25), nn.Linear(N, N, bias=False))",
-    "nn.Sequential(nn.Linear(N, 3), nn.BatchNorm1d(3), nn.Tanh(), nn.Linear(3, N))",
+#: Modules from rows of N to rows of N; ``{m}`` is another one of them.
+_LAYERS = (
+    "nn.Linear(N, N)",
+    "nn.Linear(N, N, bias=False)",
+    "nn.Sequential(nn.Linear(N, 4), nn.{a}, nn.Linear(4, N))",
+    "nn.Sequential({m}, nn.{a}, {m})",
+    "nn.Sequential(nn.LayerNorm(N), {m})",
+    "nn.Sequential(nn.Linear(N, 3), nn.BatchNorm1d(3), nn.{a}, nn.Linear(3, N))",
+    "nn.Sequential(nn.Linear(N, 4), nn.GroupNorm(2, 4), nn.{a}, nn.Linear(4, N))",
+    "nn.Sequential(nn.RMSNorm(N), nn.{a})",
+    "nn.Sequential({m}, nn.Dropout({r}))",
+    "nn.Sequential(nn.Unflatten(1, (1, N)), nn.Conv1d(1, 2, 3, padding=1), nn.{a}, nn.Flatten(), nn.Linear(2 * N, N))",
+    "nn.Sequential(nn.Unflatten(1, (1, N)), nn.Conv1d(1, 3, 1), nn.BatchNorm1d(3), nn.AdaptiveAvgPool1d(1), "
+    "nn.Flatten(), nn.Linear(3, N))",
+    "Plus({m})",
+    "Plus({m}, 0.5)",
+    "Both({m}, {m})",
+    "Both({m}, nn.Linear(N, N))",
+    "Twice({m})",
+    "Weighed({m})",
     "nn.GRUCell(N, N)",
+    "Recurrent(nn.LSTM(N, N, batch_first=True))",
+    "Recurrent(nn.GRU(N, N, batch_first=True))",
+    "Recurrent(nn.RNN(N, N, 2, batch_first=True))",
+    "Attending(nn.MultiheadAttention(N, 1, batch_first=True))",
+    "nn.Sequential({m}, nn.PReLU())",
+    "nn.utils.parametrizations.weight_norm(nn.Linear(N, N))",
 )
+_ACTIVATIONS = (
+    "ReLU()",
+    "Tanh()",
+    "GELU()",
+    "SiLU()",
+    "ELU()",
+    "Sigmoid()",
+    "LeakyReLU(0.1)",
+    "Hardtanh()",
+)
+_PARTS = """
+class Plus(nn.Module):
+    def __init__(self, inner, scale=1.0):
+        super().__init__()
+        self.inner, self.scale = inner, scale
+
+    def forward(self, v):
+        return v + self.inner(v) * self.scale
+
+
+class Both(nn.Module):
+    def __init__(self, one, other):
+        super().__init__()
+        self.parts = nn.ModuleList([one, other])
+
+    def forward(self, v):
+        if v.mean() > 0.5:
+            return self.parts[0](v)
+        return sum(p(v) for p in self.parts) / len(self.parts)
+
+
+class Twice(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, v):
+        for _ in range(2):
+            v = tj.tanh(self.inner(v))
+        return v
+
+
+class Weighed(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        self.gain = nn.Parameter(tj.full((N,), 0.5))
+        self.register_buffer("mean", tj.zeros(N))
+
+    def forward(self, v):
+        if self.training:
+            with tj.no_grad():
+                self.mean.lerp_(v.mean(0), 0.1)
+        return self.inner(v - self.mean) * self.gain
+
+
+class Recurrent(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, v):
+        return self.inner(v.unsqueeze(0))[0][0]
+
+
+class Attending(Recurrent):
+    def forward(self, v):
+        v = v.unsqueeze(0)
+        return self.inner(v, v, v, need_weights=False)[0][0]
+"""
 _MASTER = Feature(
     "train",
     """
 master = nn.Parameter(stage.tensor(N, N))
-opt = tj.optim.{optimizer}
+opt = {optimizer}
 """,
     tests=("master.grad is None",),
     values=("{x} @ master.to({x}.dtype)",),
@@ -164,11 +264,34 @@ _CHANGES = (
 )
 
 
+def optimizer(choices: Choices, parameters: str) -> str:
+    """An optimizer with some of its options."""
+    name, options = choices.pick(_OPTIMIZERS)
+    given = [
+        parameters,
+        *([] if name == "Adadelta" else [f"lr={choices.pick(['0.1', '0.01', '0.05'])}"]),
+    ]
+    given += [choices.pick(options)] if choices.chance(0.5) else []
+    given += ["weight_decay=0.1"] if choices.chance(0.3) and name != "Rprop" else []
+    return f"tj.optim.{name}({', '.join(given)})"
+
+
+def model(choices: Choices, depth: int = 0) -> str:
+    """A module of modules from rows of N to rows of N."""
+    layers = [x for x in _LAYERS if depth < 2 or "{m}" not in x]
+    text = str(choices.pick(layers)).replace("{r}", str(choices.pick(["0.1", "0.25", "0.5"])))
+    while "{m}" in text:
+        text = text.replace("{m}", model(choices, depth + 1), 1)
+    while "{a}" in text:
+        text = text.replace("{a}", str(choices.pick(_ACTIVATIONS)), 1)
+    return text
+
+
 def lesson(choices: Choices) -> Feature:
     """A model in training."""
-    optimizer = str(choices.pick(_OPTIMIZERS)).replace("{p}", "model.parameters()")
     setup = (
-        f"model = {choices.pick(_MODELS)}\naverage = copy.deepcopy(model)\nopt = tj.optim.{optimizer}\n"
+        f"{_PARTS}\n\nmodel = {model(choices)}\naverage = copy.deepcopy(model)\n"
+        f"opt = {optimizer(choices, 'model.parameters()')}\n"
         f"plan = tj.optim.lr_scheduler.{choices.pick(_SCHEDULES)}\nhooked = []\n"
     )
     steps = [str(choices.pick(_STEPS)) for _ in range(2)]
@@ -186,5 +309,6 @@ def lesson(choices: Choices) -> Feature:
 
 def master(choices: Choices) -> Feature:
     """A parameter, and an optimizer for it."""
-    optimizer = str(choices.pick(_OPTIMIZERS)).replace("{p}", "[master]")
-    return replace(_MASTER, setup=_MASTER.setup.replace("{optimizer}", optimizer))
+    return replace(
+        _MASTER, setup=_MASTER.setup.replace("{optimizer}", optimizer(choices, "[master]"))
+    )

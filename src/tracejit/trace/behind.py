@@ -16,7 +16,9 @@ from ..dtypes import DType, assuming, get_default_dtype
 from ..layout import contiguous_layout
 from ..modes import MODES
 from ..runtime.behind import Abandoned, worker
+from ..runtime.kernels import versions
 from ..runtime.native import prepare, stored
+from ..scalar_math import names
 from .ending import NotReplayable
 from .state_package import asking_functions, replaced
 from .tree import Segment
@@ -97,32 +99,33 @@ class Behind:
         )
 
 
-def prepare_beside() -> None:
-    """Load the native runtime: at once where its code is in the store, else in the worker while this thread goes on.
-
-    The compiled call that follows a recording then need not wait for it, or not for all of it.
-    """
-    if stored():
-        prepare()
-    else:
-        _compile_runtime()
-
-
-@lru_cache(maxsize=1)
-def _compile_runtime() -> None:
-    worker().submit(prepare)
-
-
 @lru_cache(maxsize=1)
 def warm_up() -> None:
-    """Have the worker make what every recording and every program needs; once."""
-    worker().submit(prepare)
-    worker().submit(_read_package)
+    """Have the worker make what every recording and every program needs; once.
+
+    Whoever compiles a function is about to call it: what is ready by then no call waits for.
+    """
+    for job in (_read_package, _prepare_runtime, _read_compiler):
+        worker().submit(job)
 
 
 def _read_package() -> None:
     asking_functions()
     replaced()
+
+
+def _prepare_runtime() -> None:
+    """The native runtime; where the store does not have it, kernels will not be there either, nor LLVM in memory."""
+    if not stored():
+        from ..codegen import llvm  # noqa: F401
+
+    prepare()
+
+
+def _read_compiler() -> None:
+    """What the keys of kernels and their text begin with."""
+    versions()
+    names()
 
 
 def why_failed(error: Exception) -> str:

@@ -144,7 +144,7 @@ class Ending:
     def count(self, environment: Environment) -> None:
         """Count the writes that outputs have behind them, ahead of what remembers their versions."""
         for position, version in self.versions:
-            environment[position]._version.value = version
+            environment[position]._writes.value = version
 
     def write(self, environment: Environment) -> None:
         """Write to the tensors the run wrote to."""
@@ -152,7 +152,7 @@ class Ending:
             destination, source = environment[target], environment[new]
             if source is not destination:
                 write_into(destination.array, source.array)
-            destination._version.value += count
+            destination._writes.value += count
 
     def outputs(self, environment: Environment) -> list[Tensor]:
         """The output tensors; one that was returned twice is one."""
@@ -192,8 +192,8 @@ def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     for op, attributes in recipe.steps:
         tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
     if recipe.apart is not None:
-        tensor._version = Version()
-        tensor._version.value = recipe.apart
+        tensor._writes = Version()
+        tensor._writes.value = recipe.apart
     return tensor
 
 

@@ -15,14 +15,14 @@ from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
-from .behind import PASSING, Behind, compile_backwards, prepare_beside, why_failed
+from .behind import PASSING, Behind, compile_backwards, warm_up, why_failed
 from .collection import Collection, collecting_rarely
 from .ending import Overtaken
 from .graft import graft, graft_error
 from .inputs import Signature
 from .kept_alive import give_back
 from .made import Made
-from .number_arguments import with_values
+from .number_arguments import without_varying
 from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import Varying
 from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
@@ -34,7 +34,7 @@ from .replay_checks import make_accepts
 from .rolled_tree import is_rolled, roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
-from .signature import flatten, is_number, is_tensor, leaf_names, statics_of
+from .signature import flatten, is_number, leaf_names, statics_of
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_calls import watching
@@ -130,8 +130,7 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
-        if self.behind is None:
-            prepare_beside()
+        warm_up()
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
         guard = self._watched(statics)
@@ -177,7 +176,7 @@ class Entry(Made):
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
-        result = with_values(result) if len(leaves) > sum(map(is_tensor, leaves)) else result
+        result = without_varying(result, structure, leaves)
         if recorder.failure is not None:
             self.signature.rollback(count)
             take_back(x for x in [r() for r in recorder.handed_out] if x is not None)
@@ -259,7 +258,7 @@ class Entry(Made):
     def _roll(self) -> bool:
         """Make loops of what repeats; True where there are some."""
         if self.owner.plans.rolls:
-            roll_tree(self.root, self.signature, self.wants_gradient)
+            roll_tree(self.root, self.signature, self.wants_gradient, self.owner.plans.evidence)
         return is_rolled(self.root)
 
     def _note_strides(self, tensors: list[Tensor]) -> None:

@@ -103,6 +103,7 @@ class GradientsInside:
         self.tracked_writes: set[int] = set()
         self.freeing = False  # did a backward pass run inside?
         self.hidden: str | None = None  # why the graph cannot be differentiated as the tape would
+        self.hidden_leaves: dict[int, str] = {}  # why not with respect to leaves from outside
         self.calls: list[Repeated] = []
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
         self.counted: dict[
@@ -146,11 +147,16 @@ class GradientsInside:
 
     def may_be_saved(self, tensor: Tensor) -> bool:
         """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?"""
-        return tensor.requires_grad or storage(self.roots[id(tensor)]) in self.taped
+        return storage(self.roots[id(tensor)]) in self.taped
 
-    def opaque(self, reason: str) -> None:
-        """From here on the tape is more than the recorded graph: outputs must not need a gradient of it."""
-        if self.hidden is None:
+    def opaque(self, reason: str, of: Tensor | None = None) -> None:
+        """From here on the tape is more than the recorded graph: outputs must not need a gradient of it.
+
+        Where all that differs is how the tape leads to a leaf from outside, outputs must not lead to that leaf.
+        """
+        if of is not None and of.is_leaf and id(of) in self.external:
+            self.hidden_leaves.setdefault(id(of), reason)
+        elif self.hidden is None:
             self.hidden = reason
 
     # --- backward passes -----------------------------------------------------------------------------------------
@@ -274,15 +280,15 @@ class GradientsInside:
         """
         if not (self.overwritten or self.freeing or self.slots or self.calls or self.counted):
             return ()  # nothing was written
-        written = {id(t._version): t for t in self.written.values()}
+        written = {id(t._writes): t for t in self.written.values()}
         found: dict[Value, int] = {}
         for node in self.nodes_behind(outputs):
             saved = getattr(node, "saved", None)
             for entry in saved.values() if isinstance(saved, dict) else ():
                 tensor = getattr(entry, "tensor", None)
-                if tensor is None or tensor._version.value == 0:
+                if tensor is None or tensor._writes.value == 0:
                     continue
-                now, target = tensor._version.value, written.get(id(tensor._version))
+                now, target = tensor._writes.value, written.get(id(tensor._writes))
                 count = 0 if target is None else self.write_counts.get(id(target), 0)
                 if target is not None and entry.version == now and count:
                     found[self.external[id(target)][1]] = count
@@ -315,11 +321,18 @@ class GradientsInside:
 
     def check_histories(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> None:
         """Refuse outputs with a history that differentiating the graph does not give."""
-        if self.hidden is None:
+        if self.hidden is None and not self.hidden_leaves:
             return
         for output, recipe in zip(outputs, recipes, strict=True):
             if recipe.kind == "computed" and recipe.spent is None and output.requires_grad:
-                self.unsupported(self.hidden)
+                reason = self.hidden or self._hidden_behind(output)
+                if reason is not None:
+                    self.unsupported(reason)
+
+    def _hidden_behind(self, output: Tensor) -> str | None:
+        """Why the history of an output leads to a leaf with respect to which the graph has another gradient."""
+        leaves = (n.variable for n in self.nodes_behind([output]) if isinstance(n, AccumulateGrad))
+        return next((r for x in leaves if (r := self.hidden_leaves.get(id(x)))), None)
 
     def effects(
         self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]

@@ -30,6 +30,7 @@ class Keeping:
     uses: NumberUses
     _routes: tuple[Any, ...]
     _backoffs: dict[Any, Backoff]
+    _met: dict[Any, None]
     _churn: Backoff
     _compiled_before: int
 
@@ -44,6 +45,15 @@ class Keeping:
         if compiled != self._compiled_before:
             self._compiled_before, self._churn = compiled, Backoff(CHURN)
         return self._churn.wait()
+
+    def _is_first(self, key: Any) -> bool:
+        """Was this signature never called? Asked where a first call is to cost what an eager one costs."""
+        if key in self._met or key in self.entries:
+            return False
+        if len(self._met) >= config.max_signatures:
+            self._met.pop(next(iter(self._met)), None)
+        self._met[key] = None
+        return True
 
     def _judge(self, entry: Entry, doubt: str | None) -> None:
         """Give up a recording of which it is not certain that replaying it does the same."""

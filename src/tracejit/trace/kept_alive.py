@@ -2,7 +2,8 @@
 
 An identity may be another tensor's once its tensor is gone, so what a recording has met stays. Tensors that nobody else
 can reach any more are let go whenever enough memory has come together: a loop over large tensors needs the memory of an
-eager run, not that of all its rounds.
+eager run, not that of all its rounds. Large ones are let go at once if they are among the latest, as most temporaries
+are: the next operation then writes to memory that is in the caches, and not to pages that were never touched.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ..tensor import Tensor
 
 #: Bytes that come together before it is looked what can go.
 MOST_BYTES = 32 << 20
+#: Bytes from which on a tensor is worth letting go at once, and how many of the latest are looked at.
+LARGE, LATEST = 1 << 20, 8
 
 
 #: Was memory ever freed in the middle of a recording?
@@ -53,24 +56,30 @@ class KeptAlive:
         """Keep a tensor."""
         array = tensor._array
         self.tensors.append(tensor)
-        self.nbytes += tensor.array.nbytes if array is None else array.nbytes
+        nbytes = tensor.array.nbytes if array is None else array.nbytes
+        self.nbytes += nbytes
         if self.nbytes > self.most_bytes:
-            self.sweep()
+            _freed[0] = True
+            self.sweep(len(self.tensors))
             self.nbytes = 0
+        elif nbytes >= LARGE:
+            self.sweep(LATEST)
 
-    def sweep(self) -> None:
-        """Let go what only this list refers to: views first, which refer to what they show."""
-        _freed[0] = True
+    def sweep(self, latest: int) -> None:
+        """Of the latest tensors let go what only this list refers to: views first, which refer to what they show."""
         forget = self.forget()
         assert forget is not None, "the recorder is gone"
-        waiting, self.tensors = self.tensors, []
+        waiting = self.tensors[-latest:]
+        del self.tensors[-latest:]
+        kept: list[Tensor] = []
         while waiting:
             tensor = waiting.pop()
             if sys.getrefcount(tensor) == _UNREACHABLE:
                 forget(id(tensor))
             else:
-                self.tensors.append(tensor)
-        self.tensors.reverse()
+                kept.append(tensor)
+        kept.reverse()
+        self.tensors += kept
 
 
 def _references() -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ..tensor import Tensor
 from ..varying import is_varying, plain
+from .results import is_made_of_objects, result_of
 from .signature import MAPPINGS, fields_of
 
 Change = Callable[[], None]
@@ -78,21 +79,30 @@ def _setter(value: Any) -> Callable[[str, Any], None]:
     return lambda name, new: object.__setattr__(value, name, new)
 
 
-def with_values(result: Any) -> Any:
+def without_varying(result: Any, structure: Any, leaves: Sequence[Any]) -> Any:
+    """A result with values for the varying numbers among its ``leaves``."""
+    if not any(map(is_varying, leaves)):
+        return result
+    if is_made_of_objects(structure):
+        return result_of(structure, iter([plain(x) if is_varying(x) else x for x in leaves]))
+    return _with_values(result)
+
+
+def _with_values(result: Any) -> Any:
     """A result with values for the varying numbers in it; what can be changed stays the same object."""
     if is_varying(result):
         return plain(result)
     kind = type(result)
     if kind is tuple:
-        return tuple(map(with_values, result))
+        return tuple(map(_with_values, result))
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return kind(*map(with_values, result))
+        return kind(*map(_with_values, result))
     if kind is list:
-        result[:] = map(with_values, result)
+        result[:] = map(_with_values, result)
     elif kind in MAPPINGS:
         for key, x in result.items():
-            result[key] = with_values(x)
+            result[key] = _with_values(x)
     elif not isinstance(result, Tensor):
         for name in fields_of(result) or ():
-            object.__setattr__(result, name, with_values(getattr(result, name)))
+            object.__setattr__(result, name, _with_values(getattr(result, name)))
     return result

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import told
 from ..dtypes import DType
 from ..ir.builder import attribute_key
 from ..ir.graph import Value
@@ -163,7 +164,10 @@ def outcome_key(value: Any) -> Any:
 
 def item_of(array: Any) -> Any:
     """The only element of an array as a Python number."""
-    value = array.item()
+    try:
+        value = array.item()
+    except RuntimeError as error:
+        raise told(error) from None
     return value if type(value) in (bool, int, float) else float(value)
 
 

@@ -7,14 +7,17 @@ for containers made inside the run and objects made outside of it.
 from __future__ import annotations
 
 import enum
+import gc
 from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 from ..dtypes import DType
 from ..tensor import Tensor
-from .signature import SizeLeaf, Static, containers
+from .results import is_made_of_objects, parts_of
+from .signature import Static, containers
 from .state import StateGuard
+from .state_special import Cached
 from .state_tensors import TensorFacts
 
 _LASTING = (type, ModuleType, BuiltinFunctionType, enum.Enum, DType)
@@ -26,10 +29,21 @@ def known_objects(guard: StateGuard) -> Iterator[Any]:
         yield check.holder
         yield getattr(check, "expected", None)
         yield from getattr(check, "objects", ())
+        if isinstance(check, Cached):
+            yield from cached_objects(check.holder)
         for snapshot in getattr(check, "snapshots", ()):
             yield snapshot.module
             for _, value in snapshot.members.values():
                 yield value
+
+
+def cached_objects(cache: Any) -> Iterator[Any]:
+    """The results that a function with a cache may hand out again, as far as they can be found."""
+    found = gc.get_referents(cache)
+    yield from found
+    for held in found:
+        if type(held) is dict:  # the cache itself, where it has no bound
+            yield from held.values()
 
 
 def pinned_arguments(
@@ -54,14 +68,20 @@ def with_facts(guard: StateGuard, captured: Sequence[tuple[str, Tensor]]) -> Sta
     return wider
 
 
+def seen_outside(guard: StateGuard, statics: Sequence[Any]) -> set[int]:
+    """The identities of the objects that were there before a call."""
+    return {id(x) for x in known_objects(guard)} | {id(x) for x in statics} | {*guard.reached}
+
+
 def unrepeatable(
     result: Any, structure: Any, arguments: Any, statics: Sequence[Any], guard: StateGuard
 ) -> str | None:
     """Why a result cannot be made again from its structure, or None."""
-    outside = {id(x) for x in known_objects(guard)} | {id(x) for x in statics}
+    outside = seen_outside(guard, statics)
     before = {id(x) for x in containers(arguments, [])} | outside
     seen: set[int] = set()
-    for made in containers(result, []):
+    parts = is_made_of_objects(structure)
+    for made in parts_of(result, lambda: outside) if parts else containers(result, []):
         if id(made) in before:
             return f"it returns a {type(made).__name__} that was there before the call"
         if id(made) in seen:
@@ -78,7 +98,7 @@ def _objects(structure: Any) -> Iterator[Any]:
     if isinstance(structure, Static):
         if structure.identity:
             yield structure.value
-    elif structure is not None and not isinstance(structure, SizeLeaf):
+    elif isinstance(structure, tuple):
         for child in structure[1]:
             pair = (
                 isinstance(child, tuple) and len(child) == 2 and isinstance(child[0], (Static, str))

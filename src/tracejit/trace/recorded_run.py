@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
 from .number_arguments import standing_in
 from .number_functions import following
+from .outside import seen_outside
 from .places import patched
 from .recorder import Recorder
+from .results import flatten_result, result_of
 from .rounds import Rounds
-from .signature import flatten, shows_sizes, unflatten
+from .signature import flatten, shows_sizes, statics_of
 from .state import StateGuard
 from .state_calls import watching
 
@@ -37,7 +40,7 @@ def run_recorded(
         entry.apart = True
         entry.owner.uses.set_apart(entry, recorder.path)
     if recorder.scope is not None and shows_sizes(structure):
-        result = unflatten(structure, iter(leaves))
+        result = result_of(structure, iter(leaves))
     return result, structure
 
 
@@ -48,6 +51,8 @@ def _run(
     function, source = entry.owner.function, entry.signature.numbers.source
     standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
     positions = iter(range(len(entry.number_names)))
+    statics = statics_of(flatten((args, kwargs), []))
+    outside = partial(seen_outside, guard, statics)
 
     def replace(value: Any) -> Any:
         position = next(positions)
@@ -63,7 +68,7 @@ def _run(
         recorder.follow = lambda: later.enter_context(following(guard))
         try:
             result = function(*args, **kwargs)
-            return result, flatten(result, leaves)
+            return result, flatten_result(result, leaves, outside)
         finally:
             recorder.follow = None
             later.close()
@@ -73,4 +78,4 @@ def _run(
         with arguments as given:
             args, kwargs = given or (args, kwargs)
             result = function(*args, **kwargs)
-            return result, flatten(result, leaves)
+            return result, flatten_result(result, leaves, outside)

@@ -326,7 +326,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.value_of(tensor)
         output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
         tensor, steps = self.origin(tensor)
-        apart = None if output._version is tensor._version else output._version.value
+        apart = None if output._writes is tensor._writes else output._writes.value
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
             return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
@@ -342,7 +342,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference = tensor._inference
-        version = tensor._version.value
+        version = tensor._writes.value
         return OutputRecipe(
             "computed", value, steps, requires_grad, number, inference, spent, version, apart
         )

@@ -20,8 +20,8 @@ from .ending import show
 from .numbers import ANY, NumberGuard, outcome_key
 from .replay_checks import generate
 from .replay_numbers import NumberLines, conditions_on_item
+from .results import result_of
 from .segments import Runner, wrap_result
-from .signature import unflatten
 from .tree import Leaf, needs_of_leaf, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
@@ -74,7 +74,7 @@ class _ReplayWriter(NumberLines):
             "next_number": next_number,
             "modes": MODES,
             "end_of": end_of,
-            "unflatten": unflatten,
+            "result_of": result_of,
             "show": show,
             "wrap_result": wrap_result,
             "outcome_of": outcome_of,
@@ -219,7 +219,7 @@ class _ReplayWriter(NumberLines):
     def versions(self, leaf: Leaf) -> None:
         """Count the writes that outputs have behind them, ahead of what remembers their versions."""
         for value, version in written_outputs(leaf).items():
-            self.add(f"{self.by_value[value]}._version.value = {version}")
+            self.add(f"{self.by_value[value]}._writes.value = {version}")
 
     def attach(self, leaf: Leaf, runner: Runner) -> None:
         """Make the backward node."""
@@ -236,7 +236,7 @@ class _ReplayWriter(NumberLines):
         ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
         versions = [f"(v{i}, v{i}.value{more})" for i, more in enumerate(ahead)]
         for i, name in enumerate(checked):
-            self.add(f"v{i} = {name}._version")
+            self.add(f"v{i} = {name}._writes")
         pack = "pack" if runner.pack else "None"
         # As CompiledBackward.__init__ does, without calls.
         self.add("node = new(CompiledBackward)")
@@ -296,7 +296,7 @@ class _ReplayWriter(NumberLines):
             self.add(f"return {listing}")
         else:
             bound = self.bind("structure", structure)
-            self.add(f"return unflatten({bound}, iter({_tuple(outputs)}))")
+            self.add(f"return result_of({bound}, iter({_tuple(outputs)}))")
 
 
 def guarded_block(runner: Runner) -> int | None:

@@ -144,7 +144,7 @@ class EffectsWriter(_ReplayWriter):
             if new not in in_place:
                 self.add(f"copyto(t{target}.array, {positions[new]}.array)")
             if count:
-                self.add(f"t{target}._version.value += {count}")
+                self.add(f"t{target}._writes.value += {count}")
 
     def conclude(self, leaf: Leaf, ending: Ending) -> None:
         """Make the outputs, leave gradients, run what runs again, and return."""

@@ -18,21 +18,28 @@ from ..runtime.plan_pieces import is_move
 from .inputs import Signature
 from .rolling import Rolled, roll
 from .rolling_draws import Draws
+from .rolling_evidence import Evidence
+from .rolling_slices import flat_slices
 from .tree import Leaf, Segment, path_graph
 
 #: Statements from which on it is worth looking for repetitions.
 FEWEST_STATEMENTS = 12
 
 
-def roll_tree(root: Segment, signature: Signature, wants: Callable[[Value], bool]) -> bool:
+def roll_tree(
+    root: Segment, signature: Signature, wants: Callable[[Value], bool], evidence: Evidence
+) -> bool:
     """Roll a tree that is one straight path; False when there is nothing to roll.
 
-    ``wants`` tells which inputs want gradients.
+    ``wants`` tells which inputs want gradients, ``evidence`` what earlier recordings of the function were like.
     """
     leaf = root.leaf
-    if leaf is None or leaf.straight is not None or len(root.statements) < FEWEST_STATEMENTS:
+    if leaf is None or leaf.straight is not None:
         return False
-    found = _rolled(root.statements, leaf, signature)
+    evidence.note(root.statements)
+    if len(root.statements) < FEWEST_STATEMENTS and not evidence.varying:
+        return False
+    found = _rolled(root.statements, leaf, signature, evidence)
     if found is None:
         return False
     statements, mapping = list(found.statements), found.mapping
@@ -50,15 +57,25 @@ def roll_tree(root: Segment, signature: Signature, wants: Callable[[Value], bool
     return True
 
 
-def _rolled(statements: Sequence[Value], leaf: Leaf, signature: Signature) -> Rolled | None:
-    inputs, kept = signature.builder.inputs, leaf.graph.outputs
-    if not leaf.recording.random_calls:
-        return roll(inputs, statements, kept, is_native)
-    if signature.device >= 0:
+def _rolled(
+    statements: Sequence[Value], leaf: Leaf, signature: Signature, evidence: Evidence
+) -> Rolled | None:
+    inputs, outputs = signature.builder.inputs, leaf.graph.outputs
+    if leaf.recording.random_calls and signature.device >= 0:
         return None
-    draws = Draws(statements)
-    found = roll(inputs, draws.statements, [draws.mapping.get(v, v) for v in kept], is_native)
-    return None if found is None else draws.put_back(found, kept)
+    statements, changed = flat_slices(statements)
+    kept = [changed.get(v, v) for v in outputs]
+    if not leaf.recording.random_calls:
+        found = roll(inputs, statements, kept, is_native, evidence)
+    else:
+        draws = Draws(statements)
+        rows = [draws.mapping.get(v, v) for v in kept]
+        found = roll(inputs, draws.statements, rows, is_native, evidence)
+        found = None if found is None else draws.put_back(found, kept)
+    if found is None or not changed:
+        return found
+    mapping = {old: found.mapping[new] for old, new in zip(outputs, kept, strict=True)}
+    return dataclasses.replace(found, mapping=mapping)
 
 
 def is_rolled(root: Segment) -> bool:

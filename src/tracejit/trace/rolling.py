@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 from ..codegen.scalar import printable
 from ..ir.graph import Value
+from ..ir.loops import body_of, is_loop
 from ..ops.contraction import matmul
 from ..ops.table import Elementwise, Reduction
 from ..passes.groups import is_view
 from .rolling_demand import Demand, in_order
+from .rolling_evidence import MANY_ROUNDS, Evidence
 from .rolling_loop import Loop, RefusedError
 from .rolling_match import match, multiple
-from .rolling_record import MIN_ROUNDS, Record
+from .rolling_record import Record
 from .rolling_runs import Run, find_runs, rotated
 from .rolling_write import Writer
 
@@ -36,6 +38,17 @@ class Rolled:
     mapping: dict[Value, Value]
     loops: int
 
+    @property
+    def size(self) -> int:
+        """How many statements there are, those of bodies included."""
+        bodies = [body_of(v) for v in self.statements if is_loop(v)]
+        return len(self.statements) + sum(len(body.body) for body in bodies)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds its longest loop has."""
+        return max((v.attributes["count"] for v in self.statements if is_loop(v)), default=0)
+
 
 def natively_plannable(value: Value) -> bool:
     """Can the body of a native loop hold this statement?"""
@@ -50,15 +63,28 @@ def roll(
     statements: Sequence[Value],
     kept: Sequence[Value],
     plannable: Callable[[Value], bool] = natively_plannable,
+    evidence: Evidence | None = None,
 ) -> Rolled | None:
     """The statements with what repeats as loops; None when nothing does.
 
     ``kept`` are the values needed afterwards; statements on which none of them depends are left out. Values of which
-    nothing changed are the same objects. ``plannable`` tells what the body of a loop may hold.
+    nothing changed are the same objects. ``plannable`` tells what the body of a loop may hold,
+    ``evidence`` what earlier recordings of the function were like.
     """
+    best: Rolled | None = None
+    for least in (evidence or Evidence()).trials():
+        found = _roll(Record(inputs, statements, kept, least), plannable)
+        if found is not None and (best is None or found.size < best.size):
+            best = found
+        if best is not None and best.rounds > MANY_ROUNDS:
+            break
+    return best
+
+
+def _roll(record: Record, plannable: Callable[[Value], bool]) -> Rolled | None:
+    """The same for one notion of what a loop is."""
     refused: set[tuple[int, int]] = set()
-    record = Record(inputs, statements, kept)
-    while len(record.members) >= MIN_ROUNDS and len(refused) <= MAX_REFUSED:
+    while len(record.members) >= record.least.rounds and len(refused) <= MAX_REFUSED:
         loops: list[Loop] = []
         Search(record, plannable, refused, loops).run(0, len(record.members), frozenset())
         order = list(in_order(record, loops))
@@ -71,7 +97,7 @@ def roll(
             continue
         writer = Writer(demand)
         writer.run(order)
-        mapping = {v: writer.get(v) for v in kept}
+        mapping = {v: writer.get(v) for v in record.kept}
         if not writer.loops and not demand.joins:
             break
         return Rolled(tuple(writer.statements), mapping, writer.loops)
@@ -89,7 +115,11 @@ class Search:
 
     def run(self, start: int, stop: int, excluded: frozenset[int]) -> None:
         """All loops among these members, of other periods than the ``excluded`` ones."""
-        for run in find_runs(self.record.keys, start, stop, excluded):
+        least = self.record.least
+        for run in find_runs(self.record.keys, start, stop, excluded, least):
+            body = self.record.members[run.start : run.start + run.period]
+            if not least.pays(run.saved, body):
+                continue
             if self.match(run):
                 continue
             if len(excluded) < MAX_TRIES:

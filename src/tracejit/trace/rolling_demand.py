@@ -14,7 +14,7 @@ from ..ir.graph import Value
 from ..ops import movement
 from ..passes.groups import is_view
 from .rolling_loop import Carried, Loop, RefusedError
-from .rolling_record import MIN_ROUNDS, Record
+from .rolling_record import Record
 from .rolling_stacks import Gathered, PartStack, Stack, ViewStack, is_part, leading
 
 #: A loop of few rounds (the layers of a network) is not worth copying much for it (their parameters): below so many
@@ -95,7 +95,7 @@ class Demand:
 
     def statement(self, value: Value) -> None:
         """A statement outside loops is wanted."""
-        if value.op is movement.cat and len(value.operands) >= MIN_ROUNDS:
+        if value.op is movement.cat and len(value.operands) >= self.record.least.rounds:
             pieces = split(self.record, value.value_operands)
             if len(pieces) < len(value.operands):
                 self.joins[value] = pieces
@@ -151,10 +151,10 @@ def target_of(loop: Loop, position: int) -> Value:
 def split(record: Record, values: Sequence[Value]) -> Pieces:
     """Values as stacks where they are items of some, else one by one."""
     found: Pieces = []
-    at = 0
+    at, fewest = 0, record.least.rounds
     while at < len(values):
-        stack = leading(record, values[at : at + MIN_ROUNDS])
-        if stack is None or stack.count < MIN_ROUNDS:
+        stack = leading(record, values[at : at + fewest])
+        if stack is None or stack.count < fewest:
             found.append(values[at])
             at += 1
             continue

@@ -16,7 +16,7 @@ from ..ir.graph import Value
 from ..ops import movement
 from ..passes.groups import is_view
 from .rolling_loop import Carried, Fixed, Inside, Item, Loop, Read, Scatter
-from .rolling_record import MIN_ROUNDS, Record
+from .rolling_record import Record
 from .rolling_runs import Run
 from .rolling_stacks import Gathered, Stack, even, gathered, leading, moving
 from .rolling_views import moved, step
@@ -55,7 +55,7 @@ def match(
     rounds = Rounds(record, run)
     if not rounds.holds(plannable):
         return found
-    while run.rounds - number >= MIN_ROUNDS and peeled <= MAX_PEELED:
+    while run.rounds - number >= record.least.rounds and peeled <= MAX_PEELED:
         loop = rounds.loop(number)
         if loop is None or (loop.start, loop.period) in refused:
             number, peeled = number + 1, peeled + 1
@@ -70,7 +70,7 @@ def multiple(record: Record, run: Run) -> int | None:
     """How many rounds make one in which columns that alternate come to rest, or None."""
     reads = _matrix(record, run)
     for times in range(2, MAX_MULTIPLE + 1):
-        if run.rounds < times * MIN_ROUNDS:
+        if run.rounds < times * record.least.rounds:
             break
         bend = reads[2 * times :] - 2 * reads[times:-times] + reads[: -2 * times]
         if ((bend == 0).mean(0) > 0.75).all():
@@ -136,9 +136,11 @@ class Rounds:
         count = int(best.min()) if len(best) else self.count - first
         for position, places in self.moving.items():
             count = min(count, self.reach(position, places, first, lengths))
-        while count >= MIN_ROUNDS:
+        while count >= self.record.least.rounds:
             try:
-                return self.build(first, count, (lengths >= count).argmax(0))
+                fits = lengths >= count
+                fits[CARRIED + count - 1 : ITEMS] = False  # what is read there is all from outside
+                return self.build(first, count, fits.argmax(0))
             except ShorterError as error:
                 count = error.count
         return None
@@ -153,7 +155,8 @@ class Rounds:
         found = np.empty((ITEMS + 1, reads.shape[1]), np.int64)
         found[FIXED] = _prefix((reads == reads[0]) & early)
         found[INSIDE] = _prefix((relative == relative[0]) & (relative >= 0))
-        for depth in range(1, MAX_DEPTH + 1):
+        found[CARRIED:ITEMS] = 0
+        for depth in range(1, min(MAX_DEPTH, len(reads) - 1) + 1):
             back = -depth * self.period
             same = (relative == relative[depth]) & (relative >= back) & own
             same &= relative < back + self.period
@@ -208,7 +211,7 @@ class Rounds:
         found = leading(self.record, values)
         if found is not None and found.count == len(values):
             return found
-        if found is not None and found.count >= MIN_ROUNDS:
+        if found is not None and found.count >= self.record.least.rounds:
             raise ShorterError(found.count)
         copied = gathered(self.record, values)
         if copied is None:

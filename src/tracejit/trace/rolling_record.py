@@ -7,6 +7,7 @@ once and is rare). Everything a member reads is a *code*: the number of a member
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,11 @@ from ..ir.graph import Value
 from ..ops import movement
 from ..ops.source import full
 from ..ops.table import Elementwise, operand_info
+from ..passes.groups import is_view
 
 if TYPE_CHECKING:
+    from .rolling_evidence import Least
     from .rolling_loop import Loop
-
-#: Fewer rounds than this are left as they are.
-MIN_ROUNDS = 4
 
 Codes = Any  # an array of codes
 
@@ -44,13 +44,20 @@ class Record:
     """The statements with their members, what these read, and the loops found so far."""
 
     def __init__(
-        self, inputs: Sequence[Value], statements: Sequence[Value], kept: Sequence[Value]
+        self,
+        inputs: Sequence[Value],
+        statements: Sequence[Value],
+        kept: Sequence[Value],
+        least: Least,
     ) -> None:
+        #: What a loop has at least.
+        self.least = least
         self.statements = statements
         self.kept = kept
         live = _liveness(statements, kept)
-        keys, twins = _promoted(statements, *local_keys(statements), live)
-        often = _often(keys, live)[keys]
+        keys, twins = _promoted(statements, *local_keys(statements), live, least.rounds)
+        often = _often(keys, live, least.rounds)[keys]
+        often &= ~_shared_views(inputs, statements, keys, least.rounds)
         #: Where the members stand among the statements.
         self.places = np.flatnonzero(often)
         self.rare = np.flatnonzero(~often)
@@ -126,21 +133,44 @@ def _liveness(statements: Sequence[Value], kept: Sequence[Value]) -> Any:
     return np.array(found, bool)
 
 
-def _often(keys: Any, live: Any) -> Any:
+def _often(keys: Any, live: Any, rounds: int) -> Any:
     """Which keys occur often enough to be those of rounds?"""
     count = int(keys.max()) + 1 if len(keys) else 0
-    return np.bincount(keys[live], minlength=count) >= MIN_ROUNDS
+    return np.bincount(keys[live], minlength=count) >= rounds
+
+
+def _shared_views(
+    inputs: Sequence[Value], statements: Sequence[Value], keys: Any, rounds: int
+) -> Any:
+    """Which statements show an input in a way that no more than a few do: what rounds share, recorded in the first one.
+
+    Else the transposed weights of several layers would look like something of each round.
+    """
+    found = np.zeros(len(statements), bool)
+    views = [(place, v) for place, v in enumerate(statements) if is_view(v)]
+    outside = {*inputs}
+    while outside:
+        shown = [
+            (place, (int(keys[place]), v.operands[0]))
+            for place, v in views
+            if v.operands[0] in outside
+        ]
+        counts = Counter(group for _, group in shown)
+        shared = [place for place, group in shown if counts[group] < rounds]
+        found[shared] = True
+        outside = {statements[place] for place in shared}
+    return found
 
 
 def _promoted(
-    statements: Sequence[Value], keys: Any, known: dict[Any, int], live: Any
+    statements: Sequence[Value], keys: Any, known: dict[Any, int], live: Any, rounds: int
 ) -> tuple[Any, dict[int, Value]]:
     """Rare statements with a number where many others have a tensor: their keys become those of the others.
 
     ``loss = 0`` before ``loss = loss + term`` makes the first round another one than those that follow. Returns the
     keys, and by place the statement on a constant tensor instead of the number.
     """
-    often = _often(keys, live)
+    often = _often(keys, live, rounds)
     twins: dict[int, Value] = {}
     for place in np.flatnonzero(~often[keys]).tolist():
         value = statements[place]

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .rolling_record import MIN_ROUNDS, Record
+from .rolling_evidence import USUAL, Least
+from .rolling_record import Record
 
 #: Periods tried per stretch, the most frequent distances first.
 MAX_PERIODS = 16
 #: How often what lies between runs is searched again.
 MAX_SEARCHES = 4
-#: Loops that save fewer statements are not worth one: a short straight list makes better kernels.
-LEAST_SAVED = 16
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,12 @@ class Run:
 
 
 def find_runs(
-    keys: Any, start: int, stop: int, excluded: Set[int] = frozenset(), searches: int = MAX_SEARCHES
+    keys: Any,
+    start: int,
+    stop: int,
+    excluded: Set[int] = frozenset(),
+    least: Least = USUAL,
+    searches: int = MAX_SEARCHES,
 ) -> list[Run]:
     """The runs within ``start .. stop`` in order, without overlap and without the ``excluded`` periods.
 
@@ -51,16 +55,17 @@ def find_runs(
     [Run(start=1, stop=19, period=2), Run(start=19, stop=39, period=1)]
     """
     part = keys[start:stop]
-    periods = [p for p in _periods(part) if p not in excluded]
-    found = {p: _runs(part, p, start) for p in periods}
+    periods = [p for p in _periods(part, least.rounds) if p not in excluded]
+    found = {p: _runs(part, p, start, least) for p in periods}
     chosen = _chosen(found) if searches else []
     result: list[Run] = []
     at = start
     for run in chosen:
-        result += find_runs(keys, at, run.start, excluded, searches - 1)
+        result += find_runs(keys, at, run.start, excluded, least, searches - 1)
         result.append(run)
         at = run.stop
-    return result + find_runs(keys, at, stop, excluded, searches - 1) if chosen else []
+    rest = find_runs(keys, at, stop, excluded, least, searches - 1) if chosen else []
+    return result + rest
 
 
 def _chosen(found: dict[int, list[Run]]) -> list[Run]:
@@ -86,27 +91,27 @@ def _chosen(found: dict[int, list[Run]]) -> list[Run]:
     return chosen
 
 
-def _periods(keys: Any) -> list[int]:
+def _periods(keys: Any, rounds: int) -> list[int]:
     """Distances between members of equal key that occur often enough, the most frequent first."""
-    if len(keys) < MIN_ROUNDS:
+    if len(keys) < rounds:
         return []
     order = np.argsort(keys, kind="stable")
     distances = np.diff(order)[np.diff(keys[order]) == 0]
-    counts = np.bincount(distances[distances <= len(keys) // MIN_ROUNDS])
+    counts = np.bincount(distances[distances <= len(keys) // rounds])
     order = np.argsort(-counts, kind="stable")[:MAX_PERIODS]
-    return [int(d) for d in order if d > 0 and counts[d] >= MIN_ROUNDS - 1]
+    return [int(d) for d in order if d > 0 and counts[d] >= rounds - 1]
 
 
-def _runs(keys: Any, period: int, offset: int) -> list[Run]:
+def _runs(keys: Any, period: int, offset: int, least: Least) -> list[Run]:
     same = np.concatenate(([False], keys[:-period] == keys[period:], [False]))
     edges = np.flatnonzero(same[1:] != same[:-1]).reshape(-1, 2)
     found: list[Run] = []
     at = 0
-    for first, last in edges[np.diff(edges)[:, 0] >= (MIN_ROUNDS - 1) * period].tolist():
+    for first, last in edges[np.diff(edges)[:, 0] >= (least.rounds - 1) * period].tolist():
         run = Run(max(first, at) + offset, last + period + offset, period)
         if (
-            run.rounds >= MIN_ROUNDS
-            and run.saved >= LEAST_SAVED
+            run.rounds >= least.rounds
+            and run.saved >= least.saved
             and not _repeats(keys[first : first + 2 * period], period)
         ):
             found.append(run)
@@ -124,11 +129,14 @@ def rotated(record: Record, run: Run) -> Run:
     """The run from where rounds begin: where fewest values are handed from one round to the next.
 
     Runs seldom start there, because what all rounds share is recorded in the first one. Of equal places, the one
-    that leaves no part of a round at the end counts.
+    that leaves no part of a round at the end counts. A run of whole rounds starts there already: begun later, it would
+    have one round less, and be another structure where there are too few rounds for that.
     """
     period, length = run.period, run.stop - run.start
+    if length % period == 0:
+        return run
     crossing = _crossing(record, run)
-    places = range(period if length >= (MIN_ROUNDS + 1) * period else length % period + 1)
+    places = range(period if length >= (record.least.rounds + 1) * period else length % period + 1)
     begin = min(places, key=lambda r: (crossing[r], (length - r) % period, r))
     rest = (length - begin) % period
     return Run(run.start + begin, run.stop - rest, period)

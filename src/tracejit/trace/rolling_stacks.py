@@ -17,7 +17,7 @@ from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops import movement
 from ..types import Shape
-from .rolling_record import MIN_ROUNDS, Record
+from .rolling_record import Record
 from .rolling_views import Step, batched, can_batch, overlapping, windows
 
 if TYPE_CHECKING:
@@ -106,9 +106,10 @@ def gathered(record: Record, values: Sequence[Value]) -> Gathered | None:
     kind = values[0].spec
     if any(v.spec != kind or record.place(v) is not None for v in values):
         return None
-    for first in range(MIN_ROUNDS):
+    fewest = record.least.rounds
+    for first in range(fewest):
         found = leading(record, values[first:])
-        if found is not None and found.count >= MIN_ROUNDS:
+        if found is not None and found.count >= fewest:
             return None
     return Gathered(tuple(values))
 

@@ -12,13 +12,15 @@ import gc
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
 from ..tensor import Tensor
+from ..tensor_core import TensorCore
 from . import state_reads as reads
 from .state_package import asking_functions
 from .state_purity import outside_builtin, outside_function
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _REMEMBERED = 20_000
 _USER = "user"
 _RESUME = dis.opmap["RESUME"]
+#: What runs when a tensor has no attribute of some name.
+_ABSENT = TensorCore.__getattr__.__code__
 _verdicts: dict[int, tuple[CodeType, str | None]] = {}
 
 
@@ -38,6 +42,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.known: dict[int, CodeType] = {}
+        self.reached: Mapping[int, Any] = {}
         self.states: list[tuple[str, Callable[[], Any], Any]] = []
         self.active = False
         self.base: CodeType | None = (
@@ -55,6 +60,7 @@ class Listener:
         if not walk.suspect:
             return
         self.known = {id(code): code for code in walk.codes}
+        self.reached = walk.reached
         self.states = [(name, read, read()) for name, read in _readers(walk.generators)]
         if sys.getprofile() is None:
             self.active = True
@@ -110,7 +116,7 @@ class Listener:
             reason = self._called(frame)
             caller = frame.f_back
         elif event == "c_call":
-            reason = outside_builtin(argument)
+            reason = None if self._is_guarded(argument) else outside_builtin(argument)
             caller = frame
         else:
             return
@@ -118,6 +124,11 @@ class Listener:
             return
         if not self._by_finalizer(frame):
             self._report(frame, reason)
+
+    def _is_guarded(self, function: Any) -> bool:
+        """Does a built-in method set what a guard compares, so that a value which stays is noticed after the run?"""
+        owner = getattr(function, "__self__", None)
+        return isinstance(owner, ContextVar) and id(owner) in self.reached
 
     def _by_finalizer(self, frame: FrameType | None) -> bool:
         """Did garbage collection call this: ``__del__``, a callback, or the end of a generator that was given up?"""
@@ -143,6 +154,8 @@ class Listener:
             if len(_verdicts) > _REMEMBERED:
                 _verdicts.clear()
             found = _verdicts[id(code)] = (code, _verdict(code, frame.f_globals))
+        if code is _ABSENT and MODES.recorder.inside(frame.f_locals["self"]):
+            return None  # whether it has an attribute, the run itself decides
         return found[1]
 
     def _report(self, frame: FrameType, reason: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from keyword import iskeyword
 from operator import is_
 from typing import Any
 
@@ -147,7 +148,7 @@ class Attribute(Read):
 
     def source(self, bind: Bind) -> str:
         """The expression that reads."""
-        if self.expected is MISSING:
+        if self.expected is MISSING or iskeyword(self.key):
             return f"{bind(getattr)}({bind(self.holder)}, {self.key!r}, {bind(MISSING)})"
         return f"{bind(self.holder)}.{self.key}"
 

@@ -141,6 +141,7 @@ def _by_user(member: Any) -> bool:
 
 def _plain(cls: type, name: str, member: Any) -> bool:
     """Does ``cls.name`` give the member itself, without running a descriptor?"""
-    if not isinstance(member, (FunctionType, property)) and hasattr(type(member), "__get__"):
+    give = getattr(type(member), "__get__", None)
+    if give not in (None, FunctionType.__get__, property.__get__):
         return False
     return not any(name in vars(meta) for meta in type.mro(type(cls))) and name.isidentifier()

@@ -83,7 +83,9 @@ def _judge(function: Any, cls: type | None) -> str | None:
     name = str(function.__name__)
     home = str(function.__module__ or "")
     if cls is not None:
-        owners = [c for c in cls.__mro__ if name in vars(c)]
+        # A method of that name which is Python code called this one by way of `super()`.
+        found = [(c, vars(c)[name]) for c in cls.__mro__ if name in vars(c)]
+        owners = [c for c, member in found if not isinstance(member, FunctionType)]
         home = str(owners[0].__module__ if owners else cls.__module__)
     root = home.partition(".")[0]
     if home.startswith("numpy.random"):

@@ -220,6 +220,8 @@ class Walk:
             self.reach(value.__self__, f"the owner of {name}", depth)
         elif isinstance(value, _WRAPPERS):
             self._inside(value, name, depth)
+            if not reads.is_library_class(type(value)):  # a property of a kind of its own
+                self._classes.enter(type(value))
         elif is_generator(value):
             self.suspect = True
             self.generators.append((name, value))

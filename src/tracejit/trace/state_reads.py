@@ -68,7 +68,9 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 _USERS = (_PACKAGE + "cli/", _PACKAGE + "testing/")
 _STDLIB = tuple({str(Path(sysconfig.get_path(kind))) + "/" for kind in ("stdlib", "platstdlib")})
 #: Packages whose functions see a tensor only after its values have left the recording.
-_NUMERIC = frozenset({"llvmlite", "ml_dtypes", "numba", "numpy", "scipy"})
+_NUMERIC = frozenset(
+    {"cupy", "cupy_backends", "cupyx", "llvmlite", "ml_dtypes", "numba", "numpy", "scipy"}
+)
 #: The parts of this package whose objects hold Python state that users change.
 _STATEFUL = ("tracejit.nn.", "tracejit.optim.")
 

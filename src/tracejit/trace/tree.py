@@ -20,7 +20,7 @@ from ..sizes import Decided
 from ..types import Scalar, TensorType
 from .freeing import History, moved_bits
 from .inputs import Signature
-from .numbers import ItemRead, Number, NumberGuard, outcome_key
+from .numbers import ItemRead, Number, NumberGuard, item_of, outcome_key
 from .recording import Recording
 
 #: The only way on from a found size.
@@ -229,8 +229,7 @@ class Segment:
 
 def outcome_of(array: Any) -> Any:
     """The key of the branch that a one-element array takes."""
-    value = array.item()
-    return outcome_key(value if type(value) in (bool, int, float) else float(value))
+    return outcome_key(item_of(array))
 
 
 def is_found(value: Value) -> bool:

@@ -18,6 +18,7 @@ from .bound import Bound
 from .dump import dump_leaf
 from .inputs import Signature
 from .numbers import ItemRead
+from .rolling_evidence import Evidence
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
 from .structure import Structure, Symbols
 from .tree import Leaf, Segment, late_values, needs_of_leaf, path_graph, wanted_gradients
@@ -110,6 +111,7 @@ class PlanStore:
         self.known: dict[Any, list[TreePlan]] = {}
         self.made = 0
         self.opens = True  # the same of a loop whose end values decide about
+        self.evidence = Evidence()  # of earlier recordings, about loops
         self.rolls = True  # False once a loop of the function turned out to be none for native code
 
     def find(self, found: Structure) -> TreePlan | None:

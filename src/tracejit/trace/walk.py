@@ -18,8 +18,8 @@ from ..tensor import Tensor
 from .backward_node import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused
 from .numbers import ANY, Number, NumberGuard, cell_maker, item_of, outcome_key
+from .results import result_of
 from .segments import Runner
-from .signature import unflatten
 from .tree import Leaf, Segment, outcome_of
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Walk:
         results: list[Any] = list(outputs)
         for i, x in leaf.recording.numbers:
             results.insert(i, known[x] if isinstance(x, Number) else x)
-        return results[0] if leaf.structure is None else unflatten(leaf.structure, iter(results))
+        return results[0] if leaf.structure is None else result_of(leaf.structure, iter(results))
 
     def ending(self, leaf: Leaf, runner: Runner) -> Ending:
         """What the end of a path does, worked out once."""
@@ -191,7 +191,7 @@ class Walk:
             if v not in runner.pack
         ]
         versions = [
-            (t._version, t._version.value + ahead)
+            (t._writes, t._writes.value + ahead)
             for t, ahead in ((environment[positions[v]], ahead) for v, ahead in leaf.watched)
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]

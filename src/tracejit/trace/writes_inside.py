@@ -31,7 +31,7 @@ class WritesInside:
     value_of: Callable[[Tensor], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     unsupported: Callable[[str], None]
-    opaque: Callable[[str], None]
+    opaque: Callable[..., None]
     careful: Callable[[str], Any]
     layout_read: Callable[[], None]
     note: Callable[[Value], None]
@@ -54,8 +54,9 @@ class WritesInside:
         self.overwritten = True
         value = self.value_of(new)
         if not MODES.grad and tensor.requires_grad:
-            self.opaque("an in-place change, under no_grad, of a tensor that requires grad")
-        version = tensor._version
+            reason = "an in-place change, under no_grad, of a tensor that requires grad"
+            self.opaque(reason, tensor)
+        version = tensor._writes
         tensor, steps = self.origin(tensor)
         self.value_of(tensor)
         if any(op is reshape for op, _ in steps):
@@ -66,8 +67,11 @@ class WritesInside:
             self.unsupported("an in-place change of a part of an expanded tensor")
             return
         if detached:
-            if new._requires_grad or self.may_be_saved(tensor):
+            apart = version is not tensor._writes  # through .data: what was saved does not notice
+            if new._requires_grad or (apart and self.may_be_saved(tensor)):
                 self.opaque("an in-place change through detach()")
+            elif tensor.requires_grad:
+                self.opaque("an in-place change through detach()", tensor)
         elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
             self.opaque("a tensor that requires grad is overwritten with constants")
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
@@ -75,7 +79,7 @@ class WritesInside:
         self.alive.append(new)
         if id(tensor) in self.external:
             self.write_outside(tensor, new, MODES.grad and not detached)
-            moved = version is tensor._version  # not so through .data
+            moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
         self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
 

@@ -85,7 +85,7 @@ def _write_again(frame: _Frame, result: Any) -> None:
 
 def _writes(recorder: Any) -> dict[int, int]:
     """How often each tensor from outside was written to."""
-    return {key: tensor._version.value for key, tensor in recorder.written.items()}
+    return {key: tensor._writes.value for key, tensor in recorder.written.items()}
 
 
 class _Handle:

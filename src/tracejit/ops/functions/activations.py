@@ -8,8 +8,9 @@ from ... import dtypes
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
+from ..complex_numbers import magnitude
 from ..table import alias, function
-from .common import Number, Tensor, as_type, dim_of, require_float, shape_of, upcast
+from .common import Number, Tensor, as_type, check_tensor, dim_of, require_float, shape_of, upcast
 
 
 @function()
@@ -54,7 +55,9 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.silu(tj.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7311])
     """
-    require_float("silu", input)
+    check_tensor("silu", input)
+    if not input.dtype.is_complex:
+        require_float("silu", input)
     x = upcast(input)
     return _finish(input, as_type(x * t.sigmoid(x), input.dtype), inplace)
 
@@ -161,7 +164,8 @@ def softsign(input: Tensor) -> Tensor:
     >>> tj.softsign(tj.tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
     """
-    return input / (e.abs(input) + 1)
+    size = magnitude(input) if input.dtype.is_complex else e.abs(input)
+    return input / (size + 1)
 
 
 @function(method=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import bool_, float64, int64
+from ...dtypes import bool_, complex128, float64, int64
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
@@ -176,13 +176,14 @@ def positive(input: Tensor) -> Tensor:
 
 @function()
 def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
-    """``input`` to the power ``exponent``, computed and returned in float64.
+    """``input`` to the power ``exponent``, computed and returned in float64 (complex numbers: complex128).
 
     >>> import tracejit as tj
     >>> tj.float_power(tj.tensor([2, 3]), -1)
     tensor([0.5000, 0.3333], dtype=tracejit.float64)
     """
-    wide = [as_type(x, float64) if is_tensor(x) else x for x in (input, exponent)]
+    kind = complex128 if promoted(input, exponent).is_complex else float64
+    wide = [as_type(x, kind) if is_tensor(x) else x for x in (input, exponent)]
     return pow(*wide)
 
 

@@ -11,6 +11,7 @@ from .. import movement as m
 from .. import ordering as o
 from .. import reduction as r
 from .. import transcendental as t
+from ..linear_algebra import adjoint
 from ..table import alias, function
 from .common import Number, Tensor, as_type, dim_of, is_tensor, promoted, shape_of
 from .joining import cat
@@ -164,7 +165,7 @@ def cov(
     centred = e.sub(x, e.div(r.sum(weighted, dims=(1,), keepdim=True), total))
     scaled = centred if weights is None else e.mul(centred, weights)
     free = _freedom(total, correction, fweights, aweights)
-    found = e.div(matmul(scaled, m.permute(centred, dims=(1, 0))), free)
+    found = e.div(matmul(scaled, adjoint(centred)), free)
     return m.reshape(found, shape=()) if shape_of(x)[0] == 1 else found
 
 

@@ -15,7 +15,7 @@ from ...errors import ArgumentError
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
-from ..complex_numbers import conjugate
+from ..complex_numbers import conjugated as conjugated
 from ..elementwise import cast, mul
 from ..mixin import OperatorMixin
 from ..promotion import UnsupportedDtypeError
@@ -130,11 +130,6 @@ def promoted(*xs: Tensor | Number) -> DType:
         else (x.dtype, 2 if x.ndim else 1)
         for x in xs
     )
-
-
-def conjugated(x: Tensor) -> Tensor:
-    """The conjugate of complex numbers; real ones themselves."""
-    return conjugate(x) if x.spec.dtype.is_complex else x
 
 
 def upcast(x: Tensor) -> Tensor:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtypes
+from ...device import index_of
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
 from .. import source as s
+from ..keys import making_on
 from ..table import METHODS, function
 from .common import (
     Number,
@@ -41,7 +43,12 @@ def _filled(
                 f"Trying to create tensor with negative dimension {extent}: {list(shape)}"
             )
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return made(constant(value, kind, shape), requires_grad, device)
+    index = -1 if device is None else index_of(device)
+    if index < 0:
+        return made(constant(value, kind, shape), requires_grad, device)
+    with making_on(index):
+        result = constant(value, kind, shape)
+    return made(result, requires_grad, device)
 
 
 @function(method=False)

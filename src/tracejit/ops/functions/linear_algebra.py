@@ -9,15 +9,19 @@ import numpy as np
 
 from ... import dtypes
 from .. import comparison as c
+from .. import decompositions as d
 from .. import elementwise as e
 from .. import linear_algebra as la
 from .. import movement as m
 from .. import reduction as r
 from .. import source as s
+from .. import transcendental as t
 from ..contraction import transposed
+from ..linear_algebra import adjoint
 from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Tensor, check_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, conjugated, is_tensor, shape_of
+from .complex_numbers import real
 from .matrices import matmul
 from .triangles import tril
 
@@ -51,10 +55,10 @@ class SingularValues(NamedTuple):
     Vh: Tensor
 
 
-def _checked(name: str, x: Tensor, complex_too: bool = False) -> Tensor:
+def checked(name: str, x: Tensor) -> Tensor:
     """Matrices of float32 or float64, or of complex numbers."""
     check_tensor(name, x)
-    if not x.dtype.is_floating_point and not (complex_too and x.dtype.is_complex):
+    if not x.dtype.is_differentiable:
         raise UnsupportedDtypeError(
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype.title}"
         )
@@ -66,10 +70,17 @@ def _checked(name: str, x: Tensor, complex_too: bool = False) -> Tensor:
 
 
 def _symmetric(x: Tensor) -> Tensor:
-    """The symmetric matrix of which ``x`` has the lower triangle; both triangles share its gradient."""
-    low = e.add(tril(x), transposed(tril(x, -1)))
-    mean = e.mul(e.add(x, transposed(x)), 0.5)
+    """The Hermitian matrix of which ``x`` has the lower triangle; both triangles share its gradient."""
+    low = e.add(tril(x), adjoint(tril(x, -1)))
+    if x.dtype.is_complex:  # the imaginary parts of the diagonal are not read
+        low = e.where(la.on_diagonal(x), e.mul(e.add(low, conjugated(low)), 0.5), low)
+    mean = e.mul(e.add(x, adjoint(x)), 0.5)
     return e.add(mean, e.detach_copy(e.sub(low, mean)))
+
+
+def _row_of_real(packed: Tensor, row: int) -> Tensor:
+    """A row of real numbers among packed rows."""
+    return real(m.squeeze(la.rows_of(packed, row, 1), dims=(packed.ndim - 2,)))
 
 
 @function()
@@ -83,7 +94,7 @@ def inverse(input: Tensor) -> Tensor:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return la.inverse(_checked("inv", input, True))
+    return la.inverse(checked("inv", input))
 
 
 @function()
@@ -94,7 +105,7 @@ def det(input: Tensor) -> Tensor:
     >>> tj.det(tj.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    return la.determinant(_checked("det", input, True))
+    return la.determinant(checked("det", input))
 
 
 @function()
@@ -105,19 +116,21 @@ def slogdet(input: Tensor) -> SignAndLogarithm:
     >>> tj.slogdet(tj.eye(2)).logabsdet
     tensor(0.)
     """
-    _checked("slogdet", input)
+    checked("slogdet", input)
     return SignAndLogarithm(la.determinant_sign(input), la.log_abs_determinant(input))
 
 
 @function()
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of determinants; NaN where they are negative.
+    """The logarithm of determinants; NaN where they are negative, and complex for complex matrices.
 
     >>> import tracejit as tj
     >>> tj.logdet(tj.eye(2))
     tensor(0.)
     """
     sign, logarithm = slogdet(input)
+    if sign.dtype.is_complex:
+        return e.add(t.log(sign), logarithm)
     return e.where(c.lt(sign, 0), math.nan, logarithm)
 
 
@@ -132,9 +145,9 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     tensor([[2., 0.],
             [0., 3.]])
     """
-    _checked("cholesky", input)
-    lower = la.cholesky_lower(_symmetric(transposed(input) if upper else input))
-    return transposed(lower) if upper else lower
+    checked("cholesky", input)
+    lower = d.cholesky_lower(_symmetric(adjoint(input) if upper else input))
+    return adjoint(lower) if upper else lower
 
 
 @function()
@@ -145,12 +158,12 @@ def qr(input: Tensor, some: bool = True) -> Factors:
     >>> tj.qr(tj.tensor([[3.0], [4.0]])).R.abs()
     tensor([[5.]])
     """
-    _checked("qr", input)
-    if not some:
-        raise NotImplementedError("qr: only the reduced decomposition is supported (some=True)")
+    checked("qr", input)
     rows, columns = shape_of(input)[-2:]
+    if not some and rows > columns:
+        return _complete_qr(input)
     if rows >= columns:
-        packed = la.qr_packed(input)
+        packed = d.qr_packed(input)
         return Factors(la.rows_of(packed, 0, rows), la.rows_of(packed, rows, columns))
     square = m.slice(  # the first columns decide Q
         input,
@@ -158,26 +171,33 @@ def qr(input: Tensor, some: bool = True) -> Factors:
         counts=(*shape_of(input)[:-1], rows),
         steps=(1,) * input.ndim,
     )
-    packed = la.qr_packed(square)
+    packed = d.qr_packed(square)
     orthogonal = la.rows_of(packed, 0, rows)
-    return Factors(orthogonal, matmul(transposed(orthogonal), input))
+    return Factors(orthogonal, matmul(adjoint(orthogonal), input))
+
+
+def _complete_qr(x: Tensor) -> Factors:
+    """A square Q, which has no gradient, and R with rows of zeros."""
+    rows, columns = shape_of(x)[-2:]
+    reduced = qr(e.detach_copy(x))
+    orthogonal = m.cat(reduced.Q, d.complement(reduced.Q), dim=x.ndim - 1)
+    zeros = s.full(shape=(*shape_of(x)[:-2], rows - columns, columns), value=0, dtype=x.dtype)
+    return Factors(orthogonal, m.cat(reduced.R, zeros, dim=x.ndim - 2))
 
 
 @function(method=False, namespace=False)
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
-    """Eigenvalues and eigenvectors of symmetric matrices, of which one triangle is read.
+    """Eigenvalues and eigenvectors of symmetric (Hermitian) matrices, of which one triangle is read.
 
     >>> import tracejit as tj
     >>> tj.linalg.eigh(tj.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    _checked("eigh", A)
+    checked("eigh", A)
     if UPLO not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    packed = la.eigen_symmetric(_symmetric(transposed(A) if UPLO == "U" else A))
-    n = shape_of(A)[-1]
-    values = m.squeeze(la.rows_of(packed, 0, 1), dims=(A.ndim - 2,))
-    return Eigen(values, la.rows_of(packed, 1, n))
+    packed = d.eigen_symmetric(_symmetric(adjoint(A) if UPLO == "U" else A))
+    return Eigen(_row_of_real(packed, 0), la.rows_of(packed, 1, shape_of(A)[-1]))
 
 
 @function(method=False, namespace=False)
@@ -199,16 +219,16 @@ def svd(A: Tensor, full_matrices: bool = True) -> SingularValues:
     >>> tj.linalg.svd(tj.tensor([[3.0, 0.0], [0.0, 4.0]])).S
     tensor([4., 3.])
     """
-    _checked("svd", A)
+    checked("svd", A)
     rows, columns = shape_of(A)[-2:]
     if rows < columns:
-        u, values, vh = svd(transposed(A), full_matrices)
-        return SingularValues(transposed(vh), values, transposed(u))
-    packed = la.svd_packed(A)
-    middle = m.squeeze(la.rows_of(packed, rows, 1), dims=(A.ndim - 2,))
+        u, values, vh = svd(adjoint(A), full_matrices)
+        return SingularValues(adjoint(vh), values, adjoint(u))
+    packed = d.svd_packed(A)
+    middle = _row_of_real(packed, rows)
     left = la.rows_of(packed, 0, rows)
     if full_matrices and rows > columns:  # what completes a basis has no gradient
-        left = m.cat(left, la.complement(e.detach_copy(left)), dim=A.ndim - 1)
+        left = m.cat(left, d.complement(e.detach_copy(left)), dim=A.ndim - 1)
     return SingularValues(left, middle, la.rows_of(packed, rows + 1, columns))
 
 
@@ -233,8 +253,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> tj.linalg.solve(tj.tensor([[2.0, 0.0], [0.0, 4.0]]), tj.tensor([2.0, 4.0]))
     tensor([1., 1.])
     """
-    _checked("solve", A, True)
-    _checked("solve", B, True)
+    checked("solve", A)
+    checked("solve", B)
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and shape_of(B) == shape_of(A)[:-1]):
         column = m.unsqueeze(B, dims=(B.ndim,))
         return m.squeeze(solve(A, column, left=left), dims=(B.ndim,))
@@ -245,8 +265,13 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 def _bound(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Any:
     """Singular values up to this count as zero: the greater of ``atol`` and ``rtol`` times the largest."""
+    atol, rtol = (m.unsqueeze(x, dims=(x.ndim,)) if is_tensor(x) else x for x in (atol, rtol))
     if rtol is None:
-        rtol = 0.0 if atol is not None else float(np.finfo(A.dtype.np).eps) * max(shape_of(A)[-2:])
+        precision = float(np.finfo(A.dtype.np).eps) * max(shape_of(A)[-2:])
+        if is_tensor(atol):
+            rtol = e.where(c.gt(atol, 0), 0.0, precision)
+        else:
+            rtol = 0.0 if atol is not None and atol > 0 else precision
     largest = r.amax(values, dims=(values.ndim - 1,), keepdim=True)
     return e.maximum(e.mul(largest, rtol), 0.0 if atol is None else atol)
 
@@ -260,16 +285,16 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
     tensor([[0.5000, 0.0000],
             [0.0000, 0.0000]])
     """
-    _checked("pinv", A)
+    checked("pinv", A)
     if not A.spec.numel:
-        return e.clone(transposed(A))
+        return e.clone(adjoint(A))
+    plain = e.detach_copy(A)
     if hermitian:
-        A = _symmetric(A)
-    u, values, vh = svd(A, False)
-    used = c.gt(values, _bound(A, values, atol, rtol))
-    inverted = e.where(used, e.div(1.0, e.where(used, values, 1.0)), 0.0)
-    scaled = e.mul(transposed(vh), m.unsqueeze(inverted, dims=(values.ndim - 1,)))
-    return matmul(scaled, transposed(u))
+        plain = _symmetric(plain)
+        A = e.add(A, e.sub(plain, e.detach_copy(A)))
+    values = e.abs(eigvalsh(plain)) if hermitian else svdvals(plain)
+    bound = _bound(plain, values, atol, rtol)
+    return d.pseudo_inverse(A, as_type(bound, values.dtype))
 
 
 @function()
@@ -293,7 +318,7 @@ def matrix_rank(
     >>> tj.linalg.matrix_rank(tj.tensor([[1.0, 0.0], [0.0, 0.0]]))
     tensor(1)
     """
-    _checked("matrix_rank", A)
+    checked("matrix_rank", A)
     x = e.detach_copy(A)
     if not x.spec.numel:
         return s.full(shape=shape_of(x)[:-2], value=0, dtype=dtypes.int64)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...dtypes import get_default_dtype
-from ...errors import ArgumentValueError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
-from ..table import function
+from ..complex_numbers import magnitude
+from ..table import METHODS, function
 from .arithmetic import clamp
 from .common import Number, Tensor, as_type, constant, is_tensor, promoted, require_float
 
@@ -38,7 +38,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     from_start = e.add(input, e.mul(weight, difference))
     if not is_tensor(weight):
         return from_start if abs(weight) < 0.5 else _from_end(end, difference, weight)
-    return e.where(c.lt(e.abs(weight), 0.5), from_start, _from_end(end, difference, weight))
+    size = magnitude(weight) if weight.dtype.is_complex else e.abs(weight)
+    return e.where(c.lt(size, 0.5), from_start, _from_end(end, difference, weight))
 
 
 def _from_end(end: Tensor, difference: Tensor, weight: Tensor | Number) -> Tensor:
@@ -202,12 +203,20 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The derivative of order ``n`` of digamma.
 
-    Raises ``ValueError`` for a negative order.
+    Raises ``RuntimeError`` for a negative order.
 
     >>> import tracejit as tj
     >>> tj.polygamma(1, tj.tensor([1.0]))
     tensor([1.6449])
     """
     if n < 0:
-        raise ArgumentValueError("polygamma(n, x) does not support negative n.")
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
     return t.digamma(input) if n == 0 else t.polygamma(input, order=n)
+
+
+def _polygamma_of(self: Tensor, n: int) -> Tensor:
+    """:func:`tracejit.polygamma` of order ``n``."""
+    return polygamma(n, self)
+
+
+METHODS["polygamma"] = _polygamma_of

@@ -14,6 +14,7 @@ from .. import reduction as r
 from .. import shapes
 from ..table import function
 from .common import Number, Tensor, as_type, conjugated, dim_of, shape_of
+from .complex_numbers import abs as magnitudes
 from .joining import stack
 from .linear_algebra import svdvals
 from .matrices import blend, bmm, dot, matmul
@@ -49,7 +50,7 @@ def matrix_norm(
     if ord not in (1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
-    totals = r.sum(e.abs(x), dims=(along,), keepdim=True)
+    totals = r.sum(magnitudes(x), dims=(along,), keepdim=True)
     pick = r.amax if ord > 0 else r.amin
     found = pick(totals, dims=(over,), keepdim=True)
     return found if keepdim else m.squeeze(found, dims=tuple(sorted((rows, columns))))
@@ -179,6 +180,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
             [1, 3, 9]])
     """
     x = m.reshape(x, shape=(1,)) if not x.ndim else x
+    x = x if x.dtype.is_differentiable else as_type(x, dtypes.int64)
     count = shape_of(x)[-1] if N is None else N
     powers = [e.add(e.mul(x, 0), 1)]
     for _ in range(count - 1):

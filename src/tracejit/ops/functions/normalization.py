@@ -246,6 +246,8 @@ def batch_norm(
     """
     x = upcast(input)
     if training or running_mean is None or running_var is None:
+        if not input.spec.numel:
+            return as_type(_per_channel(x, weight, bias), input.dtype)
         x, mean, variance = _batch_statistics(x, eps)
         if training and running_mean is not None and running_var is not None:
             n = input.spec.numel // shape_of(input)[1]
@@ -261,7 +263,7 @@ def batch_norm(
 def _batch_statistics(x: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     dims = (0, *range(2, x.ndim))
     n = count(x, dims)
-    if n <= 1:
+    if n == 1:
         raise ValueError(
             "Expected more than 1 value per channel when training, got input size "
             f"{list(shape_of(x))}"

@@ -224,7 +224,11 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     tail = own[len(own) - len(wanted) :] if len(wanted) <= len(own) else None
     if tail is None or any(w not in (1, n) for w, n in zip(wanted, tail, strict=True)):
         raise ShapeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
-    return m.sum_to(input, wanted) if wanted != own else input
+    if wanted == own and own:
+        return input
+    return m.sum_to(
+        input if input.dtype.is_differentiable else as_type(input, dtypes.int64), wanted
+    )
 
 
 @function()

@@ -25,6 +25,7 @@ from .common import (
     shape_of,
     upcast,
 )
+from .complex_numbers import real
 
 Dim = int | Sequence[int] | None
 
@@ -283,7 +284,7 @@ def std_mean(
     """
     dim, correction = _moment_arguments(dim, unbiased, correction)
     variance, average = _variance(input, dim, correction, keepdim)
-    return as_type(root(variance), input.dtype), as_type(average, input.dtype)
+    return as_type(root(variance), input.dtype.to_real), as_type(average, input.dtype)
 
 
 @function()
@@ -295,17 +296,18 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     tensor(1000.6932)
     """
     x = upcast(
-        input if input.dtype.is_floating_point else as_type(input, dtypes.get_default_dtype())
+        input if input.dtype.is_differentiable else as_type(input, dtypes.get_default_dtype())
     )
     dims = dims_of(dim, x)
     if count(x, dims) == 0:
         return as_type(t.log(r.sum(t.exp(x), dims=dims, keepdim=keepdim)), x.dtype)
-    top = e.detach_copy(r.amax(x, dims=dims, keepdim=True))
+    sizes = real(x)  # of a complex exponential the real part alone can overflow
+    top = e.detach_copy(r.amax(sizes, dims=dims, keepdim=True))
     top = e.where(c.isinf(top), 0.0, top)
     total = r.sum(t.exp(e.sub(x, top)), dims=dims, keepdim=True)
     result = e.add(t.log(total), top)
     result = result if keepdim or not dims else m.squeeze(result, dims=dims)
-    return as_type(result, input.dtype if input.dtype.is_floating_point else x.dtype)
+    return as_type(result, input.dtype if input.dtype.is_differentiable else x.dtype)
 
 
 # --- norms --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts
-from ..keys import drawing_on, next_key
+from ..keys import making_on, next_key
 from ..table import function
 from .common import Tensor, as_type, check_tensor, is_tensor, place_of, settle, shape_of
 from .factories import made
@@ -27,10 +27,11 @@ def _drawn(op: Any, generator: Any, near: Any, **attributes: Any) -> Tensor:
     """One draw of a source, on a device or where the tensor ``near`` lies (None: on the host)."""
     where = place_of(near, None) if is_tensor(near) else near
     number = -1 if where is None else index_of(where)
-    key, index = next_key(generator)
     if number < 0:
+        key, index = next_key(generator)
         return op(key, index=index, **attributes)
-    with drawing_on(number):
+    with making_on(number):
+        key, index = next_key(generator)
         result = op(key, index=index, **attributes)
     return settle(result, where)
 

@@ -13,7 +13,17 @@ from .. import movement as m
 from .. import ordering as o
 from .. import reduction as r
 from ..table import function
-from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of, upcast
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    constant,
+    dim_of,
+    is_tensor,
+    require_float,
+    shape_of,
+    upcast,
+)
 from .joining import cat
 from .reductions import ValuesAndIndices
 from .slicing import slice_along
@@ -79,10 +89,14 @@ def cummin(input: Tensor, dim: int) -> ValuesAndIndices:
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """``log(cumsum(exp(input)))`` along ``dim``, without overflow or underflow.
 
+    Raises ``NotImplementedError`` for bools and integers.
+
     >>> import tracejit as tj
     >>> tj.logcumsumexp(tj.tensor([0.0, 0.0]), 0)
     tensor([0.0000, 0.6931])
     """
+    if not input.spec.dtype.is_differentiable:
+        require_float("logcumsumexp_out_cpu", input)
     d = dim_of(dim, input)
     if not input.ndim or not input.spec.numel:
         return e.clone(input)

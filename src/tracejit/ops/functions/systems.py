@@ -8,17 +8,20 @@ from ... import dtypes
 from ...errors import ShapeError
 from .. import elementwise as e
 from .. import linear_algebra as la
+from .. import reduction as r
 from .. import source as s
 from ..contraction import transposed
+from ..linear_algebra import adjoint
 from ..table import function
 from .common import Tensor, as_type, shape_of
-from .linear_algebra import _checked, pinv, qr
+from .complex_numbers import abs as magnitude
+from .linear_algebra import checked, matrix_rank, pinv, qr, svdvals
 from .matrices import matmul
 from .triangles import tril, triu
 
 
 class LeastSquares(NamedTuple):
-    """What :func:`lstsq` finds; residuals and singular values are left empty, as by PyTorch's default driver."""
+    """What :func:`lstsq` finds; what its driver does not tell is left empty."""
 
     solution: Tensor
     residuals: Tensor
@@ -43,8 +46,8 @@ def solve_triangular(
     tensor([[0.5000],
             [0.2500]])
     """
-    _checked("solve_triangular", A)
-    _checked("solve_triangular", B)
+    checked("solve_triangular", A)
+    checked("solve_triangular", B)
     if A.ndim < 2 or B.ndim < 2:
         raise ShapeError(
             "linalg.solve_triangular: The input tensor must have at least 2 dimensions."
@@ -79,9 +82,9 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     >>> tj.cholesky_solve(tj.ones(1, 1), tj.tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    lower = transposed(L) if upper else L
+    lower = adjoint(L) if upper else L
     half = solve_triangular(lower, B, upper=False)
-    return solve_triangular(transposed(lower), half, upper=True)
+    return solve_triangular(adjoint(lower), half, upper=True)
 
 
 @function()
@@ -92,23 +95,30 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     >>> tj.cholesky_inverse(tj.tensor([[2.0]]))
     tensor([[0.2500]])
     """
-    _checked("cholesky_inverse", L)
-    lower = transposed(L) if upper else L
+    checked("cholesky_inverse", L)
+    lower = adjoint(L) if upper else L
     back = la.solve_triangle(lower, _identity(L), lower=True)
-    return matmul(transposed(back), back)
+    return matmul(adjoint(back), back)
 
 
 @function(method=False, namespace=False)
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = None) -> LeastSquares:
     """X for which ``A @ X`` is closest to ``B``; of several, the one of least norm. A has full rank.
 
-    Raises ``RuntimeError`` for shapes that do not fit.
+    With ``driver`` "gelsd" or "gelss" A may have any rank: singular values up to ``rcond`` times the largest count as
+    zero, and are returned; with these and "gels" the squared distances are returned where A has more rows than columns.
+    Raises ``RuntimeError`` for shapes that do not fit and other drivers.
 
     >>> import tracejit as tj
     >>> tj.linalg.lstsq(tj.tensor([[1.0], [0.0]]), tj.tensor([[2.0], [3.0]])).solution
     tensor([[2.]])
     """
-    _checked("lstsq", A)
+    checked("lstsq", A)
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
+        )
+    by_values = driver in ("gelsd", "gelss")
     vector = B.ndim == A.ndim - 1
     right = B.unsqueeze(-1) if vector else B
     rows, columns = shape_of(A)[-2:]
@@ -116,15 +126,25 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         raise ShapeError(
             f"linalg.lstsq: input.size(-2) should match other.size(-2), got {A.spec} and {B.spec}"
         )
-    if rows >= columns:
+    if rows >= columns and not by_values:
         factors = qr(A)
-        right = matmul(transposed(factors.Q), right)
-        found = la.solve_triangle(factors.R, right, lower=False)
+        found = la.solve_triangle(factors.R, matmul(adjoint(factors.Q), right), lower=False)
     else:
-        found = matmul(pinv(A), right)
-    empty = s.full(shape=(0,), value=0, dtype=A.dtype)
+        found = matmul(pinv(A, rtol=rcond), right)
+    kind = A.dtype.to_real if A.dtype.is_complex else A.dtype
+    distances, values = (
+        s.full(shape=(0,), value=0, dtype=kind),
+        s.full(shape=(0,), value=0, dtype=kind),
+    )
     rank = s.full(shape=shape_of(A)[:-2], value=min(rows, columns), dtype=dtypes.int64)
-    return LeastSquares(found.squeeze(-1) if vector else found, empty, rank, empty)
+    if rows > columns and driver not in (None, "gelsy"):
+        apart = magnitude(e.sub(matmul(A, found), right))
+        distances = r.sum(e.square(apart), dims=(apart.ndim - 2,), keepdim=False)
+    if by_values:
+        values, rank = svdvals(e.detach_copy(A)), matrix_rank(A, rtol=rcond)
+    elif driver == "gels":
+        rank = s.full(shape=(0,), value=0, dtype=dtypes.int64)
+    return LeastSquares(found.squeeze(-1) if vector else found, distances, rank, values)
 
 
 @function()
@@ -138,4 +158,4 @@ def matrix_exp(input: Tensor) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return la.exponential(_checked("matrix_exp", input))
+    return la.exponential(checked("matrix_exp", input))

@@ -7,13 +7,18 @@ that ask Python for something on the way, or wait for the device, are not captur
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from functools import cache, partial
+from threading import Lock
 from typing import Any
 
-from ...cuda.arrays import DeviceBlock, empty_block, is_on_device, namespace
+from ...cuda.arrays import DeviceBlock, empty_block, is_on_device, namespace, told
+from ...errors import OutOfMemoryError
 from ...generated import define
 from ..plan import Plan
 from ..plan_records import HostCall
+from .gemm import WORKSPACE
 
 #: Calls that run plainly first: addresses settle, libraries set up what they need.
 WARM_UP = 3
@@ -56,14 +61,25 @@ class CapturedProgram:
         self.places: list[_Place | None] = []
         self.fixed: list[int] = []
         self.results: tuple[Any, ...] = ()
+        self.stream: Any = None
+        self.refused = False
+        self.lock = Lock()
 
     def __call__(self, *inputs: Any) -> Any:
         """The results of the program for these inputs."""
+        if self.refused:
+            return self.plain(*inputs)
+        with (
+            self.lock
+        ):  # a graph has one memory: one thread at a time fills it in, starts it and copies out
+            return self.run(inputs)
+
+    def run(self, inputs: tuple[Any, ...]) -> Any:
+        """As a graph where there is one and it fits."""
         if self.graph is None:
             self.note(inputs)
-            if self.calls <= WARM_UP:
+            if self.calls <= WARM_UP or not self.captured(inputs):
                 return self.plain(*inputs)
-            self.capture(inputs)
         elif any(
             place is None and _address(x) != known
             for x, place, known in zip(inputs, self.places, self.fixed, strict=True)
@@ -72,10 +88,14 @@ class CapturedProgram:
             if self.misses > PATIENCE:
                 self.forget()
             return self.plain(*inputs)
+        stream = namespace().cuda.get_current_stream()
+        if self.stream is not None and self.stream.ptr != stream.ptr:
+            self.stream.synchronize()  # in which the last run may not be over
+        self.stream = stream
         for x, place in zip(inputs, self.places, strict=True):
             if place is not None:
                 _copy_in(place, x)
-        self.graph.launch(namespace().cuda.get_current_stream())
+        self.graph.launch(stream)
         return tuple(self.result(found, inputs) for found in self.results)
 
     def note(self, inputs: Sequence[Any]) -> None:
@@ -89,6 +109,23 @@ class CapturedProgram:
         """Start again."""
         self.graph, self.results, self.places, self.fixed = None, (), [], []
         self.calls, self.misses, self.seen = 0, 0, []
+
+    def captured(self, inputs: Sequence[Any]) -> bool:
+        """Capture; False, with a warning, where the driver or a library refuses: the program is queued from then on."""
+        try:
+            self.capture(inputs)
+        except OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            warnings.warn(
+                f"{self.plan.graph.name} does not run as a CUDA graph: {told(error)}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            self.forget()
+            self.refused = True
+            return False
+        return True
 
     def capture(self, inputs: Sequence[Any]) -> None:
         """Give every input its place, run once to set up, and capture a second run in the same memory."""
@@ -105,30 +142,41 @@ class CapturedProgram:
         ]
         blocks: list[DeviceBlock] = []
 
+        outside = namespace().cuda.get_current_stream()
+
+        def made(nbytes: int) -> DeviceBlock:
+            with outside:  # whose memory it is when the graph is gone
+                return empty_block(nbytes, self.index)
+
         def keeping(nbytes: int) -> DeviceBlock:
-            blocks.append(empty_block(nbytes, self.index))
+            blocks.append(made(nbytes))
             return blocks[-1]
 
+        workspace = cache(partial(made, WORKSPACE))
+
         if not written:  # else the first run would do to the inputs what the graph is about to do
-            self.run_with(keeping, given)
+            self.run_with(keeping, workspace, given)
         taken = iter(blocks)
         stream = namespace().cuda.Stream(non_blocking=True)
-        namespace().cuda.get_current_stream().synchronize()
+        outside.synchronize()
         with stream:
             stream.begin_capture()
             try:
-                found = self.run_with(keeping if written else lambda _: next(taken), given)
+                memory = keeping if written else lambda _: next(taken)
+                found = self.run_with(memory, workspace, given)
             finally:
                 graph = stream.end_capture()
         self.results = tuple(
             next((i for i, x in enumerate(given) if x is result), result) for result in found
         )
-        self.names["captured_memory"] = blocks  # the graph's, as long as it is used
+        self.names["captured_memory"] = blocks, workspace  # the graph's, as long as it is used
         self.graph = graph
 
-    def run_with(self, allocate: Callable[[int], Any], given: Sequence[Any]) -> Any:
-        """The program with memory from ``allocate``."""
-        names = {**self.names, "allocate": allocate}
+    def run_with(
+        self, allocate: Callable[[int], Any], workspace: Callable[[], Any], given: Sequence[Any]
+    ) -> Any:
+        """The program with memory from ``allocate``, and cuBLAS with the graph's own, which ends with no thread."""
+        names = {**self.names, "allocate": allocate, "workspace": lambda: workspace().ptr}
         return define(self.source, f"program {self.plan.graph.name}", "run", names)(*given)
 
     def result(self, found: Any, inputs: Sequence[Any]) -> Any:

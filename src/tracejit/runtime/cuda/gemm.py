@@ -7,6 +7,7 @@ exchanged. Half precision accumulates in float32; float32 is computed in float32
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +32,7 @@ CUBLAS = 1 << 16
 
 _TEXT = """
 declare i32 @cublasSetStream_v2(ptr, ptr)
+declare i32 @cublasSetWorkspace_v2(ptr, ptr, i64)
 declare i32 @cublasGemmStridedBatchedEx(ptr, i32, i32, i32, i32, i32, ptr, ptr, i32, i32, i64, ptr, i32, i32, i64,
   ptr, ptr, i32, i32, i64, i32, i32, i32)
 
@@ -39,9 +41,17 @@ entry:
 @LOADS@
   %set = call i32 @cublasSetStream_v2(ptr %w0, ptr %w1)
   %bad = icmp ne i32 %set, 0
-  br i1 %bad, label %failed, label %product
+  br i1 %bad, label %failed, label %memory
+memory:
+  %own = icmp eq ptr %w21, null
+  br i1 %own, label %product, label %given
+given:
+  %took = call i32 @cublasSetWorkspace_v2(ptr %w0, ptr %w21, i64 @WORKSPACE@)
+  %refused = icmp ne i32 %took, 0
+  br i1 %refused, label %failed, label %product
 failed:
-  %answer = or i32 %set, @CUBLAS@
+  %status = phi i32 [ %set, %entry ], [ %took, %given ]
+  %answer = or i32 %status, @CUBLAS@
   ret i32 %answer
 product:
   %alpha = getelementptr i64, ptr %args, i64 19
@@ -55,24 +65,28 @@ product:
   ret i32 %result
 }
 """
-_POINTERS, _LONGS = {0, 1, 7, 10, 13}, {9, 12, 15}
+_POINTERS, _LONGS = {0, 1, 7, 10, 13, 21}, {9, 12, 15}
+#: Bytes of memory that cuBLAS is given where it shall not use its own: what it takes itself on the largest devices.
+WORKSPACE = 32 << 20
 
 
 def _module_text() -> str:
     """The function with the loads of its words."""
     lines = []
-    for number in range(19):
+    for number in (*range(19), 21):
         kind = "ptr" if number in _POINTERS else "i64" if number in _LONGS else "i32"
         lines.append(f"  %a{number} = getelementptr i64, ptr %args, i64 {number}")
         lines.append(f"  %w{number} = load {kind}, ptr %a{number}")
-    return _TEXT.replace("@LOADS@", "\n".join(lines)).replace("@CUBLAS@", str(CUBLAS))
+    words = {"LOADS": "\n".join(lines), "CUBLAS": str(CUBLAS), "WORKSPACE": str(WORKSPACE)}
+    return re.sub("@([A-Z]+)@", lambda found: words[found[1]], _TEXT)
 
 
 @dataclass(frozen=True)
 class Cublas:
-    """The two functions of cuBLAS that products need, by address."""
+    """The functions of cuBLAS that products need, by address."""
 
     set_stream: int
+    set_workspace: int
     gemm: int
 
 
@@ -86,7 +100,11 @@ def cublas() -> Cublas | None:
     library = load_library("cublas", toolkit())
     if library is None:
         return None
-    functions = (library.cublasSetStream_v2, library.cublasGemmStridedBatchedEx)
+    functions = (
+        library.cublasSetStream_v2,
+        library.cublasSetWorkspace_v2,
+        library.cublasGemmStridedBatchedEx,
+    )
     return Cublas(*(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions))
 
 
@@ -103,7 +121,11 @@ def _function(found: Cublas) -> int:
 
     symbol = f"tj_cuda_gemm_{found.gemm:x}"
     code = object_code(_module_text().replace("@tj_cuda_gemm", f"@{symbol}"))
-    imports = {"cublasSetStream_v2": found.set_stream, "cublasGemmStridedBatchedEx": found.gemm}
+    imports = {
+        "cublasSetStream_v2": found.set_stream,
+        "cublasSetWorkspace_v2": found.set_workspace,
+        "cublasGemmStridedBatchedEx": found.gemm,
+    }
     return load_object(code, symbol, imports)
 
 
@@ -111,7 +133,8 @@ def _function(found: Cublas) -> int:
 class DeviceGemm:
     """C = op(A) op(B) for a batch of row-major matrices, as `runtime.blas.Gemm` describes it.
 
-    ``handle``, ``stream`` and ``compute`` say where cuBLAS's handle, the stream and float32's way to compute come from.
+    ``handle``, ``stream``, ``compute`` and ``workspace`` say where cuBLAS's handle, the stream, float32's way to
+    compute and memory for cuBLAS (null: its own) come from.
     """
 
     dtype: str
@@ -133,6 +156,7 @@ class DeviceGemm:
     handle: Word
     stream: Word
     compute: Word
+    workspace: Word
 
 
 def _some(count: int) -> tuple[int]:
@@ -146,7 +170,7 @@ def gemm_step(gemm: DeviceGemm) -> Step | None:
     >>> here = (0, 0)
     >>> sizes = dict(m=2, n=3, k=4, lda=4, ldb=3, ldc=3, trans_a=False, trans_b=False)
     >>> steps = dict(batch=1, stride_a=0, stride_b=0, stride_c=6)
-    >>> words = dict(a=here, b=here, c=here, handle=here, stream=here, compute=here)
+    >>> words = dict(a=here, b=here, c=here, handle=here, stream=here, compute=here, workspace=here)
     >>> gemm = DeviceGemm("f32", **sizes, **steps, **words)
     >>> (gemm_step(gemm) is None) == (cublas() is None)
     True
@@ -178,6 +202,7 @@ def gemm_step(gemm: DeviceGemm) -> Step | None:
         compute,
         (-1, one[0]),
         (-1, zero[0]),
+        gemm.workspace,
     ]
     (extent,) = call(_some, gemm.m * gemm.n * gemm.batch)
     return Step(_function(found), words, (-1, extent), SERIAL)

@@ -1,7 +1,7 @@
 """Planning a graph for a device: the same fusion, buffers and order as on the host, with launches as steps.
 
-A program gets four slots besides those of any program: the stream its kernels are queued in, the status word that a
-kernel which refuses its input sets, cuBLAS's handle, and how float32 products compute.
+A program gets five slots besides those of any program: the stream its kernels are queued in, the status word that a
+kernel which refuses its input sets, cuBLAS's handle, how float32 products compute, and memory for cuBLAS.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .gemm import TYPES, DeviceGemm, gemm_step
 from .launches import launch_steps
 
 #: The slots of a device, in order after those of buffers.
-STREAM, STATUS, HANDLE, COMPUTE = range(4)
-SLOTS = 4
+STREAM, STATUS, HANDLE, COMPUTE, WORKSPACE = range(5)
+SLOTS = 5
 
 
 class DevicePlanner(Planner):
@@ -189,6 +189,7 @@ class DevicePlanner(Planner):
                 self.special(HANDLE),
                 self.special(STREAM),
                 self.special(COMPUTE),
+                self.special(WORKSPACE),
             )
         )
         if step is None:

@@ -15,6 +15,7 @@ from ...cuda.arrays import (
     on_device,
     ordered,
     placed,
+    told,
 )
 from ...cuda.driver import device_count, driver
 from ...cuda.precision import get_float32_matmul_precision
@@ -44,7 +45,10 @@ class StatusWords:
 
     def refused(self, memory: Any) -> bool:
         """Wait for the stream; did a kernel refuse its input? The word may then serve another call."""
-        namespace().cuda.get_current_stream().synchronize()
+        try:
+            namespace().cuda.get_current_stream().synchronize()
+        except RuntimeError as error:
+            raise told(error) from None
         code = ctypes.c_int32.from_address(int(memory.ptr)).value
         self.free.append(memory)
         return code != 0
@@ -92,6 +96,7 @@ class DeviceMemory:
             "refused": WORDS.refused,
             "handle": lambda: int(module.cuda.Device(self.index).cublas_handle),
             "compute": _compute,
+            "workspace": int,  # zero: cuBLAS's own
         }
 
     def capturing(self, program: Any, names: dict[str, Any]) -> Callable[..., Any]:
@@ -144,9 +149,9 @@ def special_slots(refuses: bool, products: bool) -> Sequence[str]:
     """The values of a device's slots, as expressions of the generated function.
 
     >>> special_slots(refuses=False, products=False)
-    ('stream()', '0', '0', '0')
+    ('stream()', '0', '0', '0', '0')
     """
-    found = ("stream()", "word.ptr" if refuses else "0", "handle()", "compute()")
-    used: tuple[str, ...] = found if products else (*found[:2], "0", "0")
+    found = ("stream()", "word.ptr" if refuses else "0", "handle()", "compute()", "workspace()")
+    used: tuple[str, ...] = found if products else (*found[:2], "0", "0", "0")
     assert len(used) == SLOTS
     return used

@@ -1,0 +1,68 @@
+"""LAPACK on the host and its counterparts on a device: errors, precision and threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ..errors import LinAlgError
+from .namespace import xp
+from .reduction import wide
+from .table import Array
+
+
+def guarded(name: str, function: Any, *operands: Array) -> Array:
+    """LAPACK's result in the dtype of the operands; half precision computes in float32."""
+    try:
+        with _watched(*operands):
+            found: Array = function(*map(wide, operands))
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"linalg.{name}: {error}") from None
+    return found.astype(operands[0].dtype, copy=False)
+
+
+def _watched(*operands: Array) -> AbstractContextManager[Any]:
+    """On a device, singular matrices and the like are looked for only where that is asked for."""
+    if xp(*operands) is np:
+        return nullcontext()
+    import cupyx
+
+    return cupyx.errstate(linalg="raise")  # type: ignore[no-any-return]
+
+
+def triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array], Array]:
+    """A function of two matrices like these."""
+    if xp(a, b) is not np:
+        from cupyx.scipy.linalg import solve_triangular
+
+        return partial(solve_triangular, lower=lower)
+    from scipy.linalg.blas import get_blas_funcs
+
+    solve_right, threads = get_blas_funcs("trsm", (a, b)), _threads_of_scipy()
+
+    def solved(a: Array, b: Array) -> Array:
+        # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
+        with threads.limit(limits=1):
+            found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
+        return found
+
+    return solved
+
+
+@cache
+def _threads_of_scipy() -> Any:
+    """The threads of SciPy's BLAS, which is not NumPy's: those of both would wait for each other's processors."""
+    import scipy
+    from threadpoolctl import ThreadpoolController
+
+    libraries = ThreadpoolController()
+    home = os.path.dirname(os.path.dirname(scipy.__file__))
+    places = [os.path.join(home, "scipy.libs"), os.path.join(home, "scipy", ".libs")]
+    paths = [library["filepath"] for library in libraries.info()]
+    own = [path for path in paths if os.path.dirname(path) in places]
+    return libraries.select(filepath=own)

@@ -1,0 +1,114 @@
+"""Rare arguments of common functions against PyTorch: dtypes, empty inputs, results written elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from parity_tools import same_error
+
+import tracejit as tj
+
+torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorch")
+
+RNG = np.random.default_rng(3)
+NUMBERS = RNG.normal(size=(3, 4)) + 1j * RNG.normal(size=(3, 4))
+REAL = RNG.normal(size=(4, 4))
+
+CASES = [
+    # complex numbers
+    "t.sigmoid(z)",
+    "t.exp2(z)",
+    "f.silu(z)",
+    "f.softsign(z)",
+    "t.logsumexp(z, 1)",
+    "t.logsumexp(z * 400, (0, 1), keepdim=True)",
+    "t.float_power(z, 2)",
+    "t.float_power(x, z[0])",
+    "t.cov(z)",
+    "t.std_mean(z)",
+    "t.lerp(z, z * 2, z * 0.3)",
+    "t.linalg.matrix_norm(z, float('inf'))",
+    # dtypes
+    "t.linalg.vander(t.tensor([2, 3], dtype=t.uint8), N=4)",
+    "t.ones(2, 3, dtype=t.bool).sum_to_size(1, 3)",
+    "t.ones(2, 3, dtype=t.uint8).sum_to_size(2, 3)",
+    "t.tensor(2, dtype=t.int32).sum_to_size(())",
+    # methods
+    "x.abs().polygamma(2)",
+    "x.abs().polygamma_(1)",
+    "x.clone().arcsin_()",
+    "x.clone().addbmm_(t.ones(2, 4, 3), t.ones(2, 3, 4), beta=2)",
+    "t.tensor([12, 18]).gcd_(t.tensor([8, 27]))",
+    "x.clone().greater_(0.5)",
+    "x.clone().mvlgamma_(1)",
+    # nothing to compute with
+    "f.batch_norm(t.ones(0, 3, 2), t.zeros(3), t.ones(3), training=True)",
+    "t.nn.BatchNorm1d(3)(t.zeros(0, 3, 2))",
+    # out=
+    "t.linalg.det(x, out=t.empty(()))",
+    "t.linalg.qr(x, out=(t.empty(4, 4), t.empty(4, 4))).R.abs()",
+    "t.fft.fft(x, out=t.empty(4, 4, dtype=t.complex64))",
+    "t.special.ndtr(x, out=t.empty(2))",
+]
+
+
+def result(t: Any, code: str) -> Any:
+    """What ``code`` gives in one library, as an array."""
+    x, z = t.tensor(REAL), t.tensor(NUMBERS)
+    if "out=" in code or "_(" in code:
+        x, z = x.float(), z.to(t.complex64)
+    found = eval(code, {"t": t, "f": t.nn.functional, "x": x, "z": z})
+    flat = found if isinstance(found, tuple) else (found,)
+    return [(str(y.dtype).rpartition(".")[2], y.detach().resolve_conj().numpy()) for y in flat]
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("code", CASES)
+def test_values(code: str) -> None:
+    for (ours, a), (theirs, b) in zip(result(tj, code), result(torch, code), strict=True):
+        assert ours == theirs
+        tolerance = 1e-5 if a.dtype in (np.float32, np.complex64) else 1e-9
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_shifts_write_in_place() -> None:
+    x = tj.tensor([1, 2])
+    same, version = x, x._version
+    x <<= 2
+    x >>= 1
+    assert same is x
+    assert x.tolist() == [2, 4]
+    assert x._version == version + 2
+
+
+def test_lazy_layers_keep_the_dtype_they_are_converted_to() -> None:
+    layer = tj.nn.LazyConv2d(3, 2).double()
+    assert layer(tj.ones(1, 2, 4, 4, dtype=tj.float64)).dtype is tj.float64
+    assert layer.bias.dtype is tj.float64
+
+
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Rprop", "Adagrad", "ASGD"]
+)
+def test_groups_of_optimizers_show_the_same_options(name: str) -> None:
+    """What a scheduler, a checkpoint or a program that reads hyperparameters finds there."""
+    groups = []
+    for t in (tj, torch):
+        options = {"foreach": True}
+        optimizer = getattr(t.optim, name)([t.ones(2, requires_grad=True)], lr=0.1, **options)
+        groups.append({k: v for k, v in optimizer.param_groups[0].items() if k != "params"})
+    assert groups[0] == groups[1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "t.optim.Adam([t.ones(1, requires_grad=True)], lr=-1.0)",
+        "t.tensor([1.0]).polygamma_(-1)",
+        "t.nn.BatchNorm1d(3)(t.zeros(1, 3))",
+    ],
+)
+def test_errors(code: str) -> None:
+    same_error(lambda t, f: eval(code, {"t": t}))
