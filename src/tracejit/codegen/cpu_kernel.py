@@ -79,7 +79,8 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int, 
         if axes:
             writer.variables[0] = "i0"
         return 2, writer.extents_product(axes), config.grain_elements, {}
-    crossed, scope = crossed_reads(writer, axes), {}
+    crossed = crossed_reads(writer, axes)
+    scope: Scope = {}
     if crossed:
         indent, scope = open_squares(writer, axes, crossed)
     else:
