@@ -116,6 +116,9 @@ class _Pointer:
     def copy_from_device_async(self, source: Any, nbytes: int, stream: Any = None) -> None:
         copy_bytes(self.ptr, source.ptr, nbytes)
 
+    def copy_to_host_async(self, target: int, nbytes: int, stream: Any = None) -> None:
+        copy_bytes(target, self.ptr, nbytes)
+
     def pointer(self) -> MemoryPointer:
         """The same as a place in the allocation around it."""
         found = region(self.ptr)
