@@ -24,7 +24,7 @@ from .kept_alive import give_back
 from .made import Made
 from .number_arguments import without_varying
 from .number_fitness import check_codes, check_error, plain_state, take_back
-from .number_uses import Varying
+from .number_uses import SIZES, number_positions
 from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
 from .places import Place, PlaceKey
 from .recorded_run import run_recorded
@@ -34,7 +34,7 @@ from .replay_checks import make_accepts
 from .rolled_tree import is_rolled, roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
-from .signature import flatten, is_number, leaf_names, statics_of
+from .signature import flatten, leaf_names, statics_of
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_calls import watching
@@ -65,11 +65,9 @@ class Entry(Made):
     ) -> None:
         self.owner = owner
         self.key = key
-        self.names = leaf_names(owner.function, args, kwargs)
-        self.varying = key[3].varying if isinstance(key[3], Varying) else ()
-        self.number_names = (
-            leaf_names(owner.function, args, kwargs, is_number) if self.varying else []
-        )
+        found = number_positions(owner.function, key, args, kwargs)
+        self.varying, self.sizes, self.number_names = found
+        self.names = [*leaf_names(owner.function, args, kwargs), *([SIZES] if self.sizes else [])]
         self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
@@ -143,7 +141,7 @@ class Entry(Made):
         collection = Collection()
         try:
             collection.rarely()
-            result, structure = run_recorded(self, recorder, guard, args, kwargs, leaves)
+            result, structure = run_recorded(self, recorder, guard, tensors, args, kwargs, leaves)
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None
@@ -168,7 +166,8 @@ class Entry(Made):
         if modes != _modes():
             recorder.unsupported("it changes the gradient mode or the default dtype")
         after: list[Any] = []
-        if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, tensors)]:
+        given = tensors[:-1] if self.sizes else tensors
+        if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, given)]:
             recorder.unsupported("it changes its arguments")
         reason = unrepeatable(result, structure, (args, kwargs), statics, guard)
         if reason is not None:
