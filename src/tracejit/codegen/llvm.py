@@ -11,6 +11,7 @@ process-wide is set: the vector width is an attribute of our functions, so a use
 from __future__ import annotations
 
 import platform
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ class Compilations:
 
 COMPILATIONS = Compilations()
 _lock = awaited_rlock(3)
+
+_SEVENS = re.compile(r"\* 7\b")
 
 
 def compiler_lock() -> Any:
@@ -111,9 +114,18 @@ def _module(
     lowered = _lower(source, entry, noalias)
     module = made.parse(lowered.text)
     _optimize(module, made.machine)
-    if not (thorough or lowered.short_mathematics):
+    if not (thorough or lowered.short_mathematics or _needs_thorough(source)):
         _hasten(module)
     return module
+
+
+def _needs_thorough(source: str) -> bool:
+    """Are there steps of seven in a kernel of 16-bit numbers?
+
+    Quick code generation of LLVM 22 for AVX-512 ends the process (a failed assertion) where it parts such vectors;
+    all other widths, and steps up to the eight that LLVM makes vectors of, were tried.
+    """
+    return '16*"' in source and _SEVENS.search(source) is not None
 
 
 def _hasten(module: binding.ModuleRef) -> None:

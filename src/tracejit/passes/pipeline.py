@@ -14,6 +14,7 @@ from ..ir.graph import Graph
 from .convolutions import convolutions
 from .cse import cse
 from .dead_code import dead_code
+from .dots import dots
 from .drop_copies import drop_copies
 from .fold import fold
 from .half_sums import half_sums
@@ -46,6 +47,7 @@ PASSES = (
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
     Pass("taps", taps, final=True, host=True),
+    Pass("dots", dots, final=True, host=True),
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("pooling", pooling, final=True, host=True),
     Pass("dead_code", dead_code),

@@ -199,10 +199,11 @@ def _own_memory(builder: Builder, value: Value) -> Value:
 
 
 def _shows_all(value: Value) -> bool:
-    """Is this a reshaped product, or what elements were moved to, so that it may be made in the output's memory?"""
+    """Is this a reshaped product or copy, or what elements were moved to, which may be made in the output's memory?"""
     while value.op in (movement.reshape, movement.squeeze, movement.unsqueeze):
         value = value.value_operands[0]
-    return isinstance(value.op, (Contraction, Movement)) and not is_view(value)
+    moved = isinstance(value.op, (Contraction, Movement)) and not is_view(value)
+    return moved or value.op is elementwise.clone
 
 
 def live_part(graph: Graph) -> Graph:
