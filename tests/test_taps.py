@@ -23,6 +23,7 @@ from tracejit.ops.taps import tap_products, tap_weights
 from tracejit.passes import taps as module
 from tracejit.passes.gradient import differentiate
 from tracejit.passes.taps import taps
+from tracejit.profiling.pieces import pieces_of
 from tracejit.runtime import kernels
 from tracejit.runtime.loader import load_object
 from tracejit.runtime.plan import HostCall, make_plan
@@ -192,6 +193,19 @@ def test_common_convolutions_have_no_library_calls():
     found = taps(differentiate(parse(text), [True, True]).graph)
     plan = make_plan(found, [v.spec.contiguous_strides() for v in found.inputs])
     assert not any(isinstance(item, HostCall) for item in plan.items)
+
+
+def test_profiles_name_the_steps():
+    text = """graph f(x: f32[2, 4, 8, 8], w: f32[6, 4, 3, 3]) {
+        %0: f32[2, 6, 6, 6] = convolution(x, w, stride=(1, 1), padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1)
+        return %0
+    }"""
+    found = taps(parse(text))
+    plan = make_plan(found, [v.spec.contiguous_strides() for v in found.inputs])
+    (piece,) = pieces_of(Program(plan))
+    assert (piece.name, piece.kind) == ("tap_products", "product")
+    assert piece.flops == 2 * 2 * 6 * 36 * 4 * 9
+    assert piece.bytes == 4 * (2 * 4 * 64 + 6 * 4 * 9 + 2 * 6 * 36)
 
 
 def test_other_machines_keep_convolutions(monkeypatch):
