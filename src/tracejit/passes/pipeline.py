@@ -21,6 +21,7 @@ from .half_sums import half_sums
 from .optimize_loops import optimize_loops
 from .pooling import pooling
 from .simplify import simplify
+from .taps import taps
 from .transposed_products import transposed_products
 
 
@@ -45,6 +46,7 @@ PASSES = (
     Pass("half_sums", half_sums, final=True),
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
+    Pass("taps", taps, final=True, host=True),
     Pass("dots", dots, final=True, host=True),
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("pooling", pooling, final=True, host=True),

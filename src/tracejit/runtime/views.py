@@ -13,6 +13,7 @@ from ..ops import elementwise, movement
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_constant, is_view
 from ..types import Shape
+from .plan_taps import is_read, is_taps
 
 
 def strided_view(
@@ -149,7 +150,15 @@ def _batch_stride(own: Shape, strides: Shape, batch: Shape, levels: int) -> Any:
 def _readable(
     builder: Builder, layouts: Layouts, value: Value, levels: int, products: Collection[str]
 ) -> Value:
-    """A matrix product on copies of the operands that BLAS cannot read."""
+    """A matrix product, or a convolution over flat memory, on copies of the operands that its step cannot read."""
+    if is_taps(value):
+        found = tuple(
+            x
+            if is_read(value, number, layouts(x).strides)
+            else builder.emit(elementwise.clone, (x,), {}, value.line)
+            for number, x in enumerate(value.value_operands)
+        )
+        return Value(value.spec, value.op, found, value.attributes, line=value.line)
     if not isinstance(value.op, Contraction) or value.op.name != "matmul":
         return value
     if value.spec.dtype.short not in products:

@@ -8,7 +8,7 @@ graph alone does not tell about outputs whose history a backward pass inside has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +21,7 @@ from .freeing import History, history_of
 from .kept_alive import KeptAlive
 from .state import StateGuard
 from .state_checks import Check
-from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks
+from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks, leaf_hooks
 
 if TYPE_CHECKING:
     from .inputs import Signature
@@ -99,6 +99,7 @@ class GradientsInside:
         self.positions: dict[int, int] = {}  # of arguments, by identity
         self.slots: dict[int, _Slot] = {}
         self.leaves: dict[int, Tensor] = {}
+        self.known_hooks: Mapping[int, tuple[int, ...]] = {}  # of leaves that the guard knows
         self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
         self.tracked_writes: set[int] = set()
         self.freeing = False  # did a backward pass run inside?
@@ -175,7 +176,10 @@ class GradientsInside:
 
     def _leaf(self, node: AccumulateGrad) -> None:
         leaf = node.variable
-        if node.hooked or leaf._hooks or leaf._post_accumulate_hooks:
+        hooks = leaf_hooks(leaf)
+        if hooks and not node.hooked and self.known_hooks.get(id(leaf)) == hooks:
+            return  # code like any other, which the guard watches
+        if node.hooked or hooks:
             if not self.inside(leaf) and id(leaf) not in self.positions:
                 self.checks.append(HookedLeaf(leaf, "the gradient hooks of a leaf"))
             self.unsupported("a gradient hook in a backward pass inside a compiled function")

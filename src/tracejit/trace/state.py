@@ -39,6 +39,7 @@ class StateGuard:
         "checks",
         "codes",
         "holds",
+        "hooks",
         "limits",
         "names",
         "places",
@@ -52,11 +53,12 @@ class StateGuard:
     tools: Collection[int]
     reached: Mapping[int, Any]  # by identity: what was looked at; while the run is recorded
     codes: Sequence[CodeType]
+    hooks: Mapping[int, tuple[int, ...]]  # those of leaves, by identity; while the run is recorded
 
     def __init__(self, checks: Sequence[Check], limits: Sequence[str] = ()) -> None:
         self.checks = tuple(checks)
         self.places, self.tools, self.codes = (), (), ()
-        self.reached = {}
+        self.reached, self.hooks = {}, {}
         self.limits = tuple(limits)
         self.holds = _generate(self.checks)
 
@@ -126,7 +128,7 @@ def watch(
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
     guard.places, guard.tools = walk.places, walk.tools
-    guard.reached = walk.reached
+    guard.reached, guard.hooks = walk.reached, walk.hooks
     listener = current()
     if listener is not None:
         listener.begin(walk)

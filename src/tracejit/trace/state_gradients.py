@@ -99,6 +99,28 @@ class HookedLeaf(Check):
         return None if has_hooks(self.holder) else f"{self.name} are gone"
 
 
+@dataclass(eq=False, slots=True)
+class KnownHooks(Check):
+    """A leaf has the hooks it had, whose code and state are looked at like any other that runs."""
+
+    numbers: tuple[int, ...]
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(leaf_hooks)}({bind(self.holder)}) != {bind(self.numbers)}"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        return None if leaf_hooks(self.holder) == self.numbers else f"{self.name} are others"
+
+
+def leaf_hooks(leaf: Tensor) -> tuple[int, ...]:
+    """The numbers of the hooks on the gradient of a leaf, and of those on its arrival; no two hooks share one."""
+    if not leaf._hooks and not leaf._post_accumulate_hooks:
+        return ()
+    return (*(leaf._hooks or ()), -1, *(leaf._post_accumulate_hooks or ()))
+
+
 def has_hooks(leaf: Tensor) -> bool:
     """Would a backward pass that ends at ``leaf`` run a hook there?"""
     node: Any = None if leaf._accumulate is None else leaf._accumulate()

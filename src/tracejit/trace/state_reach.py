@@ -32,11 +32,12 @@ from .state_checks import Attribute, Check, Item, Kind, NewNames, Read
 from .state_classes import ClassWalk
 from .state_containers import ContainerWalk
 from .state_functions import FunctionWalk
+from .state_gradients import KnownHooks, leaf_hooks
 from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attributes, tensors_of
 from .state_optimizers import is_tool, step_hooks
 from .state_package import Package, replaced
 from .state_purity import are_suspect, is_suspect
-from .state_special import Registered, is_opaque, special
+from .state_special import Registered, is_opaque, settings_of_log, special
 from .state_tensors import TensorFacts
 from .state_values import MISSING
 
@@ -98,6 +99,7 @@ class Walk:
         self.suspect = False
         self.modules: list[tuple[Any, str]] = []
         self.tensors: dict[int, tuple[str, Tensor]] = {}
+        self.hooks: dict[int, tuple[int, ...]] = {}  # of leaves that have some
         self._classes = ClassWalk(self)
         self._objects: list[tuple[Any, dict[str, Any], str, int]] = []
         self._functions = FunctionWalk(self)
@@ -225,6 +227,10 @@ class Walk:
         elif is_generator(value):
             self.suspect = True
             self.generators.append((name, value))
+        elif (settings := settings_of_log(value, name)) is not None:
+            self.suspect = True
+            for setting in settings:
+                self.add(setting, setting.key)
         elif (found := special(value, name, self.names)) is not None:
             check, held = found
             self.add(check)
@@ -256,6 +262,14 @@ class Walk:
     def _tensor(self, tensor: Tensor, name: str) -> None:
         """What is no value of a tensor: its layout and flags, attributes that users put on it."""
         self.tensors.setdefault(id(tensor), (name, tensor))
+        hooks = leaf_hooks(tensor)
+        if hooks and self.add(KnownHooks(tensor, f"the gradient hooks of {name}", hooks)):
+            self.hooks[id(tensor)] = hooks
+            for hook in (
+                *(tensor._hooks or {}).values(),
+                *(tensor._post_accumulate_hooks or {}).values(),
+            ):
+                self.reach(hook, f"a gradient hook of {name}")
         own = vars(tensor)
         if id(own) not in self._seen and not all(hasattr(type(tensor), key) for key in own):
             self._seen[id(own)] = own
