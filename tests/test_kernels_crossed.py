@@ -87,6 +87,33 @@ def test_computations_on_operands_that_lie_across(sizes, order, dtypes, threads)
         tj.set_num_threads(before)
 
 
+@settings(max_examples=15, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([1, 2, 7, 64, 70]), min_size=2, max_size=3),
+    order=st.randoms(use_true_random=False),
+)
+def test_gradients_of_operands_that_lie_across(sizes, order):
+    """What backward writes lies as the operands do, across what it reads."""
+    dims = list(range(len(sizes)))
+    order.shuffle(dims)
+
+    def f(x, y):
+        return ((x.permute(dims) * y).square() * y).sum()
+
+    compiled = tj.compile(f, strict=True)
+    rng = np.random.default_rng(2)
+    arrays = [rng.integers(-3, 4, s).astype(np.float32) for s in (sizes, [sizes[d] for d in dims])]
+    for _ in range(2):
+        sides = []
+        for function in (f, compiled):
+            x, y = (tj.tensor(a, requires_grad=True) for a in arrays)
+            function(x, y).backward()
+            sides.append((x.grad, y.grad))
+    for a, b in zip(*sides, strict=True):
+        assert a.spec == b.spec
+        assert np.array_equal(a.numpy(), b.numpy())
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     counts=st.tuples(SIZES, SIZES, SIZES),

@@ -28,7 +28,8 @@ def crossed_reads(writer: Writer, axes: Sequence[int]) -> list[Value]:
     return [
         value
         for value, access in nest.reads.items()
-        if index_source(value) is None
+        if access.layout is not None
+        and index_source(value) is None
         and is_one(access.strides[-2])
         and _is_far(access.strides[-1])
     ]

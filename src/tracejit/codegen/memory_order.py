@@ -1,4 +1,4 @@
-"""The axes of a reduction in the order in which its operands lie.
+"""The axes of a group in the order in which its results lie, those of a reduction in that of its operands.
 
 A group walks its axes in the order of the program's dimensions. An operand that came in transposed lies the other way
 round: its columns are rows in memory. Loops in the order of memory read it line by line, and what would reduce rows
@@ -19,7 +19,7 @@ from .nest import Layout, axis_strides, index_source, is_one
 def in_memory_order(
     group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout]
 ) -> Group:
-    """``group`` with its axes in the order of memory, where it reduces and most of what it walks whole agrees.
+    """``group`` with its axes in the order of its results in memory, where it reduces in that of what it walks whole.
 
     >>> from tracejit.ir import parse
     >>> from tracejit.runtime.plan import make_plan
@@ -27,7 +27,9 @@ def in_memory_order(
     >>> ["reduces outer axes" in make_plan(graph, [s]).kernels[0].source for s in ((5, 1), (1, 9))]
     [False, True]
     """
-    if not group.reduced or (group.ends_in_final and group.kept):
+    if not group.reduced:
+        return _as_written(group, outputs, layout_of)
+    if group.ends_in_final and group.kept:
         return group
     walked = _walked_whole(group, outputs, layout_of)
     last = len(group.domain) - 1
@@ -38,6 +40,18 @@ def in_memory_order(
     order = sorted(range(len(group.domain)), key=lambda axis: -abs(hint(along[axis])))
     found = _reordered(group, order)
     return found if not found.is_column or _fits_columns(group) else group
+
+
+def _as_written(
+    group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout]
+) -> Group:
+    """Points in the order in which all results lie; what is read may lie across."""
+    written = [tuple(axis_strides(group, group.dims[v], layout_of(v).strides)) for v in outputs]
+    lines = {next((a for a, s in enumerate(strides) if is_one(s)), None) for strides in written}
+    if len(lines) != 1 or lines & {len(group.domain) - 1, None}:
+        return group
+    order = sorted(range(len(group.domain)), key=lambda axis: -abs(hint(written[0][axis])))
+    return _reordered(group, order)
 
 
 def _walked_whole(
