@@ -143,3 +143,10 @@ def test_a_fault_says_what_to_do_wherever_it_shows(
             monkeypatch.setattr(owner, name, faulty)
     with pytest.raises(tj.errors.DeviceError, match="Restart the process"):
         wait(x)
+
+
+def test_functions_that_cupy_lacks_are_computed_on_the_host() -> None:
+    x = tj.tensor([-1.0, 0.0, 2.5])
+    found = tj.special.airy_ai(x.cuda())
+    assert found.is_cuda
+    assert found.cpu().equal(tj.special.airy_ai(x))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..cuda.arrays import device_index, fetched, placed
 from ..cuda.arrays import module_of as xp
 
 __all__ = ["special", "xp"]
@@ -29,7 +30,17 @@ def special(name: str, *arrays: Any) -> Any:
         return _on_the_host(name)
     import cupyx.scipy.special
 
-    return getattr(cupyx.scipy.special, name)
+    found = getattr(cupyx.scipy.special, name, None)
+    return partial(_through_the_host, name) if found is None else found
+
+
+def _through_the_host(name: str, *arrays: Any) -> Any:
+    """A function that CuPy lacks: computed on the host, the results on the device again."""
+    index = max(map(device_index, arrays))
+    found = _on_the_host(name)(*map(fetched, arrays))
+    if isinstance(found, tuple):
+        return tuple(placed(np.asarray(x), index) for x in found)
+    return placed(np.asarray(found), index)
 
 
 @lru_cache(maxsize=64)
