@@ -170,7 +170,7 @@ class Entry(Made):
         after: list[Any] = []
         if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, tensors)]:
             recorder.unsupported("it changes its arguments")
-        reason = unrepeatable(result, structure, (args, kwargs), statics, guard)
+        reason = unrepeatable(result, structure, (args, kwargs), statics, guard, recorder.calls)
         if reason is not None:
             recorder.unsupported(reason)
         with self._lock:
