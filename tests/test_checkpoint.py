@@ -130,3 +130,12 @@ def test_a_part_that_writes_does_so_twice_in_compiled_code_too():
         module.eval()
     frozen = tj.compile(lambda x: checkpoint(compiled, x).sum(), strict=True)
     assert [frozen(x).item() for _ in range(3)] == [checkpoint(eager, x).sum().item()] * 3
+
+
+def test_devices_have_no_generators_of_their_own() -> None:
+    from tracejit.utils.checkpoint import get_device_states, set_device_states
+
+    assert get_device_states(tj.ones(1), None) == ([], [])
+    set_device_states(*get_device_states())
+    with pytest.raises(ValueError, match="no random generators"):
+        set_device_states([0], [tj.ones(1)])

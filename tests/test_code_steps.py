@@ -86,3 +86,33 @@ def test_super_and_loaded_modules() -> None:
 
     assert "sys.modules" in reads_of(loaded.__code__).around
     assert "sys.modules" not in reads_of(other.__code__).around
+
+
+def test_asking_whether_a_module_is_loaded_leads_nowhere() -> None:
+    def asks(name: str) -> Any:
+        import sys
+
+        return name in sys.modules and name not in sys.modules
+
+    def both(name: str) -> Any:
+        import sys
+
+        return name in sys.modules and sys.modules[name]
+
+    assert "sys.modules" not in reads_of(asks.__code__).around
+    assert "sys.modules" in reads_of(both.__code__).around
+
+
+def test_a_text_is_no_attribute_unless_attributes_are_read_by_text() -> None:
+    def item(state: Any) -> Any:
+        return state.get("_version")
+
+    def by_text(state: Any) -> Any:
+        return getattr(state, "_version")  # noqa: B009
+
+    def attribute(state: Any) -> Any:
+        return state._version
+
+    assert "_version" not in reads_of(item.__code__).around
+    assert "_version" in reads_of(by_text.__code__).around
+    assert "_version" in reads_of(attribute.__code__).around

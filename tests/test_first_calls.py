@@ -96,3 +96,40 @@ def test_a_fork_right_after_compiling(tmp_path: Path, threads: str) -> None:
     environment = {"TRACEJIT_NUM_THREADS": threads, "PYTHONWARNINGS": "ignore::DeprecationWarning"}
     for _ in range(2):  # an empty store, and a filled one
         assert run(FORKED, tmp_path, **environment) == "True 0\n"
+
+
+COLLECTIONS = """
+import gc
+gc.{before}()
+settings = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count() > 0
+seen = []
+gc.callbacks.append(lambda phase, info: seen.append(info["generation"]))
+import tracejit
+gc.callbacks.clear()
+print((gc.isenabled(), gc.get_threshold(), gc.get_freeze_count() > 0) == settings, len(seen) < 60)
+"""
+
+
+@pytest.mark.parametrize("before", ["enable", "disable", "freeze"])
+def test_an_import_looks_for_garbage_rarely_and_changes_nothing(
+    tmp_path: Path, before: str
+) -> None:
+    assert run(COLLECTIONS.format(before=before), tmp_path) == "True True\n"
+
+
+def test_parameters_read_from_code_are_those_of_signatures() -> None:
+    import inspect
+
+    from tracejit.ops import table
+    from tracejit.ops.keywords import _parameters
+    from tracejit.ops.op import Op
+
+    def wrapped(a, *b, c=1, **d):
+        return a
+
+    functions = [f for f in table.FUNCTIONS.values() if not isinstance(f, Op)]
+    assert len(functions) > 300
+    for function in (*functions, wrapped, lambda: 0, lambda *x: x, lambda **x: x, dict.fromkeys):
+        found = inspect.signature(function).parameters
+        rest = [n for n, p in found.items() if p.kind is p.VAR_POSITIONAL]
+        assert _parameters(function) == (frozenset(found), *(rest or [None])), function

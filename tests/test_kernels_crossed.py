@@ -49,6 +49,44 @@ def test_permuted_copies(sizes, order, short):
     assert np.array_equal(np.ndarray(shape, array.dtype, block.array), array.transpose(dims))
 
 
+ACROSS = ("float32", "float64", "float16", "bfloat16", "int64", "int8", "bool")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 2, 7, 63, 64, 65, 130]), min_size=2, max_size=3),
+    order=st.randoms(use_true_random=False),
+    dtypes=st.tuples(st.sampled_from(ACROSS), st.sampled_from(ACROSS)),
+    threads=st.sampled_from([1, 2]),
+)
+def test_computations_on_operands_that_lie_across(sizes, order, dtypes, threads):
+    """Also operands that lie backwards, and some that are one number along a dimension."""
+    dims = list(range(len(sizes)))
+    order.shuffle(dims)
+    shape = [sizes[d] for d in dims]
+
+    def f(x, y, z):
+        x = x.permute(dims)
+        return tj.where(y > 0, x, z.flip(-1)) + y * x, x.flip(0, -1) == z
+
+    def tensor(shape, short):
+        return tj.from_numpy(numbers(shape, "i64") * 3 - 1).to(getattr(tj, short))
+
+    x, y, z = (tensor(s, d) for s, d in ((sizes, dtypes[0]), (shape, dtypes[1]), (shape, "int64")))
+    before = tj.get_num_threads()
+    tj.set_num_threads(threads)
+    try:
+        compiled = tj.compile(f, strict=True)
+        for given_y in (y, y.transpose(0, 1).contiguous().transpose(0, 1), y[..., :1]):
+            for _ in range(2):
+                found = compiled(x, given_y, z)
+            for a, b in zip(found, f(x, given_y, z), strict=True):
+                assert a.spec == b.spec
+                assert np.array_equal(a.double().numpy(), b.double().numpy())
+    finally:
+        tj.set_num_threads(before)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     counts=st.tuples(SIZES, SIZES, SIZES),

@@ -332,3 +332,22 @@ def test_kl_divergence():
 def test_huber_refuses_a_delta():
     with pytest.raises(ValueError, match="delta must be positive"):
         nn.HuberLoss(delta=0.0)
+
+
+@pytest.mark.parametrize("name", ["dropout", "dropout1d", "dropout2d", "alpha_dropout"])
+def test_dropout_of_nothing_is_the_input(name):
+    x = tj.ones(2, 3, 4, requires_grad=True) * 2
+    drop = getattr(nn.functional, name)
+    assert drop(x, 0.0, training=True) is x
+    assert drop(x, 0.0, training=True, inplace=True) is x
+    assert int(x._version) == 0
+
+
+def test_dropout_in_place_writes_its_input():
+    for drop in (nn.functional.dropout, nn.functional.dropout1d, nn.functional.dropout2d):
+        x = tj.ones(1, 64, 2)
+        assert drop(x, 0.5, training=True, inplace=True) is x
+        assert set(x.flatten().tolist()) == {0.0, 2.0}
+    x = tj.ones(64)
+    assert nn.Dropout(0.5, inplace=True)(x) is x
+    assert nn.Dropout(0.0, inplace=True)(x) is x

@@ -130,3 +130,60 @@ def test_a_layer_has_one_plan_for_many_lengths(kind, options):
                 np.testing.assert_allclose(a, b, 1e-3, 1e-5)
         plans.append(compiled.plans.made)
     assert plans == plans[:1] * 4
+
+
+COUNTED = (
+    "x + h * t",
+    "h - (t - 7) * x",
+    "tj.where(x > 2 * t, h, x)",
+    "h * (100 - 3 * t) / 50",
+    "tj.where(steps <= t, h, x + h)",
+    "h + (steps * t).sum() + (steps != t).sum()",
+    "(h + x) / (t + 1)",
+    "(16777300 + t) * x - h",
+    "h.clamp(max=t) + x ** (t % 3)",
+)
+
+
+@pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16])
+@pytest.mark.parametrize("text", COUNTED)
+def test_numbers_that_count_the_rounds_are_items(text, dtype):
+    """Bit for bit; what is no operator, or not exact in the type it counts as, stays as it was."""
+    steps = tj.arange(SIZE) + 3
+    space = {"tj": tj, "steps": steps}
+    lines = (
+        "h = xs[0]",
+        "for t in range(len(xs)):",
+        "    x = xs[t]",
+        f"    h = {text}",
+        "return h",
+    )
+    source = "\n    ".join(("def f(xs):", *lines))
+    exec(source, space)
+    compiled = tj.compile(space["f"], strict=True)
+    for length in (12, 9, 5, 2, 1, 30):
+        xs = (tj.rand(length, BATCH, SIZE) * 0.5).to(dtype)
+        for _ in range(2):
+            expected, found = space["f"](xs).numpy(), compiled(xs).numpy()
+            assert expected.dtype == found.dtype
+            np.testing.assert_allclose(found, expected, 1e-6 if dtype is not tj.float16 else 2e-2)
+
+
+def test_a_mask_that_counts_is_one_plan():
+    gates = nn.Linear(2 * SIZE, SIZE)
+
+    def walk(x, order):
+        lengths, h = tj.arange(BATCH) * 3 + 1, tj.zeros(BATCH, SIZE)
+        for t in order:
+            h = tj.where((lengths > t)[:, None], gates(tj.cat([x[:, t], h], 1)).tanh(), h)
+        return h.sum()
+
+    def masked(x):
+        return walk(x, range(x.shape[1])) - walk(x, reversed(range(x.shape[1])))
+
+    compiled = tj.compile(masked, strict=True)
+    for length in (29, 9, 13, 41):
+        x = tj.rand(BATCH, length, SIZE)
+        for _ in range(2):
+            np.testing.assert_allclose(compiled(x).item(), masked(x).item(), 1e-5)
+    assert compiled.plans.made == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -242,3 +244,15 @@ def test_special_values_of_two_arguments(stem: str, type_name: str) -> None:
         keep = ~(np.abs(expected) < 0.5)
         x, y, expected = x[keep], y[keep], expected[keep]
     assert agree(evaluate(f"{stem}_{type_name}", x, y), expected, ulps)
+
+
+@pytest.mark.parametrize("module", scalar_math._MODULES, ids=lambda m: m.__name__)
+def test_sources_are_those_of_the_syntax_tree(module):
+    text = inspect.getsource(module)
+    lines = text.splitlines(keepends=True)
+    expected = {
+        node.name: "".join(lines[node.lineno - 1 : node.end_lineno])
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert scalar_math._sources(module.__name__) == expected

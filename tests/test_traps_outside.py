@@ -353,3 +353,27 @@ def test_profilers_still_see_their_events() -> None:
     finally:
         sys.setprofile(None)
     assert "call" in events
+
+
+def test_loggers_are_named_and_not_called() -> None:
+    logger = logging.getLogger("trap of a logger")
+    logger.addHandler(logging.StreamHandler())
+
+    def f(v, warn):
+        if warn:
+            logger.warning("called with %s", v.shape)
+        return v * (2 if logger.level < logging.ERROR else 3)
+
+    run = tj.compile(f)
+    try:
+        assert [run(tj.ones(1), False).item() for _ in range(3)] == [2.0, 2.0, 2.0]
+        assert run.stats.compiled_calls == 2
+        logger.setLevel(logging.CRITICAL)
+        assert [run(tj.ones(1), False).item() for _ in range(2)] == [3.0, 3.0]
+        compiled = run.stats.compiled_calls
+        assert [run(tj.ones(1), True).item() for _ in range(3)] == [3.0, 3.0, 3.0]
+        assert run.stats.compiled_calls == compiled
+        assert "Logger.warning" in str(run.explain())
+    finally:
+        logger.handlers.clear()
+        logger.setLevel(logging.NOTSET)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -219,3 +221,62 @@ def test_context_variable_set_for_a_while() -> None:
             stage.note("var", var.get())
 
     check(scenario, compiled=2)
+
+
+def test_whether_a_module_is_loaded() -> None:
+    def scenario(stage):
+        user = user_module(
+            "import sys\nnames = ['trap_a', 'trap_b']\n"
+            "def f(x): return x * sum(k + 1 for k, name in enumerate(names) if name in sys.modules)"
+        )
+        f = stage.compile(user.f)
+        try:
+            for name in ("", "", "trap_a", "", "trap_b", ""):
+                if name:
+                    sys.modules[name] = types.ModuleType(name)
+                stage.call(f, x())
+            del sys.modules["trap_a"]
+            stage.call(f, x())
+            stage.call(f, x())
+        finally:
+            sys.modules.pop("trap_a", None)
+            sys.modules.pop("trap_b", None)
+
+    check(scenario, compiled=4)
+
+
+def test_modules_of_the_standard_library_come_unasked() -> None:
+    user = user_module("import sys\ndef f(x, name): return x * (2 if name in sys.modules else 3)")
+    f = tj.compile(user.f)
+    f(tj.ones(1), "nowhere")
+    sys.modules.pop("this", None)
+    sys.modules["this"] = types.ModuleType("this")
+    try:
+        assert [f(tj.ones(1), "nowhere").item() for _ in range(2)] == [3.0, 3.0]
+    finally:
+        del sys.modules["this"]
+    assert f.stats.compiled_calls == 2
+
+
+def test_names_imported_from_a_package_inside() -> None:
+    package = types.ModuleType("trap_package")
+    package.__path__ = []
+    sys.modules["trap_package"] = package
+    try:
+        user = user_module("def f(x):\n    from trap_package import factor\n    return x * factor")
+        f = tj.compile(user.f)
+        package.factor = 2.0
+        assert [f(tj.ones(1)).item() for _ in range(3)] == [2.0, 2.0, 2.0]
+        package.factor = 3.0
+        assert [f(tj.ones(1)).item() for _ in range(2)] == [3.0, 3.0]
+        assert f.stats.compiled_calls >= 2, str(f.explain())
+    finally:
+        del sys.modules["trap_package"]
+
+
+def test_a_module_imported_inside_for_the_first_time() -> None:
+    user = user_module("def f(x):\n    from xml import sax\n    return x * len(sax.__name__)")
+    for name in [n for n in sys.modules if n.startswith("xml.sax")]:
+        del sys.modules[name]
+    f = tj.compile(user.f)
+    assert [f(tj.ones(1)).item() for _ in range(4)] == [7.0] * 4

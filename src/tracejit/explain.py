@@ -11,6 +11,7 @@ from .errors import describe_line
 from .extents import is_symbolic
 from .ir.graph import Value
 from .ir.loops import body_of, is_loop, is_open
+from .trace.fetching import waits
 from .trace.round_code import ENDLESS
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "launches": sum(s.runner.program.plan.launches for s in segments),
         "replays": entry.replays,
         "device": entry.signature.device,
-        "waits": sum((s.guard is not None) + s.runner.program.plan.refuses for s in segments),
+        "waits": waits(entry.root.runner) if segments else 0,
         "choices": _choices(entry),
         "captured": [f"{s.value.name}: {s.value.spec}" for s in sources],
         "tree": _tree(entry.root, 0),

@@ -43,8 +43,8 @@ class Extents:
     #: Symbols that every call tells; their present values change (see ``sizes.revalue``). That sizes made of them
     #: differ, or are not zero or one, is no decision: where a program depends on it, its recording decided it.
     told: frozenset[int] = frozenset()
-    #: Have sizes turned out to vary, so that code for one of them alone does not pay?
-    vary = False
+    few = False  # may sizes of any kind be zero or one, like those told? Code for more serves them
+    vary = False  # have sizes turned out to vary, so that code for one of them does not pay?
 
     def __init__(self) -> None:
         self.symbols: Any = []
@@ -258,6 +258,11 @@ class Extent(PlainNumber):
         return _compare(self, other, "<=")
 
     @property
+    def may_be_few(self) -> bool:
+        """May it be none or one, though what is made is made for more?"""
+        return self.scope.few or (bool(self.scope.told) and self.is_told)
+
+    @property
     def is_told(self) -> bool:
         """Is it made of a size that calls tell?"""
         waiting = list(self.symbols)
@@ -358,7 +363,7 @@ def _compare(a: Extent, b: Any, relation: str) -> Any:
     if type(gap) is not Extent:
         return RELATIONS[relation](gap, 0)
     value = RELATIONS[relation](gap.value, 0)
-    if not value and gap.scope.told and _is_general(a, b, relation) and gap.is_told:
+    if not value and gap.may_be_few and _is_general(a, b, relation):
         return False
     known = known_sign(gap, relation)
     return gap.scope.decide(gap, relation, value) if known is None else known

@@ -31,7 +31,7 @@ from .trace.numbers import ANY, UnfitError
 from .trace.places import TURNS
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES, open_door, route_of
-from .trace.signature import first_position, tensor_key
+from .trace.signature import call_key
 from .trace.state_calls import listening
 from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
@@ -107,10 +107,7 @@ class CompiledFunction(Keeping, Inspection):
             if not tensors and (args or kwargs):
                 structure, numbers = self.uses.structure((args, kwargs), tensors)
             cast: Any = dtypes._default if modes.autocast is None else modes.autocast_key()
-            key = (modes.grad, modes.inference, cast, structure, *map(tensor_key, tensors))
-            count = len(tensors)
-            if count > 1 and len(set(map(id, tensors))) != count:
-                key = (*key, tuple([first_position(tensors, t) for t in tensors]))
+            key = call_key((modes.grad, modes.inference, cast), structure, tensors)
             found = self.entries.get(key)
             if found is not None:
                 for entry in found:
@@ -154,6 +151,8 @@ class CompiledFunction(Keeping, Inspection):
             log.debug("%s: its kernels are not there yet", self.name)
         elif isinstance(end, NotReplayable):
             self._explain(str(end))
+            if self.uses.without_sizes(entry, str(end)):
+                self._forget(entry)
         result = self._eager(args, kwargs)
         if isinstance(end, Refused):
             self._explain(f"compiled code refused its input ({end}), and eager execution did not")
@@ -211,7 +210,7 @@ class CompiledFunction(Keeping, Inspection):
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         numbers: list[Any] = []
         if key[3] is not None:
-            key, numbers = self.uses.learn_call(key, (args, kwargs))
+            key, numbers = self.uses.learn_call(key, tensors, (args, kwargs))
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
@@ -279,7 +278,8 @@ class CompiledFunction(Keeping, Inspection):
             except Exception:
                 self._keep(entry)
                 raise
-        if entry.apart:  # the next call is recorded with constants
+        given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
+        if entry.apart or given_up:  # the next call is recorded with constants
             self._forget(entry)
             return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))

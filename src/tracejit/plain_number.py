@@ -25,7 +25,13 @@ class PlainNumber:
     def __floordiv__(self, other: Any) -> Any:
         raise NotImplementedError
 
+    def __rfloordiv__(self, other: Any) -> Any:
+        raise NotImplementedError
+
     def __mod__(self, other: Any) -> Any:
+        raise NotImplementedError
+
+    def __rmod__(self, other: Any) -> Any:
         raise NotImplementedError
 
     def __lt__(self, other: Any) -> Any:
@@ -78,6 +84,9 @@ class PlainNumber:
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
 
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __ne__(self, other: object) -> bool:
         found = self.__eq__(other)
         return found if found is NotImplemented else not found
@@ -96,7 +105,9 @@ class PlainNumber:
     def __rtruediv__(self, other: Any) -> Any:
         return other / self.as_number()
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if modulus is not None:
+            return pow(self.__index__(), other, modulus)
         return NotImplemented if _knows_numbers(other) else self.as_number() ** other
 
     def __rpow__(self, other: Any) -> Any:

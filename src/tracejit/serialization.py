@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -62,6 +61,8 @@ def save(obj: Any, path: Any, **_: Any) -> None:
         path.write(_bytes(packer.tensors, tree))
         return
     target = Path(path)
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     os.close(handle)
     try:
@@ -104,6 +105,8 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_:
     [tensor([], size=(0, 3)), tensor(2)]
     """
     if hasattr(path, "read"):
+        import tempfile
+
         with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
             copy.write(path.read())
             copy.flush()

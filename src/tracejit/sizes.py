@@ -10,6 +10,7 @@ from functools import cached_property
 from types import CodeType
 from typing import Any
 
+from . import polynomial
 from .extents import Extent, Extents, difference, hint, low_of, symbols_of, text_of
 from .generated import define
 from .symbols import Decision, known_sign, told_low
@@ -35,6 +36,28 @@ def smallest(a: Any, b: Any) -> Any:
     return _extreme("min", a, b)
 
 
+def is_zero(size: Any) -> bool:
+    """Is a size zero by its form alone? Nothing is decided.
+
+    >>> n = Extents().symbol(3)
+    >>> is_zero(n - n), is_zero(n - 3)
+    (True, False)
+    """
+    return type(size) is not Extent and bool(size == 0)
+
+
+def goes_into(a: Any, b: Any) -> bool:
+    """Is a size a part of another one by its form, whatever the rest of that is? Nothing is decided.
+
+    >>> n, m = map(Extents().symbol, (3, 4))
+    >>> goes_into(n, n * m), goes_into(n, m), goes_into(3, 6)
+    (True, False, False)
+    """
+    if type(a) is not Extent or type(b) is not Extent:
+        return False
+    return polynomial.quotient(b.terms, a.terms) is not None
+
+
 def call(function: Callable[..., tuple[int, ...]], *args: Any) -> tuple[int, ...]:
     """``function(*args)``, which returns numbers: symbolic ones when an argument is, whatever it decides inside.
 
@@ -49,7 +72,7 @@ def _extreme(name: str, a: Any, b: Any) -> Any:
     if type(a) is not Extent and type(b) is not Extent:
         return max(a, b) if name == "max" else min(a, b)
     gap = difference(a, b)
-    known = gap < 0 if type(gap) is not Extent else None if gap.is_told else known_sign(gap, "<")
+    known = gap < 0 if type(gap) is not Extent else _known_sign(gap)
     if known is not None:
         return (b if known else a) if name == "max" else (a if known else b)
     scope = a.scope if type(a) is Extent else b.scope
@@ -58,6 +81,11 @@ def _extreme(name: str, a: Any, b: Any) -> Any:
     bounds = [x for x in (low_of(a), low_of(b)) if x is not None]
     low = max(bounds) if name == "max" and bounds else min(bounds) if len(bounds) == 2 else None
     return scope.define(f"{name}({left}, {right})", value, low, a, b)
+
+
+def _known_sign(gap: Extent) -> bool | None:
+    """Is a difference negative, whatever its sizes are?"""
+    return None if gap.may_be_few else known_sign(gap, "<")
 
 
 def float_bits(number: Any) -> Any:

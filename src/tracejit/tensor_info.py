@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .cuda.arrays import address_of, device_index
+from .cuda.streams import lend
 from .device import device
 from .modes import MODES
 from .ops.shapes import normalize_dim
@@ -161,7 +162,12 @@ class InfoMethods(TensorCore):
         return False
 
     def record_stream(self, stream: Any) -> None:
-        """Nothing: memory goes back to the pool of the stream it was made on, in that stream's order."""
+        """Keep the memory, once nothing refers to it, until ``stream`` has done what it holds by then.
+
+        It goes back to the pool of the stream it was made on, which knows of no other. Nothing on the host.
+        """
+        if self.is_cuda:
+            lend(_owner(self.array), stream)
 
 
 def _lies() -> None:

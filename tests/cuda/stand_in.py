@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -266,11 +267,11 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     path = "cupy.lib.stride_tricks"
     tricks = types.SimpleNamespace(as_strided=Function(np.lib.stride_tricks.as_strided, path))
     module.lib = types.SimpleNamespace(stride_tricks=tricks)
-    names = ("inv", "solve", "det", "slogdet", "cholesky", "eigh", "qr", "svd")
+    names = ("inv", "solve", "det", "slogdet", "cholesky", "eig", "eigh", "qr", "svd")
     module.linalg = types.SimpleNamespace(
         **{n: Function(_unwatched(getattr(np.linalg, n)), "cupy.linalg", n) for n in names}
     )
-    names = ("fftn", "ifftn", "rfftn", "irfftn")
+    names = tuple(f"{kind}fft{n}" for kind in ("", "i", "r", "ir") for n in ("", "n"))
     module.fft = types.SimpleNamespace(
         **{n: Function(getattr(np.fft, n), "cupy.fft", n) for n in names}
     )
@@ -303,6 +304,7 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
     linear = types.ModuleType("cupyx.scipy.linalg")
     linear.expm = Function(_exponential, linear.__name__, "expm")
     linear.solve_triangular = Function(_solution, linear.__name__, "solve_triangular")
+    linear.lu_factor = Function(_factors, linear.__name__, "lu_factor")
     extra.scipy, science.special, science.linalg = science, special, linear
     names = {m.__name__: m for m in (module, extra, science, special, linear)}
     return module, names
@@ -340,6 +342,12 @@ def _unwatched(function: Any) -> Any:
 def _exponential(matrix: np.ndarray) -> np.ndarray:
     assert matrix.ndim == 2, "CuPy takes one matrix"
     return scipy.linalg.expm(matrix)
+
+
+def _factors(matrix: np.ndarray, *, check_finite: bool) -> tuple[np.ndarray, np.ndarray]:
+    assert not check_finite, "numbers that are not finite are an error by default"
+    with warnings.catch_warnings(action="ignore"):
+        return scipy.linalg.lu_factor(matrix, check_finite=False)
 
 
 def _solution(matrix: np.ndarray, right: np.ndarray, **options: Any) -> np.ndarray:

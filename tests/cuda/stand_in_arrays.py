@@ -107,14 +107,17 @@ def copy_bytes(target: int, source: int, nbytes: int) -> None:
 class _Pointer:
     """Where an array's first element lies."""
 
-    def __init__(self, ptr: int) -> None:
-        self.ptr = ptr
+    def __init__(self, ptr: int, memory: Any = None) -> None:
+        self.ptr, self.memory = ptr, memory  # which it keeps
 
     def __add__(self, offset: int) -> _Pointer:
-        return _Pointer(self.ptr + offset)
+        return _Pointer(self.ptr + offset, self.memory)
 
     def copy_from_device_async(self, source: Any, nbytes: int, stream: Any = None) -> None:
         copy_bytes(self.ptr, source.ptr, nbytes)
+
+    def copy_to_host_async(self, target: int, nbytes: int, stream: Any = None) -> None:
+        copy_bytes(target, self.ptr, nbytes)
 
     def pointer(self) -> MemoryPointer:
         """The same as a place in the allocation around it."""
@@ -235,6 +238,7 @@ class ndarray:  # noqa: N801
     def _of(cls, host: np.ndarray, base: Any, device: int, memory: Any = None) -> ndarray:
         self = object.__new__(cls)
         self._host, self.base, self.device, self.memory = host, base, Device(device), memory
+        self._taken = None
         if base is None and memory is None:
             with Device(device):  # its memory is the host's, but it is the allocator's to give
                 self._taken = ALLOCATORS[-1](host.nbytes)
@@ -256,7 +260,7 @@ class ndarray:  # noqa: N801
     size = property(lambda self: self._host.size)
     nbytes = property(lambda self: self._host.nbytes)
     itemsize = property(lambda self: self._host.itemsize)
-    data = property(lambda self: _Pointer(self._host.ctypes.data))
+    data = property(lambda self: _Pointer(self._host.ctypes.data, self._taken or self.memory))
     flags = property(lambda self: Flags(self._host.flags, self.base is None))
     T = property(lambda self: wrapped(self._host.T, [self]))
 

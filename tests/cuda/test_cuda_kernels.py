@@ -130,7 +130,7 @@ def test_columns_read_whole_lines() -> None:
 
 def test_tall_columns_are_split() -> None:
     first, second = reduced("100000, 64", "(0,)", "64")
-    assert first[0].grid == 512
+    assert first[0].grid == 1024
     assert second[0].grid == 1
     assert "split" in first[0].source
     wide = reduced("100000, 64000", "(0,)", "64000")

@@ -126,3 +126,32 @@ def test_without_a_device_there_are_answers(monkeypatch: pytest.MonkeyPatch) -> 
         assert answer() is False
     with pytest.raises(DeviceError, match=reason):
         devices.number_of(0)
+
+
+def test_memory_that_another_stream_uses_is_kept_until_it_is_done(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stand_in.Event, "done", False)
+    before = tj.cuda.memory_allocated()
+    x = tj.ones(1000, device="cuda")
+    x[1:].record_stream(tj.cuda.Stream())
+    del x
+    tj.ones(1, device="cuda")
+    assert tj.cuda.memory_allocated() >= before + 4000
+    monkeypatch.setattr(stand_in.Event, "done", True)
+    tj.ones(1, device="cuda")
+    assert tj.cuda.memory_allocated() == before
+    tj.ones(3).record_stream(None)
+
+
+def test_memory_that_is_lent_is_waited_for_before_there_is_none_left(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stand_in.Event, "done", False)
+    x = tj.ones(1000, device="cuda")
+    x.record_stream(tj.cuda.Stream())
+    monkeypatch.setattr(stand_in_arrays.POOL, "limit", tj.cuda.memory_allocated() + 100)
+    with pytest.raises(tj.cuda.OutOfMemoryError):
+        tj.ones(900, device="cuda")
+    del x
+    assert tj.ones(900, device="cuda").sum().item() == 900

@@ -105,8 +105,8 @@ class Writer:
             variable = self.variables[axis]
             if stride == 1 and axis == inner:
                 terms.append(variable)
-            elif self.turns.writes_out(access, axis):
-                terms.append(f"{variable} * {int(stride)}")
+            elif term := self.turns.term(access, axis, variable):
+                terms.append(term)
             else:
                 terms.append(f"{variable} * {self.number(f'{name}_s{axis}', stride)}")
         terms += self.turns.ahead(access, name)

@@ -10,6 +10,7 @@ from ..passes.groups import Group
 from ..sizes import largest
 from .cpu import Scope, Writer, describe_domain
 from .cpu_columns import write_columns
+from .cpu_crossed import crossed_reads, open_squares
 from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
 from .cpu_running import open_points
@@ -65,24 +66,29 @@ def write_kernel(
 def _write_points(writer: Writer) -> Function:
     """No reduction: one pass over the points."""
     axes = tuple(range(len(writer.nest.axes)))
-    indent, extent, grain = _open_points(writer, axes)
-    scope: Scope = {}
+    indent, extent, grain, scope = _open_points(writer, axes)
     for value in writer.outputs:
         writer.write(value, writer.value(value, [scope], indent), indent)
     return writer.finish(extent, grain, writer.name, f"{describe_domain(writer.group)}: pointwise")
 
 
-def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int]:
-    """Open the loops over all points; returns indent, parallel extent and grain."""
+def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int, Scope]:
+    """Open the loops over all points; returns indent, parallel extent, grain, and what has been read."""
     if len(axes) <= 1:
         writer.text.add(1, "for i0 in range(lo, hi):")
         if axes:
             writer.variables[0] = "i0"
-        return 2, writer.extents_product(axes), config.grain_elements
-    indent = open_points(writer, axes, "lo", "hi", 1)
+        return 2, writer.extents_product(axes), config.grain_elements, {}
+    crossed = crossed_reads(writer, axes)
+    scope: Scope = {}
+    if crossed:
+        indent, scope = open_squares(writer, axes, crossed)
+    else:
+        indent = open_points(writer, axes, "lo", "hi", 1)
     inner = largest(writer.nest.axes[-1].extent, 1)
     return (
         indent,
         writer.extents_product(axes[:-1]),
         largest(1, config.grain_elements // largest(1, inner)),
+        scope,
     )

@@ -27,10 +27,10 @@ def open_points(writer: Writer, axes: Sequence[int], first: str, last: str, inde
     axis, text = axes[-1], writer.text
     count, begin, end = writer.extent(axis), f"i{axis}_begin", f"i{axis}_end"
 
-    def tiles(indent: int) -> int:
+    def tiles(indent: int, first: str, last: str) -> tuple[int, str, str]:
         text.add(indent, f"for {begin} in range(0, {count}, {TILE}):")
         text.add(indent + 1, f"{end} = minimum_i64({begin} + {TILE}, {count})")
-        return indent + 1
+        return indent + 1, first, last
 
     indent = open_rows(writer, axes[:-1], first, last, indent, tiles)
     text.add(indent, f"for i{axis} in range({begin}, {end}):")
@@ -62,15 +62,16 @@ def open_rows(
     first: str,
     last: str,
     indent: int,
-    between: Callable[[int], int] = int,
+    between: Callable[[int, str, str], tuple[int, str, str]] = lambda *given: given,
 ) -> int:
     """Open loops over the rows from ``first`` to ``last`` (texts) of some axes; the indent inside them.
 
-    ``between`` opens a loop around that over the last axis.
+    ``between`` opens loops around that over the last axis, given the indent and what that goes from and to; it gives
+    the same inside its loops.
     """
     text = writer.text
     if len(axes) <= 1:
-        indent = between(indent)
+        indent, first, last = between(indent, first, last)
         text.add(indent, f"for row in range({first}, {last}):")
         writer.decompose(axes, "row", indent + 1)
         return indent + 1
@@ -83,7 +84,7 @@ def open_rows(
     text.add(indent + 1, f"run = row // {count}")
     writer.decompose(axes[:-1], "run", indent + 1)
     text.add(indent + 1, f"row = row + ({end} - {begin})")
-    indent = between(indent + 1)
+    indent, begin, end = between(indent + 1, begin, end)
     text.add(indent, f"for i{axis} in range({begin}, {end}):")
     writer.variables[axis] = f"i{axis}"
     return indent + 1

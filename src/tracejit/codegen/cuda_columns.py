@@ -20,9 +20,9 @@ from .cuda_combine import partial, start, write_level
 from .cuda_launch import BLOCK, WARPS, Launch
 from .cuda_primitives import WARP
 
-#: Blocks a device should have to do (the largest run about a thousand of these at a time), and rows below which a
-#: split is not worth a second pass.
-ENOUGH_BLOCKS, SPLIT_ROWS = 2048, 64
+#: Blocks a device should have to do (the largest run about as many at a time), and rows below which a split is not
+#: worth a second pass.
+ENOUGH_BLOCKS, SPLIT_ROWS = 1024, 64
 
 
 def write_columns(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...]:

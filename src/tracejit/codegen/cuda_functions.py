@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 
 from tracejit import scalar_math
-from tracejit.scalar_math.integers import SOURCES
 from tracejit.scalar_math.primitives import (
     bits_f32,
     bits_f64,
@@ -99,7 +98,7 @@ def source_of(name: str) -> str | None:
     name = RENAMED.get(name, name)
     if name in FUNCTIONS:
         return inspect.getsource(FUNCTIONS[name])
-    return SOURCES.get(name) or scalar_math.source_of(name)
+    return scalar_math.source_of(name)
 
 
 def divisor(d: int) -> tuple[int, int]:

@@ -71,7 +71,26 @@ def compiler() -> str:
     return f"{library} {sys.platform} {platform.machine()}"
 
 
+@lru_cache(maxsize=1)
+def features() -> frozenset[str]:
+    """The names of this CPU's features; those of vector instructions are the same on Linux and in LLVM.
+
+    >>> isinstance(features(), frozenset)
+    True
+    """
+    fields = _cpu_fields()
+    if fields is not None:
+        return frozenset(fields["flags"].split())
+    return frozenset(x[1:] for x in host()[1].split(",") if x.startswith("+"))
+
+
 def _described_cpu() -> str | None:
+    """The CPU as Linux describes it, None where that is not enough."""
+    fields = _cpu_fields()
+    return None if fields is None else str(sorted(fields.items()))
+
+
+def _cpu_fields() -> dict[str, str] | None:
     """The CPU as Linux describes it, None where that is not enough."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return None
@@ -86,7 +105,7 @@ def _described_cpu() -> str | None:
     kept = {
         name.strip(): value.strip() for name, _, value in fields if name.strip() not in _PASSING
     }
-    return str(sorted(kept.items())) if end and kept.get("flags") else None
+    return kept if end and kept.get("flags") else None
 
 
 def _described_library() -> str | None:

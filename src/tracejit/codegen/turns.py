@@ -38,11 +38,17 @@ class Turns:
         step = access.strides[-1] if access.strides else 1
         return not is_symbolic(step) and 1 < step <= MOST_STEPS and _may_step(access)
 
-    def writes_out(self, access: Access, axis: int) -> bool:
-        """Is the step of an operand along an axis part of the text?"""
+    def term(self, access: Access, axis: int, variable: str) -> str | None:
+        """What is added to an address along an axis, where the step is part of the text."""
+        step = access.strides[axis]
         if axis == self.rows:
-            return 0 < access.strides[axis] <= LONGEST_ROW and _may_step(access)
-        return axis == len(access.strides) - 1 and self.takes(access)
+            known = 0 < step <= LONGEST_ROW and _may_step(access)
+            return f"{variable} * {int(step)}" if known else None
+        if axis < len(access.strides) - 1:
+            return None
+        if not is_symbolic(step) and step == -1 and _may_step(access):
+            return f"(0 - {variable})"  # vectors of it need only be turned round
+        return f"{variable} * {int(step)}" if self.takes(access) else None
 
     def pointer(self, name: str, access: Access, written: bool) -> tuple[str, Layout]:
         """The name of the pointer of an operand that would be called ``name``, and where it points."""

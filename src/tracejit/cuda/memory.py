@@ -7,6 +7,7 @@ from typing import Any
 from ..errors import OutOfMemoryError
 from .arrays import MODULES, namespace
 from .devices import Where, number_of
+from .streams import reclaim
 
 #: The pool hands out multiples of this.
 _UNIT = 512
@@ -170,6 +171,7 @@ def empty_cache() -> None:
     """
     if MODULES:
         module = namespace()
+        reclaim(wait=True)
         module.get_default_memory_pool().free_all_blocks()
         module.get_default_pinned_memory_pool().free_all_blocks()
 
@@ -180,8 +182,14 @@ def watch_memory(module: Any) -> None:
 
     def allocate(nbytes: int) -> Any:
         index = module.cuda.runtime.getDevice()
+        reclaim()
         try:
-            found = before(nbytes)
+            try:
+                found = before(nbytes)
+            except module.cuda.memory.OutOfMemoryError:
+                if not reclaim(wait=True):
+                    raise
+                found = before(nbytes)
         except module.cuda.memory.OutOfMemoryError as error:
             used, held = _peaks.note(module, index)
             raise OutOfMemoryError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from .arrays import MODULES, namespace, told
@@ -123,6 +124,43 @@ def set_stream(stream: Stream) -> None:
     ...     tj.cuda.set_stream(tj.cuda.default_stream())
     """
     stream.raw.use()
+
+
+#: Memory that was freed while another stream than its own may still use it, with the mark that stream has to reach.
+_lent: list[tuple[Any, Any]] = []
+
+
+def lend(array: Any, stream: Stream) -> None:
+    """Keep the memory of an array, once nothing refers to it, until a stream is done with what it holds by then.
+
+    >>> import tracejit as tj
+    >>> if tj.cuda.is_available():
+    ...     tj.ones(3, device="cuda").record_stream(tj.cuda.Stream())
+    """
+    weakref.finalize(array, _freed, array.data, stream.raw).atexit = False
+
+
+def _freed(memory: Any, raw: Any) -> None:
+    event = namespace().cuda.Event(disable_timing=True)
+    event.record(raw)
+    _lent.append((event, memory))
+
+
+def reclaim(wait: bool = False) -> bool:
+    """Give back lent memory whose streams are done with it, or wait until they are; was there any lent?
+
+    >>> reclaim()
+    False
+    """
+    if not _lent:
+        return False
+    lent, _lent[:] = list(_lent), []
+    for event, memory in lent:
+        if wait:
+            event.synchronize()
+        elif not event.done:
+            _lent.append((event, memory))
+    return True
 
 
 def is_current_stream_capturing() -> bool:

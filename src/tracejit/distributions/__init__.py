@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from . import constraints, transforms, utils
+from . import constraints, kl, transforms, utils
 from .bounded import (
     FisherSnedecor,
-    HalfCauchy,
     InverseGamma,
     Kumaraswamy,
     Pareto,
@@ -39,6 +38,10 @@ from .gaussian import (
     Normal,
     Uniform,
 )
+from .half import (
+    HalfCauchy,
+    HalfNormal,
+)
 from .positive import (
     Beta,
     Chi2,
@@ -49,7 +52,6 @@ from .positive import (
 from .tails import (
     Cauchy,
     Gumbel,
-    HalfNormal,
     Laplace,
     StudentT,
 )
@@ -122,6 +124,7 @@ __all__ = [
     "Weibull",
     "constraints",
     "identity_transform",
+    "kl",
     "kl_divergence",
     "register_kl",
     "transforms",

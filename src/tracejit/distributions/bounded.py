@@ -8,14 +8,12 @@ from typing import Any
 
 from ..dtypes import DType
 from ..ops.functions.sampling import rand
-from .distribution import Distribution, broadcast, divergence
+from .distribution import Distribution, divergence
 from .positive import Gamma
-from .tails import Cauchy
 from .utils import euler_constant
 
 __all__ = [
     "FisherSnedecor",
-    "HalfCauchy",
     "InverseGamma",
     "Kumaraswamy",
     "Pareto",
@@ -38,11 +36,11 @@ class Pareto(Distribution):
 
     has_rsample = True
 
+    scale: Any
+    alpha: Any
+
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
-        self.scale, self.alpha = broadcast(scale, alpha)
-        super().__init__(self.scale.shape, (), validate_args)
-        self._check("scale", self.scale, self.scale > 0)
-        self._check("alpha", self.alpha, self.alpha > 0)
+        self._take(validate_args, "scale", "alpha", scale=scale, alpha=alpha)
 
     @property
     def mean(self) -> Any:
@@ -74,6 +72,10 @@ class Pareto(Distribution):
         """1 - (scale / value)^alpha."""
         return 1 - (self.scale / value).pow(self.alpha)
 
+    def icdf(self, value: Any) -> Any:
+        """scale (1 - value)^(-1 / alpha)."""
+        return self.scale * (-(-value).log1p() / self.alpha).exp()
+
     def entropy(self) -> Any:
         """log(scale / alpha) + 1 + 1 / alpha."""
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
@@ -96,12 +98,14 @@ class Weibull(Distribution):
 
     has_rsample = True
 
+    scale: Any
+    concentration: Any
+
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self.scale, self.concentration = broadcast(scale, concentration)
+        self._take(
+            validate_args, "scale", "concentration", scale=scale, concentration=concentration
+        )
         self.concentration_reciprocal = self.concentration.reciprocal()
-        super().__init__(self.scale.shape, (), validate_args)
-        self._check("scale", self.scale, self.scale > 0)
-        self._check("concentration", self.concentration, self.concentration > 0)
 
     def _moment(self, power: int) -> Any:
         return (1 + power * self.concentration_reciprocal).lgamma()
@@ -136,60 +140,14 @@ class Weibull(Distribution):
         """1 - exp(-(value / scale)^concentration)."""
         return -(-(value / self.scale).pow(self.concentration)).expm1()
 
+    def icdf(self, value: Any) -> Any:
+        """scale (-log(1 - value))^(1 / concentration)."""
+        return self.scale * (-(-value).log1p()).pow(self.concentration_reciprocal)
+
     def entropy(self) -> Any:
         """γ (1 - 1 / c) + log(scale / c) + 1."""
         inverse = self.concentration_reciprocal
         return euler_constant * (1 - inverse) + (self.scale * inverse).log() + 1
-
-
-class HalfCauchy(Distribution):
-    """Absolute values of Cauchy variables of this ``scale``. Raises ``ValueError`` unless it is positive.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.HalfCauchy(1.0).cdf(tj.tensor(1.0))
-    tensor(0.5000)
-    """
-
-    has_rsample = True
-
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        (self.scale,) = broadcast(scale)
-        super().__init__(self.scale.shape, (), validate_args)
-        self._check("scale", self.scale, self.scale > 0)
-
-    @property
-    def mean(self) -> Any:
-        """Infinite."""
-        return self.scale * float("inf")
-
-    @property
-    def mode(self) -> Any:
-        """0."""
-        return self.scale * 0
-
-    variance = mean
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """|scale * tan(π (noise - 1 / 2))|."""
-        return Cauchy(0.0 * self.scale, self.scale, False).rsample(sample_shape).abs()
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density; -inf below zero."""
-        ratio = value / self.scale
-        inside = math.log(2 / math.pi) - self.scale.log() - (1 + ratio * ratio).log()
-        return inside + (value >= 0).to(self.scale.dtype).log()
-
-    def cdf(self, value: Any) -> Any:
-        """2 / π atan(value / scale)."""
-        return (value / self.scale).atan() * (2 / math.pi)
-
-    def icdf(self, value: Any) -> Any:
-        """scale tan(π value / 2)."""
-        return self.scale * (value * (math.pi / 2)).tan()
-
-    def entropy(self) -> Any:
-        """log(2 π scale)."""
-        return (2 * math.pi * self.scale).log()
 
 
 class InverseGamma(Distribution):
@@ -233,6 +191,10 @@ class InverseGamma(Distribution):
         """The logarithm of the density."""
         return self.base_dist.log_prob(value.reciprocal()) - 2 * value.log()
 
+    def cdf(self, value: Any) -> Any:
+        """One minus that of the gamma variable at 1 / value."""
+        return 1 - self.base_dist.cdf(value.reciprocal())
+
     def entropy(self) -> Any:
         """a + log(b) + log Γ(a) - (1 + a) ψ(a)."""
         a = self.concentration
@@ -249,13 +211,19 @@ class Kumaraswamy(Distribution):
 
     has_rsample = True
 
+    concentration1: Any
+    concentration0: Any
+
     def __init__(
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
     ) -> None:
-        self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
-        super().__init__(self.concentration1.shape, (), validate_args)
-        self._check("concentration1", self.concentration1, self.concentration1 > 0)
-        self._check("concentration0", self.concentration0, self.concentration0 > 0)
+        self._take(
+            validate_args,
+            "concentration1",
+            "concentration0",
+            concentration1=concentration1,
+            concentration0=concentration0,
+        )
 
     def _moment(self, power: int) -> Any:
         at, b = 1 + power / self.concentration1, self.concentration0
@@ -282,6 +250,22 @@ class Kumaraswamy(Distribution):
         a, b = self.concentration1, self.concentration0
         return (a * b).log() + (a - 1) * value.log() + (b - 1) * (-value.pow(a)).log1p()
 
+    @property
+    def mode(self) -> Any:
+        """((a - 1) / (a b - 1))^(1 / a); NaN where either is below one."""
+        a, b = self.concentration1, self.concentration0
+        found = ((a - 1) / (a * b - 1)).log() / a
+        return found.exp().masked_fill((a < 1) | (b < 1), math.nan)
+
+    def cdf(self, value: Any) -> Any:
+        """1 - (1 - value^a)^b."""
+        return -(self.concentration0 * (-value.pow(self.concentration1)).log1p()).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        """(1 - (1 - value)^(1 / b))^(1 / a)."""
+        left = -((-value).log1p() / self.concentration0).expm1()
+        return left.pow(self.concentration1.reciprocal())
+
     def entropy(self) -> Any:
         """(1 - 1/b) + (1 - 1/a) H(b) - log(a b)."""
         a, b = self.concentration1, self.concentration0
@@ -299,16 +283,22 @@ class FisherSnedecor(Distribution):
 
     has_rsample = True
 
+    df1: Any
+    df2: Any
+
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
-        self.df1, self.df2 = broadcast(df1, df2)
-        super().__init__(self.df1.shape, (), validate_args)
-        self._check("df1", self.df1, self.df1 > 0)
-        self._check("df2", self.df2, self.df2 > 0)
+        self._take(validate_args, "df1", "df2", df1=df1, df2=df2)
 
     @property
     def mean(self) -> Any:
         """df2 / (df2 - 2); not defined up to 2."""
         return (self.df2 / (self.df2 - 2)).masked_fill(self.df2 <= 2, float("nan"))
+
+    @property
+    def mode(self) -> Any:
+        """(df1 - 2) df2 / (df1 (df2 + 2)); NaN up to df1 = 2."""
+        found = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return found.masked_fill(self.df1 <= 2, math.nan)
 
     @property
     def variance(self) -> Any:

@@ -73,7 +73,7 @@ class Independent(Distribution):
     @property
     def mode(self) -> Any:
         """Of the base."""
-        return self.base_dist.mode  # type: ignore[attr-defined]
+        return self.base_dist.mode
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Draws of the base."""
@@ -139,6 +139,18 @@ class TransformedDistribution(Distribution):
         """Transformed draws."""
         return self._all(self.base_dist.rsample(sample_shape))
 
+    def _turned(self, value: Any) -> Any:
+        """The share below, or above where the transforms turn the order of values around."""
+        return self._all.sign * (value - 0.5) + 0.5
+
+    def cdf(self, value: Any) -> Any:
+        """The probability that what the value came from is exceeded by nothing that comes before it."""
+        return self._turned(self.base_dist.cdf(self._all._inverse(value)))
+
+    def icdf(self, value: Any) -> Any:
+        """What becomes of the base's value of this probability."""
+        return self._all(self.base_dist.icdf(self._turned(value)))
+
     def log_prob(self, value: Any) -> Any:
         """That of what the value came from, minus the logarithm of the slope there."""
         x = self._all._inverse(value)
@@ -167,6 +179,11 @@ class LogNormal(TransformedDistribution):
     def scale(self) -> Any:
         """The standard deviation of the logarithm."""
         return self.base_dist.scale  # type: ignore[attr-defined]
+
+    @property
+    def mode(self) -> Any:
+        """exp(loc - scale²)."""
+        return (self.loc - self.scale.square()).exp()
 
     @property
     def mean(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
-from ..ops.functions.activations import softplus
+from ..ops.functions.activations import one_hot, softplus
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import poisson_quantile
 from .discrete import Categorical
@@ -43,6 +43,11 @@ class Poisson(Distribution):
         return self.rate
 
     variance = mean
+
+    @property
+    def mode(self) -> Any:
+        """``rate`` rounded down."""
+        return self.rate.floor()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Counts, by inversion."""
@@ -84,6 +89,11 @@ class Geometric(Distribution):
     def mean(self) -> Any:
         """1 / p - 1."""
         return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self) -> Any:
+        """0."""
+        return self.probs * 0
 
     @property
     def variance(self) -> Any:
@@ -145,13 +155,24 @@ class OneHotCategorical(OverCategories):
         """p (1 - p)."""
         return self.probs * (1 - self.probs)
 
+    has_enumerate_support = True
+
+    def _vectors(self, index: Any) -> Any:
+        return one_hot(index, self._event_shape[-1]).to(self.probs.dtype)
+
+    @property
+    def mode(self) -> Any:
+        """The vector of the most probable category."""
+        return self._vectors(self._categorical.mode)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """The vectors of all categories."""
+        return self._vectors(self._categorical.enumerate_support(expand))
+
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """One-hot vectors."""
-        from ..ops.functions.activations import one_hot
-
         with no_grad():
-            index = self._categorical.sample(sample_shape)
-            return one_hot(index, self._event_shape[-1]).to(self.probs.dtype)
+            return self._vectors(self._categorical.sample(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""

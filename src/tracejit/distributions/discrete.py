@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
+from ..dtypes import int64
+from ..ops.functions.factories import arange
 from ..ops.functions.losses import binary_cross_entropy_with_logits
 from ..ops.functions.sampling import multinomial, rand
 from ..ops.functions.shaping import broadcast_shapes
@@ -18,6 +21,13 @@ __all__ = ["Bernoulli", "Categorical"]
 def _one_of(probs: Any, logits: Any) -> None:
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+
+
+def all_values(distribution: Distribution, count: int, dtype: Any, expand: bool) -> Any:
+    """0, 1, ... along a new first dimension, for each distribution of the batch with ``expand``."""
+    batch = distribution.batch_shape
+    values = arange(count, dtype=dtype).reshape((count, *(1 for _ in batch)))
+    return values.expand((count, *batch)) if expand else values
 
 
 class Bernoulli(Distribution):
@@ -54,6 +64,17 @@ class Bernoulli(Distribution):
     def variance(self) -> Any:
         """p * (1 - p)."""
         return self.probs * (1 - self.probs)
+
+    has_enumerate_support = True
+
+    @property
+    def mode(self) -> Any:
+        """1 where it is the more probable value; NaN where both are as probable."""
+        return (self.probs >= 0.5).to(self.probs.dtype).masked_fill(self.probs == 0.5, math.nan)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """0 and 1."""
+        return all_values(self, 2, self.probs.dtype, expand)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Zeros and ones."""
@@ -113,6 +134,19 @@ class Categorical(Distribution):
     def mode(self) -> Any:
         """The most probable index."""
         return self.probs.argmax(-1)
+
+    has_enumerate_support = True
+
+    @property
+    def mean(self) -> Any:
+        """NaN: categories have no mean."""
+        return self.probs.sum(-1) * math.nan
+
+    variance = mean
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All indices."""
+        return all_values(self, self.probs.shape[-1], int64, expand)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Indices."""

@@ -39,6 +39,14 @@ class Distribution:
         if self._validates:
             self._check_arguments()
 
+    def _take(self, validate_args: bool | None, *positive: str, **parameters: Any) -> None:
+        """Parameters of one shape, that of the batch; ``ValueError`` unless those named ``positive`` are."""
+        self.__dict__.update(zip(parameters, broadcast(*parameters.values()), strict=True))
+        shape = self.__dict__[next(iter(parameters))].shape
+        Distribution.__init__(self, shape, (), validate_args)
+        for name in positive:
+            self._check(name, self.__dict__[name], self.__dict__[name] > 0)
+
     def _check_arguments(self) -> None:
         """``ValueError`` for the first parameter outside its constraint; what is computed later is left alone."""
         for name, constraint in self.arg_constraints.items():
@@ -93,6 +101,15 @@ class Distribution:
         """The mean."""
         raise NotImplementedError
 
+    @property
+    def mode(self) -> Any:
+        """The most probable value."""
+        raise NotImplementedError(f"{type(self)} does not implement mode")
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All values, along a new first dimension; ``NotImplementedError`` where they are not finitely many."""
+        raise NotImplementedError
+
     def perplexity(self) -> Any:
         """exp of the entropy."""
         return self.entropy().exp()
@@ -110,15 +127,12 @@ class Distribution:
         raise NotImplementedError
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """The same distribution for a larger batch: tensors of the batch's shape are expanded.
-
-        Raises ``NotImplementedError`` for distributions that are made of others.
-        """
+        """The same distribution for a larger batch: tensors, and distributions it is made of, are expanded."""
         made = type(self).__new__(type(self)) if _instance is None else _instance
         old, new = tuple(self._batch_shape), tuple(batch_shape)
         for name, value in self.__dict__.items():
             if isinstance(value, Distribution):
-                raise NotImplementedError(f"{type(self).__name__}.expand()")
+                value = value.expand((*new, *value.batch_shape[len(old) :]))
             if isinstance(value, Tensor) and tuple(value.shape[: len(old)]) == old:
                 value = value.expand((*new, *value.shape[len(old) :]))
             made.__dict__[name] = value

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ops.functions.sampling import rand, randn
-from .distribution import Distribution, broadcast, divergence
+from .distribution import Distribution, divergence
 
 __all__ = ["Normal", "Uniform"]
 
@@ -25,10 +25,11 @@ class Normal(Distribution):
 
     has_rsample = True
 
+    loc: Any
+    scale: Any
+
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast(loc, scale)
-        super().__init__(self.loc.shape, (), validate_args)
-        self._check("scale", self.scale, self.scale > 0)
+        self._take(validate_args, "scale", loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
@@ -92,9 +93,11 @@ class Uniform(Distribution):
 
     has_rsample = True
 
+    low: Any
+    high: Any
+
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
-        self.low, self.high = broadcast(low, high)
-        super().__init__(self.low.shape, (), validate_args)
+        self._take(validate_args, low=low, high=high)
         self._check("low", self.low, self.low < self.high)
 
     @property
@@ -121,6 +124,19 @@ class Uniform(Distribution):
         """-log(high - low) inside, -inf outside."""
         inside = (value >= self.low) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
+
+    @property
+    def mode(self) -> Any:
+        """NaN: all values are as probable."""
+        return self.low * math.nan
+
+    def cdf(self, value: Any) -> Any:
+        """The share of the interval below ``value``."""
+        return ((value - self.low) / (self.high - self.low)).clamp(0, 1)
+
+    def icdf(self, value: Any) -> Any:
+        """``low + (high - low) * value``."""
+        return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Any:
         """log(high - low)."""

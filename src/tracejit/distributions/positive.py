@@ -12,8 +12,10 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
 from ..modes import MODES
+from ..ops.elementwise import where
+from ..ops.functions.factories import arange
 from ..ops.functions.sampling import rand
-from ..ops.special_functions import igamma_inverse
+from ..ops.special_functions import igamma, igamma_inverse
 from .distribution import Distribution, broadcast, divergence
 
 __all__ = [
@@ -35,10 +37,10 @@ class Exponential(Distribution):
 
     has_rsample = True
 
+    rate: Any
+
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast(rate)
-        super().__init__(self.rate.shape, (), validate_args)
-        self._check("rate", self.rate, self.rate > 0)
+        self._take(validate_args, "rate", rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -64,6 +66,15 @@ class Exponential(Distribution):
         """1 - exp(-rate * value)."""
         return 1 - (-self.rate * value).exp()
 
+    @property
+    def mode(self) -> Any:
+        """0."""
+        return self.rate * 0
+
+    def icdf(self, value: Any) -> Any:
+        """-log(1 - value) / rate."""
+        return -(-value).log1p() / self.rate
+
     def entropy(self) -> Any:
         """1 - log(rate)."""
         return 1.0 - self.rate.log()
@@ -85,11 +96,11 @@ class Gamma(Distribution):
 
     has_rsample = True
 
+    concentration: Any
+    rate: Any
+
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
-        self.concentration, self.rate = broadcast(concentration, rate)
-        super().__init__(self.rate.shape, (), validate_args)
-        self._check("concentration", self.concentration, self.concentration > 0)
-        self._check("rate", self.rate, self.rate > 0)
+        self._take(validate_args, "concentration", "rate", concentration=concentration, rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -109,6 +120,15 @@ class Gamma(Distribution):
         """The logarithm of the density."""
         a, b = self.concentration, self.rate
         return a * b.log() + (a - 1) * value.log() - b * value - a.lgamma()
+
+    @property
+    def mode(self) -> Any:
+        """(concentration - 1) / rate, zero up to 1."""
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    def cdf(self, value: Any) -> Any:
+        """The regularised lower incomplete gamma function at rate * value."""
+        return igamma(self.concentration, self.rate * value)
 
     def entropy(self) -> Any:
         """a - log(b) + log Γ(a) + (1 - a) ψ(a)."""
@@ -181,6 +201,15 @@ class Dirichlet(Distribution):
         return self.concentration / self.concentration.sum(-1, True)
 
     @property
+    def mode(self) -> Any:
+        """Shares of what concentrations exceed one by; where none does, the first vector of those at the corners."""
+        above = (self.concentration - 1).clamp(min=0)
+        found = above / above.sum(-1, True)
+        below = (self.concentration < 1).all(-1, True)
+        first = arange(found.shape[-1]) == 0
+        return where(below, first.to(found.dtype), found)
+
+    @property
     def variance(self) -> Any:
         """mean (1 - mean) / (total + 1)."""
         total = self.concentration.sum(-1, True)
@@ -223,13 +252,19 @@ class Beta(Distribution):
 
     has_rsample = True
 
+    concentration1: Any
+    concentration0: Any
+
     def __init__(
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
     ) -> None:
-        self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
-        super().__init__(self.concentration1.shape, (), validate_args)
-        self._check("concentration1", self.concentration1, self.concentration1 > 0)
-        self._check("concentration0", self.concentration0, self.concentration0 > 0)
+        self._take(
+            validate_args,
+            "concentration1",
+            "concentration0",
+            concentration1=concentration1,
+            concentration0=concentration0,
+        )
 
     def _pair(self) -> Dirichlet:
         both = self.concentration1.unsqueeze(-1), self.concentration0.unsqueeze(-1)
@@ -241,6 +276,11 @@ class Beta(Distribution):
     def mean(self) -> Any:
         """a / (a + b)."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Any:
+        """(a - 1) / (a + b - 2); 0 or 1 where both are below one."""
+        return self._pair().mode[..., 0]
 
     @property
     def variance(self) -> Any:

@@ -1,4 +1,4 @@
-"""Distributions of real numbers with tails of their own: Laplace, Cauchy, Gumbel, half normal, Student's."""
+"""Distributions of real numbers with tails of their own: Laplace, Cauchy, Gumbel, Student's."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ops.functions.sampling import rand, randn
-from .distribution import Distribution, broadcast, divergence
+from .distribution import Distribution, divergence
 from .positive import Chi2
 from .utils import euler_constant
 
-__all__ = ["Cauchy", "Gumbel", "HalfNormal", "Laplace", "StudentT"]
+__all__ = ["Cauchy", "Gumbel", "Laplace", "StudentT"]
 
 
-class Laplace(Distribution):
+class _Moved(Distribution):
+    """A distribution moved by ``loc`` and stretched by ``scale``."""
+
+    has_rsample = True
+
+    loc: Any
+    scale: Any
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._take(validate_args, "scale", loc=loc, scale=scale)
+
+    @property
+    def mode(self) -> Any:
+        """``loc``."""
+        return self.loc
+
+
+class Laplace(_Moved):
     """Density ``exp(-|x - loc| / scale) / (2 scale)``. Raises ``ValueError`` unless scales are positive.
 
     >>> import tracejit as tj
     >>> tj.distributions.Laplace(0.0, 1.0).log_prob(tj.tensor(0.0))
     tensor(-0.6931)
     """
-
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast(loc, scale)
-        super().__init__(self.loc.shape, (), validate_args)
-        self._check("scale", self.scale, self.scale > 0)
 
     @property
     def mean(self) -> Any:
@@ -53,6 +63,16 @@ class Laplace(Distribution):
         """The logarithm of the density."""
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
+    def cdf(self, value: Any) -> Any:
+        """Half an exponential on either side of ``loc``."""
+        away = value - self.loc
+        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        """The value that is not exceeded with this probability."""
+        away = value - 0.5
+        return self.loc - self.scale * away.sign() * (-2 * away.abs()).log1p()
+
     def entropy(self) -> Any:
         """1 + log(2 scale)."""
         return 1 + (2 * self.scale).log()
@@ -64,7 +84,7 @@ def _between_laplaces(p: Laplace, q: Laplace) -> Any:
     return -ratio.log() + away / q.scale + ratio * (-away / p.scale).exp() - 1
 
 
-class Cauchy(Laplace):
+class Cauchy(_Moved):
     """Density ``1 / (π scale (1 + ((x - loc) / scale)²))``: no mean, no variance.
 
     >>> import tracejit as tj
@@ -92,12 +112,27 @@ class Cauchy(Laplace):
         away = (value - self.loc) / self.scale
         return -math.log(math.pi) - self.scale.log() - (away**2).log1p()
 
+    def cdf(self, value: Any) -> Any:
+        """1/2 + atan((value - loc) / scale) / π."""
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        """loc + scale tan(π (value - 1/2))."""
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
     def entropy(self) -> Any:
         """log(4π scale)."""
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class Gumbel(Laplace):
+@divergence(Cauchy)
+def _between_cauchies(p: Cauchy, q: Cauchy) -> Any:
+    """Chyzak and Nielsen, "A closed-form formula for the Kullback-Leibler divergence between Cauchy distributions"."""
+    apart = (p.scale + q.scale).square() + (p.loc - q.loc).square()
+    return apart.log() - (4 * p.scale * q.scale).log()
+
+
+class Gumbel(_Moved):
     """The largest of many: density ``exp(-z - exp(-z)) / scale`` at ``z = (x - loc) / scale``.
 
     >>> import tracejit as tj
@@ -130,49 +165,24 @@ class Gumbel(Laplace):
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
+    def cdf(self, value: Any) -> Any:
+        """exp(-exp(-(value - loc) / scale))."""
+        return (-((self.loc - value) / self.scale).exp()).exp()
+
+    def icdf(self, value: Any) -> Any:
+        """loc - scale log(-log(value))."""
+        return self.loc - self.scale * (-value.log()).log()
+
     def entropy(self) -> Any:
         """log(scale) + 1 + Euler's constant."""
         return self.scale.log() + (1 + euler_constant)
 
 
-class HalfNormal(Distribution):
-    """Absolute values of normal variables of standard deviation ``scale``.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.HalfNormal(1.0).mean
-    tensor(0.7979)
-    """
-
-    has_rsample = True
-
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        (self.scale,) = broadcast(scale)
-        super().__init__(self.scale.shape, (), validate_args)
-        self._check("scale", self.scale, self.scale > 0)
-
-    @property
-    def mean(self) -> Any:
-        """scale √(2 / π)."""
-        return self.scale * math.sqrt(2 / math.pi)
-
-    @property
-    def variance(self) -> Any:
-        """scale² (1 - 2 / π)."""
-        return self.scale.pow(2) * (1 - 2 / math.pi)
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """|scale * noise|."""
-        return (self.scale * randn(self._extended(sample_shape), dtype=self.scale.dtype)).abs()
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density; -inf below zero."""
-        away = value / self.scale
-        inside = -0.5 * away * away - self.scale.log() + 0.5 * math.log(2 / math.pi)
-        return inside + (value >= 0).to(self.scale.dtype).log()
-
-    def entropy(self) -> Any:
-        """1/2 + log(scale √(π / 2))."""
-        return 0.5 + self.scale.log() + 0.5 * math.log(math.pi / 2)
+@divergence(Gumbel)
+def _between_gumbels(p: Gumbel, q: Gumbel) -> Any:
+    ratio, away = p.scale / q.scale, (q.loc - p.loc) / q.scale
+    moment = (away + (1 + ratio).lgamma()).exp()
+    return moment - away - ratio.log() + ratio * euler_constant - (1 + euler_constant)
 
 
 class StudentT(Distribution):
@@ -185,18 +195,24 @@ class StudentT(Distribution):
 
     has_rsample = True
 
+    df: Any
+    loc: Any
+    scale: Any
+
     def __init__(
         self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
     ) -> None:
-        self.df, self.loc, self.scale = broadcast(df, loc, scale)
-        super().__init__(self.df.shape, (), validate_args)
-        self._check("df", self.df, self.df > 0)
-        self._check("scale", self.scale, self.scale > 0)
+        self._take(validate_args, "df", "scale", df=df, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
         """``loc``; NaN for one degree of freedom or less."""
         return self.loc.masked_fill(self.df <= 1, math.nan)
+
+    @property
+    def mode(self) -> Any:
+        """``loc``."""
+        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -81,6 +81,13 @@ class Transform:
         """The inverse function."""
         return _Inverse(self)
 
+    @property
+    def sign(self) -> Any:
+        """1 where values keep their order, -1 where they turn it around; ``NotImplementedError`` without inverse."""
+        if not self.bijective:
+            raise NotImplementedError(f"{type(self).__name__} has no inverse")
+        return 1
+
 
 class _Inverse(Transform):
     def __init__(self, of: Transform) -> None:
@@ -93,6 +100,10 @@ class _Inverse(Transform):
 
     def _inverse(self, y: Any) -> Any:
         return self.of(y)
+
+    @property
+    def sign(self) -> Any:
+        return self.of.sign
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return -self.of.log_abs_det_jacobian(y, x)
@@ -120,6 +131,11 @@ class AffineTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         return (y - self.loc) / self.scale
+
+    @property
+    def sign(self) -> Any:
+        """That of ``scale``."""
+        return self.scale.sign() if hasattr(self.scale, "sign") else math.copysign(1, self.scale)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """log |scale|, summed over the last ``event_dim`` dimensions."""
@@ -246,6 +262,11 @@ class ComposeTransform(Transform):
         super().__init__(cache_size)
         self.parts = list(parts)
         self.event_dim = max((p.event_dim for p in self.parts), default=0)
+
+    @property
+    def sign(self) -> Any:
+        """The product of those of its parts."""
+        return math.prod(part.sign for part in self.parts)
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Through all of the parts."""

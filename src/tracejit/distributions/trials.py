@@ -11,6 +11,7 @@ from ..ops.functions.older import poisson
 from ..ops.functions.sampling import bernoulli
 from ..ops.functions.shaping import broadcast_shapes
 from .counts import OverCategories
+from .discrete import all_values
 from .distribution import Distribution, broadcast, divergence
 from .positive import Gamma
 from .utils import logits_to_probs, probs_to_logits
@@ -75,6 +76,17 @@ class Binomial(_Trials):
         """total_count * probs * (1 - probs)."""
         return self.total_count * self.probs * (1 - self.probs)
 
+    has_enumerate_support = True
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """All counts. Raises ``NotImplementedError`` when numbers of trials differ."""
+        most = int(self.total_count.max())
+        if not bool((self.total_count == most).all()):
+            raise NotImplementedError(
+                "Inhomogeneous total count not supported by `enumerate_support`."
+            )
+        return all_values(self, 1 + most, self.probs.dtype, expand)
+
     @property
     def mode(self) -> Any:
         """The likeliest count."""
@@ -118,6 +130,11 @@ class NegativeBinomial(_Trials):
     def mean(self) -> Any:
         """total_count * exp(logits)."""
         return self.total_count * self.logits.exp()
+
+    @property
+    def mode(self) -> Any:
+        """(total_count - 1) * exp(logits) rounded down, zero for one failure or less."""
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
 
     @property
     def variance(self) -> Any:

@@ -29,9 +29,7 @@ class Dropout(Module):
 
     def forward(self, input: Any) -> Any:
         """dropout(x)."""
-        if self.inplace and self.training:
-            return input._assign(F.dropout(input, self.p, True))
-        return F.dropout(input, self.p, self.training)
+        return F.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         """Probability, and whether the input is overwritten."""

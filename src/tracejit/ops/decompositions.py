@@ -12,7 +12,7 @@ so only results that do not depend on them have a gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -323,7 +323,7 @@ def _lu_of(n: Any) -> Callable[[Array], tuple[Array, Array]]:
     if n is not np:
         from cupyx.scipy.linalg import lu_factor
 
-        return lu_factor  # type: ignore[no-any-return]
+        return partial(lu_factor, check_finite=False)
     from scipy.linalg import get_lapack_funcs
 
     def factored(x: Array) -> tuple[Array, Array]:

@@ -86,6 +86,50 @@ def bessel_j1(x: Array) -> Array:
     return _by_scipy("j1", x)
 
 
+@elementwise(None, promotion=p.to_float, domain=POSITIVE)
+def bessel_y0(x: Array) -> Array:
+    """The Bessel function of the second kind of order 0."""
+    return _by_scipy("y0", x)
+
+
+@elementwise(None, promotion=p.to_float, domain=POSITIVE)
+def bessel_y1(x: Array) -> Array:
+    """The Bessel function of the second kind of order 1."""
+    return _by_scipy("y1", x)
+
+
+@elementwise(None, promotion=p.to_float, domain=POSITIVE)
+def modified_bessel_k0(x: Array) -> Array:
+    """The modified Bessel function of the second kind of order 0."""
+    return _by_scipy("k0", x)
+
+
+@elementwise(None, promotion=p.to_float, domain=POSITIVE)
+def modified_bessel_k1(x: Array) -> Array:
+    """The modified Bessel function of the second kind of order 1."""
+    return _by_scipy("k1", x)
+
+
+@elementwise(None, promotion=p.to_float, domain=POSITIVE)
+def scaled_modified_bessel_k0(x: Array) -> Array:
+    """``exp(x)`` times the modified Bessel function of the second kind of order 0."""
+    return _by_scipy("k0e", x)
+
+
+@elementwise(None, promotion=p.to_float, domain=POSITIVE)
+def scaled_modified_bessel_k1(x: Array) -> Array:
+    """``exp(x)`` times the modified Bessel function of the second kind of order 1."""
+    return _by_scipy("k1e", x)
+
+
+@elementwise(None, promotion=p.to_float, domain=WIDE)
+def airy_ai(x: Array) -> Array:
+    """The Airy function of the first kind."""
+    wide = x.astype(np.float64)  # single precision loses the phase of its waves
+    found: Array = special("airy", wide)(wide)[0].astype(x.dtype)
+    return found
+
+
 @elementwise(
     None,
     promotion=p.to_float,

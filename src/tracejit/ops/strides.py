@@ -7,6 +7,9 @@ distances, so that only a copy can show them.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+from ..sizes import goes_into, is_zero
 from ..types import Shape
 
 Strided = tuple[int, Shape] | None
@@ -104,10 +107,18 @@ def reshaped(shape: Shape, strides: Shape, result: Shape, /, **_: Shape) -> Stri
     target = [(d, e) for d, e in enumerate(result) if e != 1]
     found = [0] * len(result)
     while source and target:
+        if not is_zero(source[-1][0] - target[-1][1]) and _lie_without_gaps(source):
+            stride = source[-1][
+                1
+            ]  # however the pieces fit, and nothing is decided about their sizes
+            for d, extent in reversed(target):
+                found[d] = stride
+                stride = stride * extent
+            break
         run, pieces = [source.pop()], [target.pop()]
         have, want = run[0][0], pieces[0][1]
         while have != want:
-            if have < want:
+            if goes_into(have, want) or have <= want:  # they differ, or may as well
                 extent, stride = source.pop()
                 if stride != run[-1][0] * run[-1][1]:
                     return None
@@ -121,6 +132,11 @@ def reshaped(shape: Shape, strides: Shape, result: Shape, /, **_: Shape) -> Stri
             found[d] = stride
             stride = stride * extent
     return 0, tuple(found)
+
+
+def _lie_without_gaps(source: list[tuple[int, int]]) -> bool:
+    """Do all elements of (extent, stride), outermost first, lie at one distance?"""
+    return all(outer == extent * stride for (_, outer), (extent, stride) in pairwise(source))
 
 
 def _contiguous(shape: Shape) -> Shape:

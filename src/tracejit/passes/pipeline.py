@@ -14,12 +14,14 @@ from ..ir.graph import Graph
 from .convolutions import convolutions
 from .cse import cse
 from .dead_code import dead_code
+from .dots import dots
 from .drop_copies import drop_copies
 from .fold import fold
 from .half_sums import half_sums
 from .optimize_loops import optimize_loops
 from .pooling import pooling
 from .simplify import simplify
+from .taps import taps
 from .transposed_products import transposed_products
 
 
@@ -44,6 +46,8 @@ PASSES = (
     Pass("half_sums", half_sums, final=True),
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
+    Pass("taps", taps, final=True, host=True),
+    Pass("dots", dots, final=True, host=True),
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("pooling", pooling, final=True, host=True),
     Pass("dead_code", dead_code),

@@ -7,6 +7,7 @@ element, two for each term of a matrix product.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from ..runtime.launcher import Loop, Step, rows
 from ..runtime.native_ir import HEADER_WORDS, STEP_WORDS
 from ..runtime.plan_records import HostCall
 from ..runtime.program import Program
+from ..runtime.taps import TapStep
 from ..runtime.threads import get_num_threads
 from ..runtime.tiles import TileStep
 
@@ -110,6 +112,8 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         return _together(step, [_work(part, kernels, program) for part in step.parts])
     if step.fn_address in (_function("f32"), _function("f64")):
         return _product(step, program)
+    if isinstance(step, TapStep):
+        return _taps(step)
     found = next((k for k in kernels if k[0] == step.fn_address), None)
     if found is None:
         return Work("native step", "kernel", (), (), (), False)
@@ -169,6 +173,14 @@ def _product(step: Step, program: Program) -> Work:
     return Work(
         "matmul", "product", reads, (size * extent * other,), (2 * extent * other * k,), double
     )
+
+
+def _taps(step: TapStep) -> Work:
+    """What a convolution over flat memory says of itself."""
+    *read, written = step.moved
+    reads = tuple((nbytes, nbytes) for nbytes in read)
+    operations = (2 * math.prod(step.work),)
+    return Work(step.name, "product", reads, (written,), operations, step.dtype == "f64")
 
 
 def _threads(program: Program, row: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -116,11 +115,17 @@ class Profile:
         found = [_kernel_time(total) for total in recorder.totals.values() if total.times]
         self.kernels = sorted(found, key=lambda k: -k.total)
         self.calls = [
-            CallTime(name, kind, len(ns), sum(ns) / 1e9, statistics.median(ns) / 1e9)
+            CallTime(name, kind, len(ns), sum(ns) / 1e9, _median(ns) / 1e9)
             for (name, kind), ns in recorder.calls.items()
         ]
         self.launches, self.events = recorder.launches, recorder.events
         self.allocations, self.allocated = recorder.allocations, recorder.allocated
+
+
+def _median(times: Sequence[float]) -> float:
+    import statistics
+
+    return statistics.median(times)
 
 
 def _kernel_time(total: Total) -> KernelTime:
@@ -130,7 +135,7 @@ def _kernel_time(total: Total) -> KernelTime:
         piece.kind,
         len(total.times),
         sum(total.times) / 1e9,
-        statistics.median(total.times) / 1e9,
+        _median(total.times) / 1e9,
         min(total.times) / 1e9,
         piece.bytes,
         piece.flops,
@@ -201,7 +206,7 @@ def profile_calls(function: Any, args: Sequence[Any], kwargs: Any) -> Profile:
     with profile() as found:
         for _ in range(len(times)):
             function(*args, **kwargs)
-    found.seconds = statistics.median(times)
+    found.seconds = _median(times)
     if not found.kernels:
         reasons = function.reasons or ["nothing was computed"]
         found.note = f"{function.name} ran no compiled kernel: {'; '.join(reasons)}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracejit.extents import hint
-from tracejit.runtime.native import context_address, native
+from tracejit.runtime.native import context_address, improve_when_idle, native
 from tracejit.runtime.native_ir import HEADER_WORDS, STEP_WORDS
 from tracejit.runtime.threads import _start_pool, get_num_threads
 
@@ -152,6 +152,7 @@ class Table:
         self.n_steps = int(words[0])
         self.n_slots = int(words[3])
         module = native()
+        improve_when_idle()
         self.run: Callable[[int, int, bytes], int] = module.bind(module.run_bytes, self.address)
         self.run_slots: Callable[..., int] = module.bind(module.run_ints, self.address)
 

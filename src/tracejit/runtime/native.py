@@ -33,6 +33,7 @@ __all__ = [
     "Native",
     "context",
     "context_address",
+    "improve_when_idle",
     "native",
     "prepare",
     "set_context",
@@ -148,6 +149,8 @@ _lock = awaited_rlock(1)
 _native: Native | None = None
 #: What built-ins point to, by name: Python looks up the function there at every call.
 _definitions: dict[str, _MethodDef] = {}
+#: Was the module compiled in a hurry, and nobody asked yet for better?
+_hurried = [False]
 
 
 def native() -> Native:
@@ -175,8 +178,7 @@ def _load() -> Native:
     text = module_text(triple)
     effort = Effort.FULL if is_stored(text, Effort.FULL) else Effort.LEAST
     code = assembled(text, triple, effort)
-    if effort is Effort.LEAST:
-        worker().submit_idle(_improve)
+    _hurried[0] = effort is Effort.LEAST
     addresses = {name: load_object(code, f"tracejit_{name}", imports) for name in _ENTRIES}
     for name, (spelled, flags) in _BUILTINS.items():
         _definitions[name] = _MethodDef(spelled, addresses[name], flags, None)
@@ -203,6 +205,16 @@ def _callables(addresses: dict[str, int]) -> dict[str, Any]:
         "wake": function("wake", None, pointer),
         "spin": function("spin", None, word),
     }
+
+
+def improve_when_idle() -> None:
+    """Have functions compiled in a hurry replaced when nobody waits; asked for once there are programs to run.
+
+    >>> improve_when_idle()
+    """
+    if _hurried[0]:
+        _hurried[0] = False
+        worker().submit_idle(_improve)
 
 
 def _improve() -> None:

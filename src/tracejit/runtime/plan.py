@@ -15,7 +15,6 @@ from ..codegen.nest import Layout, index_source
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, part, split_operands
-from ..ops.table import Contraction
 from ..passes.fusion import fuse
 from ..passes.groups import Call, Group, Schedule, root
 from ..passes.recompute import recompute
@@ -31,6 +30,7 @@ from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
 from .plan_products import plan_product
 from .plan_records import Constant, HostCall, HostOperand, Products, Slot
+from .plan_taps import is_taps, plan_taps
 from .plan_tiles import plan_run
 from .threads import get_num_threads
 from .tile_runs import TileRun, find_tile_runs
@@ -308,13 +308,14 @@ class Planner:
             return
         for operand in value.value_operands:
             self.require(root(operand))
+        product = value.op is not None and value.op.name == "matmul"
+        step = self.plan_gemm(value) if product else None
         if is_loop(value):
             self.items.append(plan_loop(self, value, self.parts.get(value, {})))
-            return
-        product = isinstance(value.op, Contraction) and value.op.name == "matmul"
-        step = self.plan_gemm(value) if product else None
-        if step is not None:
+        elif step is not None:
             self.items.append(step)
+        elif is_taps(value):
+            plan_taps(self, value)
         elif scatters(value):
             self.plan_scatter(value)
         elif goes_along(value):

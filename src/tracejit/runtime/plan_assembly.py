@@ -47,6 +47,7 @@ from ..passes.recompute import Order
 from ..types import Shape, TensorType
 from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
 from .plan_records import Products
+from .plan_taps import is_taps, is_written
 from .views import Layouts, contiguous, live_part, matrix_layout, strided_view
 
 
@@ -248,6 +249,8 @@ class _Homes:
         if _is_product(value, self.products):
             found = self.matrix(value, lie, value.spec.shape[:-2])
             return found is not None and not found[1] and self.products.find() is not None
+        if is_taps(value):
+            return is_written(value, lie.strides)
         if is_move(value) or scatters(value):
             return True
         if value.op is None or is_constant(value) or picks_from_row(value):

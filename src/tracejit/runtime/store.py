@@ -19,7 +19,6 @@ import logging
 import os
 import struct
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +76,8 @@ def _home() -> Path:
     try:
         return Path.home()
     except RuntimeError:  # no home directory can be determined
+        import tempfile
+
         return Path(tempfile.gettempdir()) / f"tracejit-{os.getpid()}"
 
 
@@ -281,6 +282,8 @@ def _payload(content: bytes) -> bytes | None:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

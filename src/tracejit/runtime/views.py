@@ -13,6 +13,7 @@ from ..ops import elementwise, movement
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_constant, is_view
 from ..types import Shape
+from .plan_taps import is_read, is_taps
 
 
 def strided_view(
@@ -149,7 +150,15 @@ def _batch_stride(own: Shape, strides: Shape, batch: Shape, levels: int) -> Any:
 def _readable(
     builder: Builder, layouts: Layouts, value: Value, levels: int, products: Collection[str]
 ) -> Value:
-    """A matrix product on copies of the operands that BLAS cannot read."""
+    """A matrix product, or a convolution over flat memory, on copies of the operands that its step cannot read."""
+    if is_taps(value):
+        found = tuple(
+            x
+            if is_read(value, number, layouts(x).strides)
+            else builder.emit(elementwise.clone, (x,), {}, value.line)
+            for number, x in enumerate(value.value_operands)
+        )
+        return Value(value.spec, value.op, found, value.attributes, line=value.line)
     if not isinstance(value.op, Contraction) or value.op.name != "matmul":
         return value
     if value.spec.dtype.short not in products:
@@ -190,10 +199,11 @@ def _own_memory(builder: Builder, value: Value) -> Value:
 
 
 def _shows_all(value: Value) -> bool:
-    """Is this a reshaped product, or what elements were moved to, so that it may be made in the output's memory?"""
+    """Is this a reshaped product or copy, or what elements were moved to, which may be made in the output's memory?"""
     while value.op in (movement.reshape, movement.squeeze, movement.unsqueeze):
         value = value.value_operands[0]
-    return isinstance(value.op, (Contraction, Movement)) and not is_view(value)
+    moved = isinstance(value.op, (Contraction, Movement)) and not is_view(value)
+    return moved or value.op is elementwise.clone
 
 
 def live_part(graph: Graph) -> Graph:

@@ -7,9 +7,9 @@ result bit for bit: no step may be contracted or re-associated, and fused multip
 
 from __future__ import annotations
 
-import ast
 import inspect
 import linecache
+import re
 import sys
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from tracejit.generated import parse
 from tracejit.scalar_math import (
     arcs,
     comparison,
@@ -83,12 +82,12 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
 
 def _integer_functions() -> dict[str, Callable[..., Any]]:
-    text = "from __future__ import annotations\n\n\n" + "\n\n".join(integers.SOURCES.values())
+    text = "from __future__ import annotations\n\n\n" + "\n\n".join(integers.sources().values())
     filename = "<tracejit.scalar_math integers>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     scope = dict(vars(primitives))
     exec(compile(text, filename, "exec"), scope)
-    return {name: scope[name] for name in integers.SOURCES}
+    return {name: scope[name] for name in integers.sources()}
 
 
 @lru_cache(maxsize=1)
@@ -121,18 +120,18 @@ def function_names() -> tuple[str, ...]:
     >>> {"exp_f32", "pow_f64", "remainder_i8"} <= set(function_names())
     True
     """
-    return (*_written(), *integers.SOURCES)
+    return (*_written(), *integers.sources())
+
+
+#: A function of a module's: up to the next line that neither is indented nor closes the parameters. Parsing whole
+#: modules was a third of the time in which the first kernel of a process is lowered.
+_FUNCTION = re.compile(r"^def (\w+)\(.*?(?=^[^\s)]|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @cache
 def _sources(module_name: str) -> dict[str, str]:
     text = inspect.getsource(sys.modules[module_name])
-    lines = text.splitlines(keepends=True)
-    return {
-        node.name: "".join(lines[node.lineno - 1 : node.end_lineno])
-        for node in parse(text).body
-        if isinstance(node, ast.FunctionDef)
-    }
+    return {found[1]: found[0].rstrip() + "\n" for found in _FUNCTION.finditer(text)}
 
 
 def source_of(name: str) -> str | None:
@@ -141,8 +140,8 @@ def source_of(name: str) -> str | None:
     >>> print(source_of("sqrt_f32"), source_of("isnan_f32").splitlines()[-1].strip())
     None return x != x
     """
-    if name in integers.SOURCES:
-        return integers.SOURCES[name]
+    if name in integers.sources():
+        return integers.sources()[name]
     function = _written().get(name)
     return None if function is None else _sources(function.__module__)[name]
 

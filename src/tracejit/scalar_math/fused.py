@@ -9,7 +9,6 @@ doubles; where an operand's exponent could make a part overflow or underflow, it
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -64,6 +63,8 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 def _exact_f64(a: float, b: float, c: float) -> float:
     """a * b + c of finite numbers, a and b not zero, through rational numbers."""
+    from fractions import Fraction
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return 0.0

@@ -5,6 +5,8 @@ Results wrap. Quotients by zero, which the hardware would trap on, are 0: a kern
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tracejit.scalar_math.templates import expand
 
 _SIGNED = '''
@@ -112,8 +114,18 @@ def shift_right_T(x: T, y: T) -> T:
 _SIGNED_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
 _UNSIGNED_BITS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
-SOURCES: dict[str, str] = {}
-for _name, _bits in _SIGNED_BITS.items():
-    SOURCES |= expand(_BOTH + _SIGNED, _name, BITS=_bits, STEPS=_bits - 1, LAST=_bits - 1, REST=0)
-for _name, _bits in _UNSIGNED_BITS.items():
-    SOURCES |= expand(_BOTH + _UNSIGNED, _name, BITS=_bits, LAST=_bits - 1, REST=1)
+
+@lru_cache(maxsize=1)
+def sources() -> dict[str, str]:
+    """The text of every function, by name.
+
+    >>> print(sources()["maximum_i8"].splitlines()[0])
+    def maximum_i8(x: i8, y: i8) -> i8:
+    """
+    found: dict[str, str] = {}
+    for name, bits in _SIGNED_BITS.items():
+        last = bits - 1
+        found |= expand(_BOTH + _SIGNED, name, BITS=bits, STEPS=last, LAST=last, REST=0)
+    for name, bits in _UNSIGNED_BITS.items():
+        found |= expand(_BOTH + _UNSIGNED, name, BITS=bits, LAST=bits - 1, REST=1)
+    return found

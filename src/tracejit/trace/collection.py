@@ -20,6 +20,7 @@ RARE = 20_000
 _lock = renewed_rlock()
 _depth = 0
 _before: tuple[int, int, int] | None = None
+_chosen = RARE
 
 
 class Collection:
@@ -38,16 +39,17 @@ class Collection:
     def __init__(self) -> None:
         self.begun = False
 
-    def rarely(self) -> None:
-        """Collect less often, until all who asked for it have asked for the opposite."""
-        global _depth, _before
+    def rarely(self, between: int = RARE) -> None:
+        """Collect after so many allocations only, until all who asked for less have asked for the opposite."""
+        global _depth, _before, _chosen
         with _lock:
             self.begun = True
             _depth += 1
             young, *older = gc.get_threshold()
-            if _depth == 1 and 0 < young < RARE:  # zero: the user does not want any
+            if _depth == 1 and 0 < young < between:  # zero: the user does not want any
                 _before = (young, *older)  # type: ignore[assignment]
-                gc.set_threshold(RARE, *older)
+                _chosen = between
+                gc.set_threshold(between, *older)
 
     def as_before(self) -> None:
         """Put back what was changed, unless somebody else changed it meanwhile."""
@@ -58,9 +60,25 @@ class Collection:
             self.begun = False
             _depth -= 1
             if _depth == 0 and _before is not None:
-                if gc.get_threshold() == (RARE, *_before[1:]):
+                if gc.get_threshold() == (_chosen, *_before[1:]):
                     gc.set_threshold(*_before)
                 _before = None
+
+
+def grow_old() -> None:
+    """Have all there is count as old: only collections of everything look at it, and none of young objects has to.
+
+    Nothing is moved that the user has frozen, for thawing makes no difference between objects.
+
+    >>> import gc
+    >>> before = gc.get_freeze_count()
+    >>> grow_old()
+    >>> gc.get_freeze_count() == before
+    True
+    """
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()
 
 
 def collecting_rarely(work: Callable[[], _T]) -> _T:

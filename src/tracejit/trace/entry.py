@@ -24,23 +24,23 @@ from .kept_alive import give_back
 from .made import Made
 from .number_arguments import without_varying
 from .number_fitness import check_codes, check_error, plain_state, take_back
-from .number_uses import Varying
+from .number_uses import SIZES, number_positions
 from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
 from .places import Place, PlaceKey
 from .recorded_run import run_recorded
 from .recorder import Recorder
 from .replay import make_replay, writable
 from .replay_checks import make_accepts
-from .rolled_tree import is_rolled, roll_tree, unroll_tree
+from .rolled_tree import roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
-from .signature import flatten, is_number, leaf_names, statics_of
+from .signature import flatten, leaf_names, statics_of
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_calls import watching
 from .state_gradients import ArgumentGradient
-from .structure import Structure, structure_of
-from .tree import Divergence, Raise, Segment
+from .structure import Structure
+from .tree import Divergence, Raise, Segment, is_rolled
 from .tree_plan import SymbolicTree, TreePlan
 from .walk import NotReplayable, Refused, UnseenSegment, Walk
 
@@ -65,11 +65,9 @@ class Entry(Made):
     ) -> None:
         self.owner = owner
         self.key = key
-        self.names = leaf_names(owner.function, args, kwargs)
-        self.varying = key[3].varying if isinstance(key[3], Varying) else ()
-        self.number_names = (
-            leaf_names(owner.function, args, kwargs, is_number) if self.varying else []
-        )
+        found = number_positions(owner.function, key, args, kwargs)
+        self.varying, self.sizes, self.number_names = found
+        self.names = [*leaf_names(owner.function, args, kwargs), *([SIZES] if self.sizes else [])]
         self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
@@ -143,7 +141,7 @@ class Entry(Made):
         collection = Collection()
         try:
             collection.rarely()
-            result, structure = run_recorded(self, recorder, guard, args, kwargs, leaves)
+            result, structure = run_recorded(self, recorder, guard, tensors, args, kwargs, leaves)
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None
@@ -168,7 +166,8 @@ class Entry(Made):
         if modes != _modes():
             recorder.unsupported("it changes the gradient mode or the default dtype")
         after: list[Any] = []
-        if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, tensors)]:
+        given = tensors[:-1] if self.sizes else tensors
+        if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, given)]:
             recorder.unsupported("it changes its arguments")
         reason = unrepeatable(result, structure, (args, kwargs), statics, guard, recorder.calls)
         if reason is not None:
@@ -258,7 +257,7 @@ class Entry(Made):
     def _roll(self) -> bool:
         """Make loops of what repeats; True where there are some."""
         if self.owner.plans.rolls:
-            roll_tree(self.root, self.signature, self.wants_gradient, self.owner.plans.evidence)
+            roll_tree(self.root, self.signature, self.wants_gradient, self.owner.plans.seen)
         return is_rolled(self.root)
 
     def _note_strides(self, tensors: list[Tensor]) -> None:
@@ -309,8 +308,7 @@ class Entry(Made):
     def _bound(self) -> Runner:
         """Programs for the tree as it is."""
         wants = [self.wants_gradient(s.value) for s in self.signature.sources]
-        found = structure_of(self.root, self.signature, self.strides, wants)
-        plan = self.owner.plans.find(found)
+        found, plan = self.owner.plans.look_up(self.root, self.signature, self.strides, wants)
         if plan is None:
             if self.symbolic is None or not self.symbolic.whole:
                 self.symbolic = SymbolicTree(self.owner.name, self.signature)

@@ -260,6 +260,10 @@ class FindsSizes:
         self.scope.read.update(n for x in found for n in x.symbols)
         return found
 
+    def sizes_handed_over(self, vector: Tensor) -> list[Any]:
+        """The sizes among the arguments, which a call hands over as the elements of ``vector``."""
+        return self.sizes_of(self.value_of(vector), vector.array.tolist())
+
     def sizes_of(self, vector: Value, values: list[int]) -> list[Any]:
         """The elements of a vector as sizes, given what they are in this run; a piece ends here."""
         scope = self.scope or self.open()

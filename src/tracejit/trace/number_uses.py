@@ -1,20 +1,25 @@
 """Which numbers among the arguments of a function are constants, and which vary from call to call.
 
 A number is a constant until a call brings another one in its place. From then on it varies: recordings take any value,
-and one signature serves all of them. Where the recorded function turns out to decide by it again and again (a size, a
-count of rounds), it becomes a constant once more, for good.
+and one signature serves all of them. An int that turns out to be an index or a bound of a slice becomes a *size*: calls
+hand it over as an element of a tensor of their own, and it is like a size that a run tells (`found_sizes`). Where the
+recorded function turns out to decide by a number again and again (a count of rounds), it becomes a constant once more,
+for good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..ir.graph import Guard
+from ..tensor import Tensor
 from .found_sizes import APART
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
-from .signature import flatten, is_number
+from .signature import call_key, flatten, is_number, leaf_names
 from .state_values import token
 
 if TYPE_CHECKING:
@@ -26,6 +31,11 @@ CALLS_PER_DECISION = 8
 MAX_FORMS = 256
 #: Most numbers among the arguments of one call that may vary.
 MAX_NUMBERS = 64
+#: The name of the tensor in which a call hands over its sizes.
+SIZES = "sizes"
+#: Ints that are no sizes.
+MAX_SIZE = 1 << 40
+DECIDES = "decides what is computed at almost every call"
 
 
 class NumberUse:
@@ -35,6 +45,7 @@ class NumberUse:
         self.structure = structure
         self.last = tuple(numbers)
         self.varying: tuple[int, ...] = ()
+        self.sizes: tuple[int, ...] = ()
         self.fixed: tuple[int, ...] = tuple(range(len(numbers)))
         self.constant: dict[int, str] = {}  # what was found to decide, and how
 
@@ -55,19 +66,30 @@ class NumberUse:
     def settle(self, positions: Sequence[int], why: str) -> None:
         """These decide too much to vary."""
         self.constant.update(dict.fromkeys(positions, why))
+        self.sizes = tuple(i for i in self.sizes if i not in positions)
         self._split(set(self.varying).difference(positions))
+
+    def take_for_sizes(self, positions: Iterable[int]) -> None:
+        """These index or bound slices."""
+        self.sizes = tuple(sorted({*self.sizes, *positions}))
+        self._split(set(self.varying).difference(self.sizes))
 
     def _split(self, varying: set[int]) -> None:
         self.varying = tuple(sorted(varying))
-        self.fixed = tuple(i for i in range(len(self.last)) if i not in varying)
+        apart = varying.union(self.sizes)
+        self.fixed = tuple(i for i in range(len(self.last)) if i not in apart)
 
-    def key(self, numbers: Sequence[Any]) -> Any:
+    def key(self, numbers: Sequence[Any]) -> Varying:
         """What replaces the exact structure in the key of a signature."""
-        return Varying((self.structure, self.varying, *[token(numbers[i]) for i in self.fixed]))
+        sizes, fixed = self.sizes, self.fixed
+        if any(type(numbers[i]) is not int or not 0 <= numbers[i] < MAX_SIZE for i in sizes):
+            sizes, fixed = (), (*fixed, *sizes)
+        constants = [token(numbers[i]) for i in fixed]
+        return Varying((self.structure, self.varying, sizes, *constants))
 
 
 class Varying(tuple[Any, ...]):
-    """The structure of arguments in which some numbers vary, which those are, and the values of the others."""
+    """The structure of arguments, which numbers vary in it, which are sizes, and the values of the others."""
 
     __slots__ = ()
 
@@ -81,6 +103,30 @@ class Varying(tuple[Any, ...]):
         """Positions among the numbers."""
         positions: tuple[int, ...] = self[1]
         return positions
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Positions among the numbers of those handed over in a tensor."""
+        positions: tuple[int, ...] = self[2]
+        return positions
+
+
+def size_arguments(key: Varying, numbers: Sequence[int]) -> list[Tensor]:
+    """The tensor in which a call hands over its sizes, if it has any."""
+    if not key.sizes:
+        return []
+    return [Tensor._wrap(np.array([numbers[i] for i in key.sizes], np.int64))]
+
+
+def number_positions(
+    function: Callable[..., Any], key: Any, args: Any, kwargs: Any
+) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:
+    """Which numbers among the arguments vary and which are sizes; and, if any, the names of all numbers."""
+    structure = key[3]
+    if not isinstance(structure, Varying) or not (structure.varying or structure.sizes):
+        return (), (), []
+    names = leaf_names(function, args, kwargs, is_number)
+    return structure.varying, structure.sizes, names
 
 
 class NumberUses:
@@ -108,19 +154,24 @@ class NumberUses:
         if self.active:
             loose = flatten(arguments, tensors, numbers)
             use = self.known.get(loose)
-            if use is not None and use.varying:
-                return use.key(numbers), numbers
+            if use is not None and (use.varying or use.sizes):
+                key = use.key(numbers)
+                tensors += size_arguments(key, numbers)
+                return key, numbers
             tensors.clear()
         return flatten(arguments, tensors), numbers
 
-    def learn_call(self, key: Any, arguments: Any) -> tuple[Any, list[Any]]:
-        """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary."""
-        structure, numbers = self.learn(arguments)
-        return (*key[:3], structure, *key[4:]), numbers
+    def learn_call(self, key: Any, tensors: list[Any], arguments: Any) -> tuple[Any, list[Any]]:
+        """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary.
 
-    def learn(self, arguments: Any) -> tuple[Any, list[Any]]:
+        ``tensors`` become those of the key.
+        """
+        tensors.clear()
+        structure, numbers = self.learn(arguments, tensors)
+        return call_key(key[:3], structure, tensors), numbers
+
+    def learn(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
         """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
-        tensors: list[Any] = []
         numbers: list[Any] = []
         loose = flatten(arguments, tensors, numbers)
         if numbers:
@@ -131,9 +182,11 @@ class NumberUses:
                 use = self.known[loose] = NumberUse(loose, numbers)
             if self.unfit is None:
                 use.learn(numbers)
-            if use.varying:
+            if use.varying or use.sizes:
                 self.active = True
-                return use.key(numbers), numbers
+                found = use.key(numbers)
+                tensors += size_arguments(found, numbers)
+                return found, numbers
         return flatten(arguments, []), []
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
@@ -163,8 +216,7 @@ class NumberUses:
     def set_apart(self, entry: Entry, path: Iterable[Any]) -> None:
         """A recorded run found a size beside numbers that vary: these are constants from now on."""
         self.beside_sizes = True
-        structure = entry.key[3]
-        use = self.known.get(structure.structure) if isinstance(structure, Varying) else None
+        use = self._use_of(entry)
         if use is not None:
             use.settle(range(len(use.last)), APART)
         for key in entry.places:
@@ -193,19 +245,52 @@ class NumberUses:
                 lines = {g.line for g in numbers if g.line is not None}
                 self.item_lines.update(lines - self.value_lines)
             return False
+        if branch.segment.choices is not None and entry.sizes:
+            return self._decides(entry, branch)
         if not isinstance(guard, NumberGuard):
             return False
+        if self._index(entry, guard):
+            return True
         decided = [s for s in entry.root.segments() if isinstance(s.guard, NumberGuard)]
         decisions = sum(len(s.children) - 1 for s in decided)
         if decisions < PATIENCE + entry.replays // CALLS_PER_DECISION:
             return False
         return self._settle(entry, [*guard.value.sources()])
 
+    def _use_of(self, entry: Entry) -> NumberUse | None:
+        """What is known about the numbers of the calls that ``entry`` serves."""
+        structure = entry.key[3]
+        return self.known.get(structure.structure) if isinstance(structure, Varying) else None
+
+    def _index(self, entry: Entry, guard: NumberGuard) -> bool:
+        """Did Python see ints of the arguments as they are, as for an index? Then they are sizes from now on."""
+        use, sources = self._use_of(entry), [*guard.value.sources()]
+        if use is None or type(guard.expected) is not int:
+            return False
+        if not all(s.name == "argument" and s.kind is int for s in sources):
+            return False
+        use.take_for_sizes(s.at for s in sources)
+        return True
+
+    def _decides(self, entry: Entry, branch: Any) -> bool:
+        """A decision about sizes among the arguments came out in a new way: do they decide too much?"""
+        chosen = [s.choices for s in entry.root.segments() if s.choices is not None]
+        if sum(len(x) - 1 for x in chosen) < PATIENCE + entry.replays // CALLS_PER_DECISION:
+            return False
+        return self.without_sizes(entry, DECIDES)
+
+    def without_sizes(self, entry: Entry, why: str) -> bool:
+        """The numbers that ``entry`` takes for sizes are constants from now on; False when there are none."""
+        use = self._use_of(entry)
+        if use is None or not entry.sizes:
+            return False
+        names = ", ".join(entry.number_names[i] for i in entry.sizes)
+        use.settle(entry.sizes, f"{names}: {why}")
+        return True
+
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""
-        why = "decides what is computed at almost every call"
-        structure = entry.key[3]
-        use = self.known.get(structure.structure) if isinstance(structure, Varying) else None
+        why, use = DECIDES, self._use_of(entry)
         positions = [s.at for s in sources if s.name == "argument"]
         if use is not None and positions:
             names = ", ".join(entry.number_names[i] for i in positions)

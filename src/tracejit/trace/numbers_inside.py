@@ -58,7 +58,8 @@ class NumbersInside:
 
     def varying(self, number: Number, value: Any) -> Any:
         """What the user's code gets for ``number``."""
-        self.apart_from_sizes |= number.is_source and number.name != "size"
+        if self.scope is None:
+            self.apart_from_sizes |= number.is_source
         made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
+from ..tensor import Tensor
 from .number_arguments import standing_in
 from .number_functions import following
 from .outside import seen_outside
@@ -23,7 +25,13 @@ if TYPE_CHECKING:
 
 
 def run_recorded(
-    entry: Entry, recorder: Recorder, guard: StateGuard, args: Any, kwargs: Any, leaves: list[Any]
+    entry: Entry,
+    recorder: Recorder,
+    guard: StateGuard,
+    tensors: Sequence[Tensor],
+    args: Any,
+    kwargs: Any,
+    leaves: list[Any],
 ) -> Any:
     """Run the function; its result, and the structure of it, whose leaves are appended to ``leaves``.
 
@@ -35,7 +43,7 @@ def run_recorded(
     if listener is not None:
         listener.base = _run.__code__
     recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
-    result, structure = _run(entry, recorder, guard, args, kwargs, leaves)
+    result, structure = _run(entry, recorder, guard, tensors, args, kwargs, leaves)
     if recorder.apart:
         entry.apart = True
         entry.owner.uses.set_apart(entry, recorder.path)
@@ -45,7 +53,13 @@ def run_recorded(
 
 
 def _run(
-    entry: Entry, recorder: Recorder, guard: StateGuard, args: Any, kwargs: Any, leaves: list[Any]
+    entry: Entry,
+    recorder: Recorder,
+    guard: StateGuard,
+    tensors: Sequence[Tensor],
+    args: Any,
+    kwargs: Any,
+    leaves: list[Any],
 ) -> Any:
     """The result with sizes and numbers as they were recorded."""
     function, source = entry.owner.function, entry.signature.numbers.source
@@ -53,29 +67,32 @@ def _run(
     positions = iter(range(len(entry.number_names)))
     statics = statics_of(flatten((args, kwargs), []))
     outside = partial(seen_outside, guard, statics)
+    sizes: dict[int, Any] = {}
 
     def replace(value: Any) -> Any:
         position = next(positions)
         if position not in entry.varying:
-            return value
+            return sizes.get(position, value)
         number = source("argument", position, type(value), entry.number_names[position])
         return recorder.varying(number, value)
 
     recorder.item_lines = entry.owner.uses.item_lines
-    if not (entry.varying or standing or recorder.item_lines):
-        MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
-        later = ExitStack()
+    later = ExitStack()
+    follows = entry.varying or standing or recorder.item_lines
+    if not follows:
         recorder.follow = lambda: later.enter_context(following(guard))
-        try:
-            result = function(*args, **kwargs)
-            return result, flatten_result(result, leaves, outside)
-        finally:
-            recorder.follow = None
-            later.close()
-    with following(guard), patched(standing, recorder.varying, recorder.stores):
-        MODES.recorder = recorder
-        arguments = standing_in(args, kwargs, replace) if entry.varying else nullcontext()
-        with arguments as given:
-            args, kwargs = given or (args, kwargs)
-            result = function(*args, **kwargs)
-            return result, flatten_result(result, leaves, outside)
+    try:
+        MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
+        if entry.sizes:  # before any number is handed out, which may vary beside them
+            told = recorder.sizes_handed_over(tensors[-1])
+            sizes.update(zip(entry.sizes, told, strict=True))
+        if follows:
+            later.enter_context(following(guard))
+            later.enter_context(patched(standing, recorder.varying, recorder.stores))
+        if entry.varying or entry.sizes:
+            args, kwargs = later.enter_context(standing_in(args, kwargs, replace))
+        result = function(*args, **kwargs)
+        return result, flatten_result(result, leaves, outside)
+    finally:
+        recorder.follow = None
+        later.close()

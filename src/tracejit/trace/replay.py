@@ -6,7 +6,7 @@ outputs it makes, what the backward node keeps. The text can be read with ``f.so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.late import end_of
@@ -17,6 +17,7 @@ from ..modes import MODES
 from ..tensor import Tensor
 from .backward_node import CompiledBackward
 from .ending import show
+from .fetching import asked_first, asked_next, together
 from .numbers import ANY, NumberGuard, outcome_key
 from .replay_checks import generate
 from .replay_numbers import NumberLines, conditions_on_item
@@ -102,6 +103,7 @@ class _ReplayWriter(NumberLines):
     def write(self, root: Runner) -> tuple[Callable[[list[Tensor]], Any], str]:
         self.sources()
         self.empty_cells(root.segment.numbers)
+        self.fetch(asked_first(root))
         self.segment(root)
         return generate(self.entry.owner.name, self.lines, self.names, "replay")
 
@@ -142,7 +144,7 @@ class _ReplayWriter(NumberLines):
         elif block is None:
             conditions = conditions_on_item(outcomes)
             if outcomes != [ANY]:
-                self.add(f"outcome = outcome_of({self.by_value[guard.value]}.array)")
+                self.add(f"outcome = outcome_of({self.array_of(guard.value)})")
         else:
             conditions = [f"outcome == {int(value)}" for _, value in outcomes]
             if not self.quick:
@@ -153,14 +155,26 @@ class _ReplayWriter(NumberLines):
             self.indent += 1
             self.add(f"{here}.segment.calls += 1")
             before, self.number = self.number, len(self.names)
+            fetched = dict(self.fetched)
             self.segment(child)
-            self.number = before
+            self.number, self.fetched = before, fetched
             self.indent -= 1
         if isinstance(guard, NumberGuard):
             key = f"outcome_key({self.number_names[guard.value]})"
         else:
             key = "outcome" if block is None else "outcome_key(bool(outcome))"
         self.add(f"raise Unseen({here}.segment, {key})")
+
+    def fetch(self, values: Iterable[Value]) -> None:
+        """Read numbers of a device, all of them after one wait."""
+        asked = [v for v in dict.fromkeys(values) if v not in self.fetched and v in self.by_value]
+        if self.entry.signature.device < 0 or len(asked) < 2:
+            return
+        self.names["together"] = together
+        names = [f"h{len(self.fetched) + i}" for i in range(len(asked))]
+        arrays = ", ".join(f"{self.by_value[v]}.array" for v in asked)
+        self.add(f"{', '.join(names)} = together({arrays})")
+        self.fetched.update(zip(asked, names, strict=True))
 
     def run(self, runner: Runner) -> None:
         """Run the program of a segment and wrap its results."""
@@ -191,6 +205,7 @@ class _ReplayWriter(NumberLines):
                 self.by_value[found[first + i]] = f"o{first + i}"
                 if not quick:
                     self.wrap(runner, i, f"o{first + i}")
+        self.fetch(asked_next(runner))
 
     def blocks(self, runner: Runner) -> list[str]:
         """Names for what a program returns."""

@@ -23,10 +23,15 @@ class NumberLines:
     def __init__(self, sources: Sequence[Source]) -> None:
         self.number_names: dict[Number, str] = {}
         self.cells: dict[Number, list[int]] = {}
+        self.fetched: dict[Any, str] = {}  # arrays of the host with numbers of a device
         for i, source in enumerate(sources):
             if source.number is not None:
                 self.cells.setdefault(source.number, []).append(i)
                 self.names[f"cell{i}"] = cell_maker(source.value.spec.dtype)
+
+    def array_of(self, value: Any) -> str:
+        """The array of a value of which a number is read; on the host where it was fetched."""
+        return self.fetched.get(value) or f"{self.by_value[value]}.array"
 
     def add(self, line: str) -> None:
         """Write a line."""
@@ -63,7 +68,7 @@ class NumberLines:
             return f"numbers[{number.at}]"
         if number.name == "item":
             self.names["item_of"] = item_of
-            return f"item_of({self.by_value[number.at]}.array)"
+            return f"item_of({self.array_of(number.at)})"
         if number.name == "place":
             text: str = number.at.check.source(self.bind_object)
             return text

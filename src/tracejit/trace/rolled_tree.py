@@ -18,7 +18,9 @@ from ..runtime.plan_pieces import is_move
 from .inputs import Signature
 from .rolling import Rolled, roll
 from .rolling_draws import Draws
-from .rolling_evidence import Evidence
+from .rolling_evidence import FEW_ROUNDS, MIN_ROUNDS, Evidence
+from .rolling_forms import Seen
+from .rolling_numbers import CountingNumbers
 from .rolling_slices import flat_slices
 from .tree import Leaf, Segment, path_graph
 
@@ -27,21 +29,26 @@ FEWEST_STATEMENTS = 12
 
 
 def roll_tree(
-    root: Segment, signature: Signature, wants: Callable[[Value], bool], evidence: Evidence
+    root: Segment, signature: Signature, wants: Callable[[Value], bool], seen: Seen
 ) -> bool:
     """Roll a tree that is one straight path; False when there is nothing to roll.
 
-    ``wants`` tells which inputs want gradients, ``evidence`` what earlier recordings of the function were like.
+    ``wants`` tells which inputs want gradients, ``seen`` what earlier recordings of the function were like.
     """
     leaf = root.leaf
     if leaf is None or leaf.straight is not None:
         return False
-    evidence.note(root.statements)
-    if len(root.statements) < FEWEST_STATEMENTS and not evidence.varying:
-        return False
-    found = _rolled(root.statements, leaf, signature, evidence)
+    seen.evidence.note(root.statements)
+    inputs, kept = signature.builder.inputs, leaf.graph.outputs
+    found = seen.forms.roll(inputs, root.statements, kept)
+    leaf.formed = found is not None
     if found is None:
-        return False
+        if len(root.statements) < FEWEST_STATEMENTS and not seen.evidence.varying:
+            return False
+        found = _rolled(root.statements, leaf, signature, seen.evidence)
+        if found is None:
+            return False
+        seen.forms.note(inputs, found, kept)
     statements, mapping = list(found.statements), found.mapping
     if leaf.wanted:
         statements, mapping = _ready_for_gradients(leaf, signature, found, wants)
@@ -64,26 +71,22 @@ def _rolled(
     if leaf.recording.random_calls and signature.device >= 0:
         return None
     statements, changed = flat_slices(statements)
-    kept = [changed.get(v, v) for v in outputs]
-    if not leaf.recording.random_calls:
-        found = roll(inputs, statements, kept, is_native, evidence)
-    else:
-        draws = Draws(statements)
-        rows = [draws.mapping.get(v, v) for v in kept]
-        found = roll(inputs, draws.statements, rows, is_native, evidence)
-        found = None if found is None else draws.put_back(found, kept)
-    if found is None or not changed:
-        return found
-    mapping = {old: found.mapping[new] for old, new in zip(outputs, kept, strict=True)}
+    stages: list[Draws | CountingNumbers] = []
+    wanted = [[changed.get(v, v) for v in outputs]]
+    if signature.device < 0:
+        stages.append(CountingNumbers(statements, FEW_ROUNDS if evidence.varying else MIN_ROUNDS))
+    if leaf.recording.random_calls:
+        stages.append(Draws(stages[-1].statements))
+    for stage in stages:
+        statements = stage.statements
+        wanted.append([stage.mapping.get(v, v) for v in wanted[-1]])
+    found = roll(inputs, statements, wanted[-1], is_native, evidence)
+    if found is None:
+        return None
+    for stage, kept in zip(reversed(stages), wanted[-2::-1], strict=True):
+        found = stage.put_back(found, kept)
+    mapping = {old: found.mapping[new] for old, new in zip(outputs, wanted[0], strict=True)}
     return dataclasses.replace(found, mapping=mapping)
-
-
-def is_rolled(root: Segment) -> bool:
-    """Are there loops that :func:`unroll_tree` can take back?"""
-    leaf = root.leaf
-    return (
-        leaf is not None and leaf.straight is not None and root.statements is not leaf.straight[0]
-    )
 
 
 def _ready_for_gradients(

@@ -19,6 +19,7 @@ from ..ops.movement import squeeze, unsqueeze
 from ..ops.random import RandomSource
 from ..ops.source import arange
 from .rolling import Rolled
+from .rolling_numbers import live
 
 
 class Draws:
@@ -89,14 +90,4 @@ class Draws:
             new = self.mapping.get(value, value)
             new = rolled.mapping.get(new, new)
             mapping[value] = known.get(new, new)
-        return Rolled(tuple(_live(statements, list(mapping.values()))), mapping, rolled.loops)
-
-
-def _live(statements: Sequence[Value], kept: Sequence[Value]) -> list[Value]:
-    """The statements that something kept depends on."""
-    needed, found = set(kept), []
-    for value in reversed(statements):
-        if value in needed:
-            needed.update(value.value_operands)
-            found.append(value)
-    return found[::-1]
+        return Rolled(live(statements, list(mapping.values())), mapping, rolled.loops)

@@ -15,7 +15,9 @@ from ..ir.graph import Value
 
 #: Fewer rounds than this are left as they are, unless their number is known to vary.
 MIN_ROUNDS = 4
-#: So are loops that save fewer statements: a short straight list makes better kernels.
+#: So many are enough where it does.
+FEW_ROUNDS = 2
+#: Left as they are are also loops that save fewer statements: a short straight list makes better kernels.
 LEAST_SAVED = 16
 #: Where a loop has more rounds, others of the recording are taken to have enough, too.
 MANY_ROUNDS = 8
@@ -65,4 +67,6 @@ class Evidence:
         yield USUAL
         if self.varying:
             lines = frozenset(self.varying)
-            yield from (Least(rounds, 1, lines) for rounds in range(MIN_ROUNDS - 1, 1, -1))
+            yield from (
+                Least(rounds, 1, lines) for rounds in range(MIN_ROUNDS - 1, FEW_ROUNDS - 1, -1)
+            )

@@ -70,7 +70,7 @@ def multiple(record: Record, run: Run) -> int | None:
     """How many rounds make one in which columns that alternate come to rest, or None."""
     reads = _matrix(record, run)
     for times in range(2, MAX_MULTIPLE + 1):
-        if run.rounds < times * record.least.rounds:
+        if run.rounds < times * record.least.rounds or run.rounds <= 2 * times:
             break
         bend = reads[2 * times :] - 2 * reads[times:-times] + reads[: -2 * times]
         if ((bend == 0).mean(0) > 0.75).all():

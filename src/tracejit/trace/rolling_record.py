@@ -183,10 +183,15 @@ def _promoted(
     return keys, twins
 
 
+def is_operator(op: Elementwise) -> bool:
+    """Is the op an operator of the kernel language, which does the same to a number as to an element?"""
+    return op.scalar is not None and "(" not in op.scalar
+
+
 def _on_tensors(value: Value) -> Value | None:
     """The same statement on tensors only, where that makes no difference to the bits."""
     op, kind = value.op, value.spec
-    if not isinstance(op, Elementwise) or op.scalar is None or "(" in op.scalar:
+    if not isinstance(op, Elementwise) or not is_operator(op):
         return None
     operands = [
         x

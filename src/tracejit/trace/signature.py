@@ -177,6 +177,15 @@ def tensor_key(tensor: Tensor) -> tuple[Any, bool, bool]:
     return (tensor._layout or layout_of(tensor)), tensor.requires_grad, tensor._inference
 
 
+def call_key(modes: tuple[Any, ...], structure: Any, tensors: Sequence[Tensor]) -> Any:
+    """What calls that one recording may serve have in common: modes, arguments, tensors, and which of these are one."""
+    key = (*modes, structure, *map(tensor_key, tensors))
+    count = len(tensors)
+    if count > 1 and len(set(map(id, tensors))) != count:
+        key = (*key, tuple([first_position(tensors, t) for t in tensors]))
+    return key
+
+
 def is_tensor(value: Any) -> bool:
     """Is this a tensor?"""
     return isinstance(value, Tensor)

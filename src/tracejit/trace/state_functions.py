@@ -10,6 +10,7 @@ from . import state_reads as reads
 from .state_checks import Attribute, Cell, Item, NewNames
 from .state_modules import is_module
 from .state_purity import is_suspect
+from .state_special import Imported
 from .state_values import MISSING, cell_content
 
 if TYPE_CHECKING:
@@ -62,7 +63,11 @@ class FunctionWalk:
             own = vars(module)
             for key in [k for k in own if k in self.walk.names.used]:
                 check = Item(own, f"{key!r} of {label}", key, own[key])
-                if self.walk.add(check, key):
+                if (
+                    own[key] is sys.modules
+                ):  # what is done with a module found there is not followed
+                    self.walk.add(Imported(self.walk.names))
+                elif self.walk.add(check, key):
                     self.walk.reach(own[key], check.name, 1)
 
     def last_checks(self) -> None:

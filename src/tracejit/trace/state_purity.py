@@ -101,6 +101,8 @@ def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
     home = str(namespace.get("__name__", ""))
     if home.partition(".")[0] in _PURE_PYTHON or reads.is_numeric(home):
         return None
+    if home == "importlib._bootstrap" and code.co_name == "_handle_fromlist":
+        return None  # looks for names in a loaded package; loading one calls more
     return f"{home}.{code.co_qualname}"
 
 

@@ -37,7 +37,7 @@ from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attr
 from .state_optimizers import is_tool, step_hooks
 from .state_package import Package, replaced
 from .state_purity import are_suspect, is_suspect
-from .state_special import Registered, is_opaque, special
+from .state_special import Registered, is_opaque, settings_of_log, special
 from .state_tensors import TensorFacts
 from .state_values import MISSING
 
@@ -227,6 +227,10 @@ class Walk:
         elif is_generator(value):
             self.suspect = True
             self.generators.append((name, value))
+        elif (settings := settings_of_log(value, name)) is not None:
+            self.suspect = True
+            for setting in settings:
+                self.add(setting, setting.key)
         elif (found := special(value, name, self.names)) is not None:
             check, held = found
             self.add(check)

@@ -7,7 +7,6 @@ the object it is read from may have come through any alias.
 from __future__ import annotations
 
 import dis
-import itertools
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -115,8 +114,11 @@ def reads_of(code: CodeType) -> Reads:
     operations = {operation for operation, _ in instructions}
     asking = not _ASKING.isdisjoint(named["globals"]) or "PUSH_EXC_INFO" in operations
     texts = not _TEXT.isdisjoint(operations)
+    around = _AROUND & named["attributes"]
     named["attributes"].update(_identifiers(code.co_consts))
-    around = (_AROUND & named["attributes"]) | _loaded_modules(code)
+    if everything or not _BY_NAME.isdisjoint(named["globals"]):  # else such a text is no attribute
+        around = _AROUND & named["attributes"]
+    around |= _loaded_modules(code)
     for inner in (reads_of(c) for c in code.co_consts if isinstance(c, CodeType)):
         named["globals"] |= inner.globals
         named["attributes"] |= inner.attributes
@@ -181,12 +183,16 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def _loaded_modules(code: CodeType) -> set[str]:
-    """Is ``sys.modules`` read?"""
-    found = "modules" in code.co_names and any(
-        a.argval == "sys" and b.argval == "modules"
-        for a, b in itertools.pairwise(dis.get_instructions(code))
+    """Is ``sys.modules`` read, other than to ask whether a module is among them?"""
+    if "modules" not in code.co_names:
+        return set()
+    found = list(dis.get_instructions(code))
+    taken = (
+        after.opname != "CONTAINS_OP"
+        for owner, name, after in zip(found, found[1:], found[2:], strict=False)
+        if owner.argval == "sys" and name.argval == "modules"
     )
-    return {"sys.modules"} if found else set()
+    return {"sys.modules"} if any(taken) else set()
 
 
 def _computed(instructions: list[Step]) -> bool:

@@ -4,6 +4,7 @@ references, registers of abstract classes, and containers too long for one compa
 from __future__ import annotations
 
 import abc
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from operator import is_
 from types import CoroutineType, FrameType, FunctionType, MappingProxyType, TracebackType
 from typing import Any
 
-from .state_checks import Bind, Check, Read
+from .state_checks import Bind, Check, Item, Read
 from .state_purity import words
 from .state_reads import Names
 from .state_values import MISSING, describe, same, token, was_and_is
@@ -29,6 +30,8 @@ _CONSTANT = words(
 )
 
 
+#: Modules that are imported when they are needed, and that programs do not look for unless they name them.
+_UNASKED = sys.stdlib_module_names | {"llvmlite", "numba", "tracejit"}
 _CHANGING = (memoryview, FrameType, TracebackType, CoroutineType)
 
 
@@ -121,6 +124,36 @@ class Registered(Check):
         return None if now == self.seen else "a class was registered with an abstract one"
 
 
+class Imported(Check):
+    """The modules that are loaded, by their names; those that no function asks for may come in addition."""
+
+    __slots__ = ("names", "seen")
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(sys.modules, "sys.modules")
+        self.names = names
+        self.seen = [tuple(sys.modules)]
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        listed = f"{bind(tuple)}({bind(self.holder)}) != {bind(self.seen)}[0]"
+        return f"{listed} and {bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now, before = tuple(self.holder), self.seen[0]
+        roots = {name: name.partition(".")[0] for name in {*now} ^ {*before}}
+        for name, root in roots.items():
+            if (
+                name in before
+                or root not in _UNASKED
+                or not self.names.names.isdisjoint((name, root))
+            ):
+                return f"module {name!r} was {'removed' if name in before else 'imported'}"
+        self.seen[0] = now
+        return None
+
+
 @dataclass(eq=False, slots=True)
 class Bulk(Check):
     """A long container has the same items in the same order; ``iterate`` lists them without its class's help."""
@@ -187,6 +220,22 @@ def is_opaque(value: Any) -> bool:
         return False
     root = cls.__module__.partition(".")[0]
     return root not in _CONSTANT if root not in ("builtins", "tracejit") else cls in _CHANGING
+
+
+def settings_of_log(value: Any, name: str) -> list[Item] | None:
+    """The settings of a logger, or none of what belongs to loggers; None for other objects.
+
+    What they write is not followed, because a recording does not hold calls of theirs; so neither is what leads there.
+    """
+    logging = sys.modules.get("logging")
+    if logging is None or not isinstance(value, (logging.Filterer, logging.Manager)):
+        return None
+    own = vars(value)
+    return [
+        Item(own, f"attribute {key!r} of {name}", key, own[key])
+        for key in ("disabled", "level", "name", "propagate")
+        if isinstance(own.get(key), (bool, int, str))
+    ]
 
 
 def special(value: Any, name: str, names: Names) -> tuple[Check, list[Any]] | None:

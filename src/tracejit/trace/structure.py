@@ -8,7 +8,7 @@ these by the ops' own type rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,8 @@ class Sizes:
 
     told: Told
     met: list[int]
+    marks: list[bool]  # of all numbers in order: is it one of these?
+    given: Iterator[bool] | None  # the marks of another structure, whose sizes are sizes here too
 
 
 @dataclass
@@ -47,16 +49,24 @@ class Structure:
     sizes: list[int] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     told: tuple[int, ...] = ()  # the sizes that runs tell, in the order in which they are found
+    marks: list[bool] = field(default_factory=list)  # of all numbers, in order: is it a size?
 
 
 def structure_of(
-    root: Segment, signature: Signature, strides: Mapping[Value, Shape], wants: Sequence[bool]
+    root: Segment,
+    signature: Signature,
+    strides: Mapping[Value, Shape],
+    wants: Sequence[bool],
+    marks: Sequence[bool] | None = None,
 ) -> Structure:
-    """The structure of everything recorded so far; ``wants`` tells which inputs want gradients."""
+    """The structure of everything recorded so far; ``wants`` tells which inputs want gradients.
+
+    With the ``marks`` of another structure, what is a size there is one here, be it zero or one.
+    """
     found = Structure()
     numbers: dict[Value, int] = {}
     told = Told(signature.sizes)
-    sizes = Sizes(told, found.sizes)
+    sizes = Sizes(told, found.sizes, found.marks, None if marks is None else iter(marks))
     # What comes of integers and Python numbers has the default dtype.
     parts: list[Any] = [tuple(wants), signature.device, get_default_dtype().short]
     for source in signature.sources:
@@ -76,6 +86,17 @@ def structure_of(
     return found
 
 
+def form_key(inputs: Sequence[Value], statements: Sequence[Value], results: Sequence[Value]) -> Any:
+    """What statements have in common with others that differ from them in sizes only."""
+    numbers = {v: number for number, v in enumerate(inputs)}
+    sizes = Sizes(Told(Registry()), [], [], None)
+    parts: list[Any] = [(v.spec.dtype.short, _sizes_key(v.spec.shape, sizes)) for v in inputs]
+    for value in statements:
+        parts.append(_statement_key(value, numbers, sizes))
+        numbers[value] = len(numbers)
+    return (*parts, *map(numbers.get, results))
+
+
 def _source_key(source: Source, strides: Shape | None, sizes: Sizes) -> Any:
     kind = source.value.spec
     extents = _sizes_key(kind.shape, sizes)
@@ -93,10 +114,8 @@ def _statement_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any
     for x in value.operands:
         if isinstance(x, Value):
             parts.append(numbers[x])
-        elif is_size(x):
-            parts.append(_sizes_key(x, sizes))
         else:
-            parts.append(attribute_key(x))
+            parts.append(_sizes_key(x, sizes))
     for name, x in value.attributes.items():
         is_sizes = name in SIZES or has_extents(x)
         parts.append(_sizes_key(x, sizes) if is_sizes else (name, attribute_key(x)))
@@ -119,18 +138,16 @@ def _loop_key(value: Value, numbers: dict[Value, int], sizes: Sizes) -> Any:
     return tuple(parts)
 
 
-def is_size(x: Any) -> bool:
-    """Is this a number that may be another one in a recording of equal structure?"""
-    return type(x) is Extent or (type(x) is int and x >= SMALLEST)
-
-
 def _sizes_key(x: Any, sizes: Sizes) -> Any:
     """Numbers from two on are sizes, nested tuples are gone through."""
     if type(x) is Extent:
         return sizes.told.key(x, sizes.met)
-    if type(x) is int and x >= SMALLEST:
-        sizes.met.append(x)
-        return "size"
+    if type(x) is int:
+        is_size = x >= SMALLEST if sizes.given is None else next(sizes.given, False)
+        sizes.marks.append(is_size)
+        if is_size:
+            sizes.met.append(x)
+            return "size"
     if isinstance(x, tuple):
         return tuple([_sizes_key(part, sizes) for part in x])
     return attribute_key(x)

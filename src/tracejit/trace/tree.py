@@ -41,6 +41,7 @@ class Leaf:
     backward: Any = None
     site: Any = None
     straight: Any = None  # statements, recording and graph as they were before loops were rolled
+    formed: bool = False  # was it rolled by the form of longer recordings?
     calls: int = 0
 
     @cached_property
@@ -225,6 +226,14 @@ class Segment:
         for segment in found:
             found.extend(segment.children.values())
         return found
+
+
+def is_rolled(root: Segment) -> bool:
+    """Were loops made of the statements of a straight path, which can be taken back?"""
+    leaf = root.leaf
+    return (
+        leaf is not None and leaf.straight is not None and root.statements is not leaf.straight[0]
+    )
 
 
 def outcome_of(array: Any) -> Any:

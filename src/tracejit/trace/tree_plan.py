@@ -18,10 +18,10 @@ from .bound import Bound
 from .dump import dump_leaf
 from .inputs import Signature
 from .numbers import ItemRead
-from .rolling_evidence import Evidence
+from .rolling_forms import Seen
 from .segments import Runner, SegmentPlan, TreeCompiler, bind_segments
-from .structure import Structure, Symbols
-from .tree import Leaf, Segment, late_values, needs_of_leaf, path_graph, wanted_gradients
+from .structure import Structure, Symbols, structure_of
+from .tree import Leaf, Segment, is_rolled, late_values, needs_of_leaf, path_graph, wanted_gradients
 
 #: Plans of one structure that differ in what was decided about sizes.
 MAX_VARIANTS = 16
@@ -111,8 +111,29 @@ class PlanStore:
         self.known: dict[Any, list[TreePlan]] = {}
         self.made = 0
         self.opens = True  # the same of a loop whose end values decide about
-        self.evidence = Evidence()  # of earlier recordings, about loops
+        self.seen = Seen()  # what earlier recordings tell about loops
+        self.marks: dict[tuple[bool, ...], None] = {}  # which numbers are sizes in rolled trees
         self.rolls = True  # False once a loop of the function turned out to be none for native code
+
+    def look_up(
+        self,
+        root: Segment,
+        signature: Signature,
+        strides: Mapping[Value, Shape],
+        wants: Sequence[bool],
+    ) -> tuple[Structure, TreePlan | None]:
+        """The structure of a recorded tree, and a plan for it.
+
+        Rolled by the form of others, it may be served by a plan of theirs, with sizes of zero and one.
+        """
+        if root.leaf is not None and root.leaf.formed:
+            for marks in self.marks:
+                found = structure_of(root, signature, strides, wants, marks)
+                plan = self.find(found)
+                if plan is not None:
+                    return found, plan
+        found = structure_of(root, signature, strides, wants)
+        return found, self.find(found)
 
     def find(self, found: Structure) -> TreePlan | None:
         """A plan for this structure and these sizes."""
@@ -131,8 +152,14 @@ class PlanStore:
     ) -> TreePlan:
         """A new plan for this structure, which is remembered."""
         tree.scope.vary = len(self.known.get(found.key, ())) >= MAX_SPECIAL
+        rolled = is_rolled(root)
+        tree.scope.few = rolled
         plan = tree.plan(root, strides, found, wants)
         self._keep(found, plan)
+        if rolled:
+            self.marks[tuple(found.marks)] = None
+            if len(self.marks) > MAX_VARIANTS:
+                self.marks.pop(next(iter(self.marks)))
         return plan
 
     def _keep(self, found: Structure, plan: TreePlan) -> None:

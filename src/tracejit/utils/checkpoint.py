@@ -17,7 +17,7 @@ from ..modes import MODES
 from ..random import get_rng_state, set_rng_state
 from ..tensor import Tensor
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+__all__ = ["checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
 
 
 def checkpoint(
@@ -191,3 +191,25 @@ def checkpoint_sequential(
             preserve_rng_state=preserve_rng_state,
         )
     return part((segments - 1) * size, len(chain))(input)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The devices of ``args`` with random generators of their own, and the states of these.
+
+    There are none: numbers on every device come from the one generator of :func:`tracejit.get_rng_state`.
+
+    >>> import tracejit as tj
+    >>> get_device_states(tj.ones(2))
+    ([], [])
+    """
+    del args
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor]) -> None:
+    """Put back what :func:`get_device_states` found. Raises ``ValueError`` for states of other devices.
+
+    >>> set_device_states([], [])
+    """
+    if devices or states:
+        raise ValueError("devices have no random generators of their own")

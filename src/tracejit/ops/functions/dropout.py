@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ... import dtypes
 from ...errors import ArgumentValueError
@@ -25,13 +24,19 @@ def _check_probability(name: str, p: float) -> None:
         )
 
 
-def _dropped(x: Tensor, shape: tuple[int, ...], p: float, generator: Any = None) -> Tensor:
+def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool = False) -> Tensor:
+    """``x`` with dropout of what ``shape`` tells apart; ``x`` itself where nothing is dropped."""
     if p == 0.0:
-        return e.mul(x, 1.0)
+        return x
+    found = _drawn(x, shape, p)
+    return x._assign(found) if inplace else found
+
+
+def _drawn(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     if p == 1.0:
         return e.mul(x, 0.0)
     fine = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    keep = c.ge(draw_uniform(shape, fine, generator, x), p)
+    keep = c.ge(draw_uniform(shape, fine, None, x), p)
     return e.mul(e.where(keep, 1.0 / (1.0 - p), constant(0, x.dtype)), x)
 
 
@@ -47,8 +52,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """
     check_tensor("dropout", input)
     _check_probability("dropout", p)
-    result = _dropped(input, shape_of(input), p) if training else input
-    return input._assign(result) if inplace and training else result
+    return _dropped(input, shape_of(input), p, inplace) if training else input
 
 
 def _channel_dropout(name: str) -> Callable[..., Tensor]:
@@ -57,7 +61,7 @@ def _channel_dropout(name: str) -> Callable[..., Tensor]:
         if not training:
             return input
         shape = (*shape_of(input)[:2], *(1 for _ in shape_of(input)[2:]))
-        return _dropped(input, shape, p)
+        return _dropped(input, shape, p, inplace)
 
     drop.__name__ = name
     drop.__doc__ = (

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..dtypes import DType, bool_
-from ..ops.functions.common import constant
-from ..ops.functions.joining import cat
-from . import functional as F
-from . import init
-from .attention_backends import SDPBackend, sdpa_kernel
-from .linear import Linear, empty_parameter
-from .module import Module
-from .parameter import Parameter
+from ...dtypes import DType, bool_
+from ...ops.functions.common import constant
+from ...ops.functions.joining import cat
+from .. import functional as F
+from .. import init
+from ..attention_backends import SDPBackend, sdpa_kernel
+from ..linear import Linear, empty_parameter
+from ..module import Module
+from ..parameter import Parameter
 
 __all__ = [
     "MultiheadAttention",

@@ -1,0 +1,79 @@
+"""Printing points whose operands lie across them: neighbours along the last axis are far apart in memory.
+
+Read where they lie, one element at a time, such operands keep the whole computation from being done in vectors. So a
+square of them at a time is first copied, turned round, to memory of each worker's own, which stays in the first-level
+cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.graph import Value
+from . import scalar
+from .cpu import Scope, Writer
+from .cpu_running import open_rows
+from .kernel import Scratch
+from .nest import index_source, is_one
+
+#: The side of a square.
+SIDE = 64
+
+
+def crossed_reads(writer: Writer, axes: Sequence[int]) -> list[Value]:
+    """The operands that lie across the results; none where a result lies so too, or nothing is computed."""
+    nest = writer.nest
+    if len(axes) < 2 or not all(is_one(access.strides[-1]) for access in nest.writes.values()):
+        return []
+    return [
+        value
+        for value, access in nest.reads.items()
+        if index_source(value) is None
+        and is_one(access.strides[-2])
+        and _is_far(access.strides[-1])
+    ]
+
+
+def open_squares(
+    writer: Writer, axes: Sequence[int], crossed: Sequence[Value]
+) -> tuple[int, Scope]:
+    """Open loops over all points, square by square; the indent inside, and the names of what was turned round."""
+    text, inner, across = writer.text, axes[-1], axes[-2]
+    count, begin, end = writer.extent(inner), f"i{inner}_begin", f"i{inner}_end"
+    scope: Scope = {}
+
+    def squares(indent: int, first: str, last: str) -> tuple[int, str, str]:
+        text.add(indent, f"for {begin} in range(0, {count}, {SIDE}):")
+        text.add(indent + 1, f"{end} = minimum_i64({begin} + {SIDE}, {count})")
+        text.add(indent + 1, f"for top in range({first}, {last}, {SIDE}):")
+        text.add(indent + 2, f"bottom = minimum_i64(top + {SIDE}, {last})")
+        writer.variables[across], writer.variables[inner] = f"j{across}", f"j{inner}"
+        for value in crossed:
+            text.add(indent + 2, f"for j{inner} in range({begin}, {end}):")
+            text.add(indent + 3, f"for j{across} in range(top, bottom):")
+            access = writer.nest.reads[value]
+            name = writer.pointer(value, access, written=False)
+            element = f"{name}[{writer.address(access, name)}]"
+            cell = _cell(writer, value, f"(j{across} - top)", f"j{inner} - {begin}")
+            text.add(indent + 4, f"{cell} = {element}")
+        return indent + 2, "top", "bottom"
+
+    indent = open_rows(writer, axes[:-1], "lo", "hi", 1, squares)
+    text.add(indent, f"for i{inner} in range({begin}, {end}):")
+    writer.variables[inner] = f"i{inner}"
+    for value in crossed:
+        cell = _cell(writer, value, f"({writer.variables[across]} - top)", f"i{inner} - {begin}")
+        writer.define(value, scalar.load(cell, value.spec.dtype), scope, indent + 1)
+    return indent + 1, scope
+
+
+def _cell(writer: Writer, value: Value, row: str, column: str) -> str:
+    """An element of a square that was turned round."""
+    name = f"{writer.names[value]}_square"
+    scratch = Scratch(name, value.spec.dtype, SIDE * SIDE, per_worker=True)
+    writer.text.parameter(name, scalar.storage_type(value.spec.dtype) + "*", scratch)
+    return f"{name}[worker * {SIDE * SIDE} + {row} * {SIDE} + {column}]"
+
+
+def _is_far(stride: int) -> bool:
+    return not (stride == 0 or is_one(stride))

@@ -1,0 +1,221 @@
+"""Vectors of one dtype on one machine, in LLVM assembly, and where the vectors of some positions lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .ir_text import FunctionText
+from .tap_machine import Machine
+
+__all__ = ["POINTERS", "Kind", "arguments", "declarations", "inner", "runs"]
+
+#: Arguments of the steps that are addresses; the others are numbers.
+POINTERS = ("x", "w", "y", "out", "scratch")
+
+
+class Kind:
+    """One dtype on one machine: its vectors and the statements on them.
+
+    A block of results is ``blocks`` rows (the largest that fits, then smaller ones) of up to ``machine.vectors``
+    vectors; a *strip* is as many positions as a block has.
+    """
+
+    def __init__(self, dtype: str, machine: Machine) -> None:
+        self.scalar, self.nbytes = {"f32": ("float", 4), "f64": ("double", 8)}[dtype]
+        self.machine = machine
+        self.lanes = machine.vector // self.nbytes
+        self.vector = f"<{self.lanes} x {self.scalar}>"
+        self.mask = f"<{self.lanes} x i1>"
+        self.suffix = f"v{self.lanes}{dtype}"
+        self.strip = machine.vectors * self.lanes
+        self.strip_bytes = machine.vectors * machine.vector
+        #: Words of a table of runs: for each vector their number, addresses, masks.
+        self.run_words = 1 + 2 * self.lanes
+        self.blocks = tuple(r for r in (8, 4, 1) if r <= machine.rows)
+        self.full = (1 << self.lanes) - 1
+
+    def splat(self, f: FunctionText, value: str) -> str:
+        """A vector of one number."""
+        one = f.make(f"insertelement {self.vector} poison, {self.scalar} {value}, i64 0")
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        return f.make(f"shufflevector {self.vector} {one}, {self.vector} poison, {zeros}")
+
+    def multiply_add(self, f: FunctionText, a: str, b: str, c: str) -> str:
+        """a * b + c, rounded once."""
+        given = ", ".join(f"{self.vector} {x}" for x in (a, b, c))
+        return f.make(f"call {self.vector} @llvm.fma.{self.suffix}({given})")
+
+    def number(self, f: FunctionText, pointer: str) -> str:
+        """One number of memory, in every lane."""
+        return self.splat(f, f.make(f"load {self.scalar}, ptr {pointer}"))
+
+    def load(self, f: FunctionText, pointer: str) -> str:
+        """A vector of memory."""
+        return f.make(f"load {self.vector}, ptr {pointer}, align {self.nbytes}")
+
+    def store(self, f: FunctionText, value: str, pointer: str) -> None:
+        """Write a vector."""
+        f.add(f"store {self.vector} {value}, ptr {pointer}, align {self.nbytes}")
+
+    def masked_load(
+        self, f: FunctionText, pointer: str, mask: str, otherwise: str = "zeroinitializer"
+    ) -> str:
+        """The elements of a vector that the mask has, the others from a vector."""
+        given = f"ptr align {self.nbytes} {pointer}, {self.mask} {mask}, {self.vector} {otherwise}"
+        return f.make(f"call {self.vector} @llvm.masked.load.{self.suffix}.p0({given})")
+
+    def masked_store(self, f: FunctionText, value: str, pointer: str, mask: str) -> None:
+        """Write the elements that the mask has."""
+        given = f"{self.vector} {value}, ptr align {self.nbytes} {pointer}, {self.mask} {mask}"
+        f.add(f"call void @llvm.masked.store.{self.suffix}.p0({given})")
+
+    def as_mask(self, f: FunctionText, bits: str) -> str:
+        """Bits as a mask."""
+        narrow = f.make(f"trunc i64 {bits} to i{self.lanes}")
+        return f.make(f"bitcast i{self.lanes} {narrow} to {self.mask}")
+
+    def vectors_at(self, f: FunctionText, pointer: str, count: int) -> list[str]:
+        """The addresses of vectors that follow each other."""
+        return [f.at(pointer, v * self.machine.vector, "i8") for v in range(count)]
+
+    def transposed(self, f: FunctionText, rows: list[str]) -> list[str]:
+        """As many vectors as they have lanes, rows and columns exchanged: bit by bit of their numbers."""
+        rows = list(rows)
+        bit = 1
+        while bit < self.lanes:
+            lanes = [(lane, bool(lane & bit)) for lane in range(self.lanes)]
+            low = [self.lanes + lane - bit if high else lane for lane, high in lanes]
+            high_ = [self.lanes + lane if high else lane + bit for lane, high in lanes]
+            for i in range(self.lanes):
+                if not i & bit:
+                    a, b = rows[i], rows[i + bit]
+                    rows[i], rows[i + bit] = (
+                        self._shuffled(f, a, b, low),
+                        self._shuffled(f, a, b, high_),
+                    )
+            bit *= 2
+        return rows
+
+    def _shuffled(self, f: FunctionText, a: str, b: str, lanes: list[int]) -> str:
+        numbers = ", ".join(f"i32 {lane}" for lane in lanes)
+        mask = f"<{self.lanes} x i32> <{numbers}>"
+        return f.make(f"shufflevector {self.vector} {a}, {self.vector} {b}, {mask}")
+
+
+def declarations(kind: Kind) -> str:
+    """What the functions call.
+
+    >>> from .tap_machine import Machine
+    >>> declarations(Kind("f32", Machine(64, 8, 3))).count("declare")
+    5
+    """
+    v, m, s = kind.vector, kind.mask, kind.suffix
+    return "\n".join(
+        (
+            "declare i64 @llvm.smin.i64(i64, i64)",
+            "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+            f"declare {v} @llvm.fma.{s}({v}, {v}, {v})",
+            f"declare {v} @llvm.masked.load.{s}.p0(ptr, {m}, {v})",
+            f"declare void @llvm.masked.store.{s}.p0({v}, ptr, {m})",
+        )
+    )
+
+
+def inner(kind: Kind, head: str) -> FunctionText:
+    """A function that uses vectors as wide as they are, which LLVM would halve on some machines.
+
+    >>> from .tap_machine import Machine
+    >>> inner(Kind("f32", Machine(64, 8, 3)), "void @f()").attributes.split('"')[3]
+    '512'
+    """
+    bits = 8 * kind.machine.vector
+    wide = f'"min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}"'
+    return FunctionText(head, f"nounwind noinline {wide}")
+
+
+def arguments(f: FunctionText, names: Sequence[str]) -> dict[str, str]:
+    """The words that a step is given, by name.
+
+    >>> arguments(FunctionText("void @f(ptr %args)"), ("x", "samples"))
+    {'x': '%t2', 'samples': '%t4'}
+    """
+    return {
+        name: f.make(
+            f"load {'ptr' if name in POINTERS else 'i64'}, ptr {f.at('%args', number, 'i64')}"
+        )
+        for number, name in enumerate(names)
+    }
+
+
+def runs(kind: Kind) -> str:
+    """The function that finds where the vectors of positions q, q + 1... lie.
+
+    Each vector is made of *runs*, stretches of neighbours in memory, for a masked load or store each::
+
+        n, i2, i1, i0 = position q;
+        for (j = 0; j < count; j += len) { len = min(p0 - i0, count - j, lanes - j % lanes);
+          add (n * sn + i2 * s2 + i1 * s1 + i0 - lane, mask of lanes lane..lane + len) to vector j / lanes;
+          next position }
+
+    >>> from .tap_machine import Machine
+    >>> runs(Kind("f32", Machine(64, 8, 3))).startswith("define internal void @runs(")
+    True
+    """
+    f = inner(
+        kind,
+        "internal void @runs(ptr %table, i64 %q, i64 %count, i64 %p2, i64 %p1, i64 %p0,"
+        " i64 %sn, i64 %s2, i64 %s1)",
+    )
+    for v in range(kind.machine.vectors):
+        f.add(f"store i64 0, ptr {f.at('%table', v * kind.run_words, 'i64')}")
+    at = Position(f, "%q", ("%p2", "%p1", "%p0"))
+    j = f.variable("i64", 0)
+    with f.as_long(j, "%count") as now:
+        vector, lane = f.divided(now, kind.lanes)
+        left = f.least(f.difference("%count", now), f.difference(kind.lanes, lane))
+        length = f.least(left, f.difference("%p0", at.i0.get()))
+        base = f.difference(at.place(("%sn", "%s2", "%s1")), lane)
+        entry = f.at("%table", f.product(vector, kind.run_words), "i64")
+        number = f.word(entry, 0)
+        place = f.at(entry, f.sum(number, 1), "i64")
+        f.put(f.product(base, kind.nbytes), place)
+        ones = f.difference(f.make(f"shl i64 1, {length}"), 1)
+        f.put(f.make(f"shl i64 {ones}, {lane}"), f.at(place, kind.lanes, "i64"))
+        f.put(f.sum(number, 1), entry)
+        j.set(f.sum(now, length))
+        at.move(length)
+    f.add("ret void")
+    return f.finish()
+
+
+class Position:
+    """A position of a box of samples that is walked from one end to the other."""
+
+    def __init__(self, f: FunctionText, number: str, extents: tuple[str, str, str]) -> None:
+        self.f, self.extents = f, extents
+        p2, p1, p0 = extents
+        n, rest = f.divided(number, f.product(p2, f.product(p1, p0)))
+        i2, rest = f.divided(rest, f.product(p1, p0))
+        i1, i0 = f.divided(rest, p0)
+        self.n, self.i2, self.i1, self.i0 = (f.variable("i64", i) for i in (n, i2, i1, i0))
+
+    def place(self, strides: tuple[str, str, str]) -> str:
+        """Where it lies; the last dimension's elements are neighbours."""
+        f, result = self.f, self.i0.get()
+        for index, stride in zip((self.n, self.i2, self.i1), strides, strict=True):
+            result = f.sum(result, f.product(index.get(), stride))
+        return result
+
+    def move(self, count: str | int) -> None:
+        """Go on by so many positions, which is to the end of a row at most."""
+        f, (p2, p1, p0) = self.f, self.extents
+        self.i0.set(f.sum(self.i0.get(), count))
+        with f.when(f.compare("eq", self.i0.get(), p0)):
+            self.i0.set(0)
+            self.i1.set(f.sum(self.i1.get(), 1))
+            with f.when(f.compare("eq", self.i1.get(), p1)):
+                self.i1.set(0)
+                self.i2.set(f.sum(self.i2.get(), 1))
+                with f.when(f.compare("eq", self.i2.get(), p2)):
+                    self.i2.set(0)
+                    self.n.set(f.sum(self.n.get(), 1))

@@ -1,0 +1,142 @@
+"""Convolutions over flat memory as program steps: native code for this CPU, made once and kept in the kernel store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..codegen.identity import machine
+from ..codegen.tap_machine import Machine, tap_machine
+from ..codegen.tap_products import product_scratch, products_text
+from ..codegen.tap_weights import weight_scratch, weights_text
+from ..sizes import call
+from .launcher import COARSE, RELEASE_GIL, Step
+from .loader import load_object
+from .store import kernel_store
+
+__all__ = ["TapStep", "Work", "scratch_bytes", "tap_step"]
+
+#: An argument of a step: (slot, value).
+Word = tuple[int, Any]
+
+#: Multiply-adds worth a chunk of their own, and from which on a step lets other Python threads run.
+_CHUNK_WORK, _RELEASE_WORK = 1 << 17, 1 << 21
+_TEXTS = {"tap_products": products_text, "tap_weights": weights_text}
+
+
+class Work(NamedTuple):
+    """How much there is to do: in each of the groups, count (channels and taps) x positions x rows multiply-adds."""
+
+    groups: Any
+    count: Any
+    positions: Any
+    rows: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TapStep(Step):
+    """A step that says what it does: op, dtype, work, and the bytes of both operands and the result."""
+
+    name: str
+    dtype: str
+    work: Work
+    moved: tuple[Any, Any, Any]
+
+
+def tap_step(
+    name: str,
+    dtype: str,
+    words: Sequence[Word],
+    offsets: Sequence[int],
+    work: Work,
+    moved: tuple[Any, Any, Any],
+) -> TapStep:
+    """The step of ``tap_products`` or ``tap_weights``, as ``name`` says.
+
+    ``words`` are its arguments in the order of ``PRODUCT_WORDS`` or ``WEIGHT_WORDS``, ``offsets`` what comes after
+    them, ``moved`` the bytes of operands and result.
+
+    >>> if tap_machine() is not None:
+    ...     step = tap_step("tap_weights", "f32", [], [], Work(1, 144, 9, 16), (0, 0, 0))
+    ...     assert step.extent == (-1, -(-144 // tap_machine().rows))
+    """
+    found = tap_machine()
+    assert found is not None, "planned for a machine that has native code"
+    is_products = name == "tap_products"
+    size = 4 if dtype == "f32" else 8
+    extent, grain, release = call(_divide, int(is_products), *_block(found, size), *work)
+    flags = release + (0 if is_products else COARSE)
+    arguments = [*words, *((-1, offset) for offset in offsets)]
+    return TapStep(
+        _function(name, dtype),
+        arguments,
+        (-1, extent),
+        grain,
+        flags,
+        name=name,
+        dtype=dtype,
+        work=work,
+        moved=moved,
+    )
+
+
+def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
+    """Bytes that each worker needs, for so many channels and taps.
+
+    >>> scratch_bytes("tap_weights", "f32", 9) > 0
+    True
+    """
+    found = tap_machine()
+    assert found is not None, "planned for a machine that has native code"
+    if name == "tap_weights":
+        return weight_scratch(found, count)
+    return product_scratch(found, 4 if dtype == "f32" else 8, count)
+
+
+def _block(machine: Machine, nbytes: int) -> tuple[int, int]:
+    """Rows of a block and positions of a strip."""
+    return machine.rows, machine.vectors * machine.vector // nbytes
+
+
+def _divide(
+    is_products: int, block: int, strip: int, groups: int, count: int, positions: int, rows: int
+) -> tuple[int, int, int]:
+    """The parallel extent in units, its grain, and the flag for letting other Python threads run.
+
+    Units are blocks of results: of a strip of positions, or for the gradient of the weight of all positions. Whole
+    strips, which are laid out once, stay together where there are enough of them.
+
+    >>> _divide(1, 8, 48, 1, 144, 16 * 32 * 32, 16)
+    (684, 2, 1)
+    >>> _divide(0, 8, 48, 1, 144, 16 * 32 * 32, 16)
+    (18, 1, 1)
+    """
+    total = groups * count * positions * rows
+    release = RELEASE_GIL if total >= _RELEASE_WORK else 0
+    if not is_products:
+        units = groups * -(-count // block)
+        return units, max(1, _CHUNK_WORK * units // max(total, 1)), release
+    strips, blocks = groups * -(-positions // strip), -(-rows // block)
+    units = strips * blocks
+    grain = max(1, _CHUNK_WORK * units // max(total, 1))
+    if strips >= 16 or grain > blocks:
+        grain = -(-grain // blocks) * blocks
+    return units, grain, release
+
+
+@lru_cache(maxsize=4)
+def _function(name: str, dtype: str) -> int:
+    found = tap_machine()
+    assert found is not None
+    text = _TEXTS[name](dtype, found)
+    key = hashlib.sha256(f"taps {machine()}\n{text}".encode()).hexdigest()
+    code = kernel_store().get(key)
+    if code is None:
+        from ..codegen.llvm import object_code
+
+        code = object_code(text, unroll=False)
+        kernel_store().put(key, code)
+    return load_object(code, f"tracejit_{name}")

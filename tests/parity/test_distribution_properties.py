@@ -1,0 +1,136 @@
+"""Modes, distribution functions and their inverses, supports and divergences between kinds, against PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from parity_tools import close
+
+import tracejit as tj
+
+torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorch")
+
+RNG = np.random.default_rng(9)
+A, B, PROBS = RNG.uniform(0.4, 3, 3), RNG.uniform(0.4, 3, 3), RNG.uniform(0.1, 0.9, 3)
+SHARES, AT = RNG.uniform(0.1, 2, (2, 4)), RNG.uniform(0.05, 0.95, (5, 3))
+
+KINDS = {
+    "Normal": "D.Normal(a - 1, b)",
+    "LogNormal": "D.LogNormal(a - 1, b)",
+    "Laplace": "D.Laplace(a - 1, b)",
+    "Cauchy": "D.Cauchy(a - 1, b)",
+    "Gumbel": "D.Gumbel(a - 1, b)",
+    "StudentT": "D.StudentT(a, b, a)",
+    "Exponential": "D.Exponential(a)",
+    "Gamma": "D.Gamma(a, b)",
+    "Chi2": "D.Chi2(a)",
+    "Beta": "D.Beta(a, b)",
+    "HalfNormal": "D.HalfNormal(a)",
+    "HalfCauchy": "D.HalfCauchy(a)",
+    "Pareto": "D.Pareto(a, b + 2)",
+    "Pareto of heavy tails": "D.Pareto(a, b / 3)",
+    "Weibull": "D.Weibull(a, b + 1)",
+    "Kumaraswamy": "D.Kumaraswamy(a, b)",
+    "InverseGamma": "D.InverseGamma(a, b)",
+    "FisherSnedecor": "D.FisherSnedecor(a * 3, b * 5)",
+    "Uniform": "D.Uniform(a - 4, a + b)",
+    "Uniform of shares": "D.Uniform(p / 2, p / 2 + 0.4)",
+    "Poisson": "D.Poisson(a)",
+    "Geometric": "D.Geometric(p)",
+    "Bernoulli": "D.Bernoulli(p)",
+    "Binomial": "D.Binomial(t.tensor([2.0, 3.0, 4.0], dtype=t.float64), p)",
+    "NegativeBinomial": "D.NegativeBinomial(t.tensor([2.0, 3.0, 4.0], dtype=t.float64), p)",
+    "Categorical": "D.Categorical(s)",
+    "OneHotCategorical": "D.OneHotCategorical(s)",
+    "Dirichlet": "D.Dirichlet(s * 3)",
+    "Dirichlet at the corners": "D.Dirichlet(s / 3)",
+    "turned around": "D.TransformedDistribution(D.Normal(a, b), [D.AffineTransform(1.0, -a)])",
+    "squashed": "D.TransformedDistribution(D.Normal(a, b), [D.AffineTransform(1.0, 2.0), D.TanhTransform()])",
+}
+
+
+def made(t: Any, code: str) -> Any:
+    known = {"a": t.tensor(A), "b": t.tensor(B), "p": t.tensor(PROBS), "s": t.tensor(SHARES)}
+    return eval(code, {**known, "t": t, "D": t.distributions})
+
+
+def compared(ours: Any, theirs: Any, ask: Any) -> None:
+    """What ``ask`` gets of both; what PyTorch does not have is nothing to compare with."""
+    try:
+        expected = ask(theirs, torch)
+    except (NotImplementedError, AttributeError):
+        return
+    close(ask(ours, tj), expected, 1e-7)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_properties(name: str) -> None:
+    ours, theirs = made(tj, KINDS[name]), made(torch, KINDS[name])
+    facts = ("mean", "mode", "variance", "stddev")
+    for fact in facts if name != "Kumaraswamy" else ("mean", "variance"):  # PyTorch's mode is NaN
+        compared(ours, theirs, lambda d, t, fact=fact: getattr(d, fact))
+    for expand in (True, False):
+        compared(ours, theirs, lambda d, t, e=expand: d.enumerate_support(expand=e))
+    assert ours.has_enumerate_support == theirs.has_enumerate_support
+
+
+@pytest.mark.filterwarnings("ignore:Implementation of the TransformedDistribution")
+@pytest.mark.parametrize("name", [name for name in KINDS if "(s" not in KINDS[name]])
+def test_distribution_functions(name: str) -> None:
+    ours, theirs = made(tj, KINDS[name]), made(torch, KINDS[name])
+    compared(ours, theirs, lambda d, t: d.icdf(t.tensor(AT)))
+    inside = AT if theirs.has_rsample and name != "Pareto" else AT.round()
+    shift = 4.0 if name.startswith("Pareto") else 0.0
+    for d in (ours, theirs):
+        d._validate_args = False
+    compared(ours, theirs, lambda d, t: d.cdf(t.tensor(inside + shift)))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_larger_batches(name: str) -> None:
+    batch = tuple(made(torch, KINDS[name]).batch_shape)
+    ours, theirs = (made(t, KINDS[name]).expand((4, *batch)) for t in (tj, torch))
+    assert tuple(ours.batch_shape) == tuple(theirs.batch_shape)
+    assert tuple(ours.sample((2,)).shape) == tuple(theirs.sample((2,)).shape)
+    value = theirs.sample()
+    close(ours.log_prob(tj.tensor(value.numpy())), theirs.log_prob(value), 1e-7)
+
+
+PAIRS = [(p, q) for p in KINDS for q in KINDS if p != q]
+
+
+def test_divergences() -> None:
+    """Between every two kinds for which PyTorch has one."""
+    found = 0
+    for p, q in PAIRS:
+        try:
+            expected = torch.distributions.kl_divergence(
+                made(torch, KINDS[p]), made(torch, KINDS[q])
+            )
+        except (NotImplementedError, RuntimeError):
+            continue
+        ours = tj.distributions.kl_divergence(made(tj, KINDS[p]), made(tj, KINDS[q]))
+        np.testing.assert_allclose(
+            ours.numpy(), expected.numpy(), rtol=1e-6, atol=1e-8, err_msg=f"{p} {q}"
+        )
+        found += 1
+    assert found > 60
+
+
+@pytest.mark.parametrize(
+    "kind", ["Cauchy", "Gumbel", "HalfNormal", "Uniform", "Laplace", "Pareto", "Gamma", "Beta"]
+)
+def test_divergences_within_a_kind(kind: str) -> None:
+    sides = []
+    for t in (tj, torch):
+        D = getattr(t.distributions, kind)
+        if kind == "HalfNormal":
+            pair = D(t.tensor(A)), D(t.tensor(B))
+        elif kind == "Uniform":
+            pair = D(-t.tensor(A), t.tensor(B)), D(-t.tensor(A) * 1.2, t.tensor(B) * 1.1)
+        else:
+            pair = D(t.tensor(A), t.tensor(B)), D(t.tensor(B), t.tensor(A))
+        sides.append(t.distributions.kl_divergence(*pair))
+    np.testing.assert_allclose(sides[0].numpy(), sides[1].numpy(), rtol=1e-7, atol=1e-9)
