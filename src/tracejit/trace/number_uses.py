@@ -237,9 +237,7 @@ class NumberUses:
         """A call left ``entry`` at a decision; True when the numbers it was taken from do not vary from now on."""
         guard = branch.segment.guard
         if isinstance(guard, Guard) and is_number(guard.expected):
-            if entry.root.finds_sizes:
-                self.beside_sizes = True
-            elif self.unfit is None:  # the other numbers read on these paths will change as well
+            if self.unfit is None:  # the other numbers read on these paths will change as well
                 guards = [segment.guard for segment in entry.root.segments()]
                 numbers = [g for g in guards if isinstance(g, Guard) and is_number(g.expected)]
                 lines = {g.line for g in numbers if g.line is not None}

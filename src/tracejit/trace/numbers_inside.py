@@ -66,8 +66,6 @@ class NumbersInside:
 
     def varies(self, source: Value, value: Scalar) -> bool:
         """Is a number read from ``source`` one that varies? The first time it is read decides."""
-        if self.scope is not None:  # not beside sizes that the run tells
-            return False
         number = self.signature.numbers.known.get(("item", source))
         if number in self.items_read or (source, outcome_key(value)) in self.guards:
             return number in self.items_read
