@@ -105,6 +105,10 @@ class CountSteps:
 
         return restore
 
+    def namespaces(self) -> tuple[dict[str, Any], ...]:
+        """None: counters are tensors."""
+        return ()
+
 
 @dataclass(eq=False, slots=True)
 class EqualCounts(Check):

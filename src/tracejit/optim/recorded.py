@@ -147,6 +147,11 @@ class StepSchedule:
 
         return restore
 
+    def namespaces(self) -> Iterator[dict[str, Any]]:
+        """Groups of the optimizer, and the attributes of the schedule."""
+        yield from self.schedule.optimizer.param_groups
+        yield from map(vars, self.parts(self.schedule))
+
     def parts(self, schedule: Any) -> Iterator[Any]:
         """A schedule and those it is made of."""
         yield schedule

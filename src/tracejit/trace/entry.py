@@ -169,7 +169,7 @@ class Entry(Made):
         given = tensors[:-1] if self.sizes else tensors
         if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, given)]:
             recorder.unsupported("it changes its arguments")
-        reason = unrepeatable(result, structure, (args, kwargs), statics, guard)
+        reason = unrepeatable(result, structure, (args, kwargs), statics, guard, recorder.calls)
         if reason is not None:
             recorder.unsupported(reason)
         with self._lock:

@@ -37,6 +37,9 @@ class Repeated(Protocol):
     def saved(self) -> Callable[[], None]:
         """A function that takes what it changes back to what it is now."""
 
+    def namespaces(self) -> Iterable[dict[str, Any]]:
+        """Where it sets numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class SlotEffect:

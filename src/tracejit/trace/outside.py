@@ -14,9 +14,12 @@ from typing import Any
 
 from ..dtypes import DType
 from ..tensor import Tensor
+from .gradients_inside import Repeated
+from .places import StillNumber
 from .results import is_made_of_objects, parts_of
 from .signature import Static, containers
 from .state import StateGuard
+from .state_checks import Item
 from .state_special import Cached
 from .state_tensors import TensorFacts
 
@@ -73,10 +76,30 @@ def seen_outside(guard: StateGuard, statics: Sequence[Any]) -> set[int]:
     return {id(x) for x in known_objects(guard)} | {id(x) for x in statics} | {*guard.reached}
 
 
+def _set_at_end(guard: StateGuard, calls: Sequence[Repeated]) -> str | None:
+    """A number, or a list of some, that the code can read and ``calls`` set when everything else has run."""
+    spaces = {id(space) for call in calls for space in call.namespaces()}
+    for check in guard.checks if spaces else ():
+        read = check.place.check if isinstance(check, StillNumber) else check
+        if not isinstance(read, Item) or id(read.holder) not in spaces or read.key == "params":
+            continue
+        if isinstance(read.expected, (int, float, list, tuple)):
+            return read.name
+    return None
+
+
 def unrepeatable(
-    result: Any, structure: Any, arguments: Any, statics: Sequence[Any], guard: StateGuard
+    result: Any,
+    structure: Any,
+    arguments: Any,
+    statics: Sequence[Any],
+    guard: StateGuard,
+    calls: Sequence[Repeated],
 ) -> str | None:
-    """Why a result cannot be made again from its structure, or None."""
+    """Why a result cannot be made again from its structure, or hangs on what ``calls`` set at the end; or None."""
+    read = _set_at_end(guard, calls)
+    if read is not None:
+        return f"it reads {read}, which a schedule sets in the same call"
     outside = seen_outside(guard, statics)
     before = {id(x) for x in containers(arguments, [])} | outside
     seen: set[int] = set()
