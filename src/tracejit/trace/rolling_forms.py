@@ -114,7 +114,7 @@ class Forms:
             form.examples.append((sizes, tuple(met)))
             del form.examples[:-MAX_EXAMPLES]
         if len(self.known) > MAX_FORMS:
-            self.known.pop(next(iter(self.known)))
+            self.known.pop(next(iter(self.known)), None)
 
     def roll(
         self, inputs: Sequence[Value], statements: Sequence[Value], kept: Sequence[Value]
@@ -123,7 +123,7 @@ class Forms:
         if len(statements) > MOST_STATEMENTS:
             return None
         recorded: SameElements | None = None
-        for form in self.known.values():
+        for form in list(self.known.values()):  # another thread may add one
             made = form.instance(inputs)
             if made is None or len(form.results) != len(kept):
                 continue

@@ -127,7 +127,7 @@ class PlanStore:
         Rolled by the form of others, it may be served by a plan of theirs, with sizes of zero and one.
         """
         if root.leaf is not None and root.leaf.formed:
-            for marks in self.marks:
+            for marks in list(self.marks):  # another thread may add some
                 found = structure_of(root, signature, strides, wants, marks)
                 plan = self.find(found)
                 if plan is not None:
@@ -159,7 +159,7 @@ class PlanStore:
         if rolled:
             self.marks[tuple(found.marks)] = None
             if len(self.marks) > MAX_VARIANTS:
-                self.marks.pop(next(iter(self.marks)))
+                self.marks.pop(next(iter(self.marks)), None)
         return plan
 
     def _keep(self, found: Structure, plan: TreePlan) -> None:
