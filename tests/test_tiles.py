@@ -284,3 +284,28 @@ def test_one_plan_serves_every_length() -> None:
         if (batch, length) == (3, 56) and made is None:
             made = kernels.COUNTS.compiled + kernels.COUNTS.loaded
     assert kernels.COUNTS.compiled + kernels.COUNTS.loaded == made
+
+
+@pytest.mark.parametrize(
+    ("program", "shapes"),
+    [
+        (
+            lambda x, y, z: tj.einsum("abcd,ce,aec->edbc", x, y.t(), z),
+            ((7, 5, 7, 5), (7, 7), (7, 7, 7)),
+        ),
+        (lambda x, y: x[:, :1] @ (y * 2).exp(), ((3, 2, 4, 5, 5), (3, 2, 4, 5, 5))),
+    ],
+    ids=["read across", "a batch of three strides"],
+)
+def test_steps_that_are_not_one_native_step_are_no_part_of_a_run(
+    program: Any, shapes: tuple[tuple[int, ...], ...], rng: np.random.Generator
+) -> None:
+    """Kernels printed in another order of axes, and products that BLAS cannot read as they lie."""
+    leaves = [tj.from_numpy(rng.standard_normal(s).astype("f")).requires_grad_() for s in shapes]
+    compiled = tj.compile(program, strict=True)
+    for _ in range(3):
+        found, expected = (
+            tj.autograd.grad((f(*leaves) ** 2).sum(), leaves) for f in (compiled, program)
+        )
+        for a, b in zip(found, expected, strict=True):
+            assert tj.allclose(a, b, rtol=1e-3, atol=1e-2)

@@ -18,6 +18,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..codegen.memory_order import in_memory_order
 from ..codegen.nest import build_nest
 from ..extents import hint
 from ..ir.graph import Value
@@ -26,7 +27,7 @@ from ..passes.groups import Call, Group, Schedule, Step, looks_up, picks_from_ro
 from ..types import Shape
 from .blas import find_blas
 from .plan_assembly import Placed
-from .views import Layouts
+from .views import Layouts, matrix_layout
 
 #: A batch of fewer matrices is no batch.
 LEAST_UNITS = 2
@@ -52,7 +53,7 @@ def find_tile_runs(
     blas = find_blas()
     if blas is None or not blas.controlled:
         return schedule, ()
-    if not any(_is_batch(step, blas.max_size) for step in schedule.steps):
+    if not any(_is_batch(step, blas.max_size, layouts) for step in schedule.steps):
         return schedule, ()
     finder = _Finder(schedule, layouts, placed, blas.max_size)
     runs = finder.runs()
@@ -98,7 +99,7 @@ class _Finder:
         found: list[tuple[Shape, frozenset[int]]] = []
         taken: set[int] = set()
         for i, step in enumerate(self.steps):
-            if i in taken or self.writes_late(step) or not _is_batch(step, self.most):
+            if i in taken or self.writes_late(step) or not _is_batch(step, self.most, self.layouts):
                 continue
             assert isinstance(step, Call)
             units = step.value.spec.shape[:-2]
@@ -270,8 +271,8 @@ def stored_by(schedule: Schedule, step: Step) -> Sequence[Value]:
     return schedule.outputs[step] if isinstance(step, Group) else (step.value,)
 
 
-def _is_batch(step: Step, most: int) -> bool:
-    """Is this a product of a batch of matrices that BLAS computes?"""
+def _is_batch(step: Step, most: int, layouts: Layouts) -> bool:
+    """Is this a product of a batch of matrices that BLAS computes, and can read as they lie?"""
     if not isinstance(step, Call) or step.value.op is not matmul:
         return False
     kind = step.value.spec
@@ -281,22 +282,33 @@ def _is_batch(step: Step, most: int) -> bool:
     count = 1
     for extent in kind.shape[:-2]:
         count *= hint(extent)
+    batch = kind.shape[:-2]
+    if any(
+        matrix_layout(x.spec.shape, layouts(x).strides, batch) is None
+        for x in step.value.value_operands
+    ):
+        return False
     return count >= LEAST_UNITS and max(map(hint, sizes)) <= most
 
 
 def _walks(step: Step, units: Shape, schedule: Schedule, layouts: Layouts, most: int) -> bool:
     """Is the range of a step cut along these leading dimensions?"""
     if isinstance(step, Call):
-        return _is_batch(step, most) and step.value.spec.shape[:-2] == units
+        return _is_batch(step, most, layouts) and step.value.spec.shape[:-2] == units
     ahead = len(units)
     if len(step.domain) <= ahead or tuple(step.domain[:ahead]) != units:
         return False
     if any(looks_up(v) or picks_from_row(v) for v in step.values):
         return False  # they may refuse their input
+    outputs = schedule.outputs[step]
+    printed = in_memory_order(step, outputs, layouts)
+    if any(a != b for v in step.values for a, b in _leading(step, printed, v, ahead)):
+        return False
+    step = printed
     if step.reduced:
         outer = any(a in step.reduced for a in range(ahead))
         return not (outer or step.is_column or step.ends_in_final)
-    axes = build_nest(step, schedule.outputs[step], layouts).axes
+    axes = build_nest(step, outputs, layouts).axes
     if len(axes) == 1:
         return True
     inner = 1
@@ -305,3 +317,10 @@ def _walks(step: Step, units: Shape, schedule: Schedule, layouts: Layouts, most:
         if inner == axes[-1].extent:
             return True
     return False
+
+
+def _leading(step: Group, printed: Group, value: Value, ahead: int) -> Iterable[tuple[int, int]]:
+    """For a dimension of ``value`` that goes along a leading axis before or in print: that axis, and the other."""
+    for a, b in zip(step.dims[value], printed.dims[value], strict=True):
+        if a is not None and b is not None and min(a, b) < ahead:
+            yield a, b
