@@ -345,3 +345,8 @@ def test_a_tensor_that_another_thread_made_during_the_recording() -> None:
     made[0] = tj.ones(2) * 4
     for _ in range(3):
         assert compiled(tj.ones(2)).tolist() == [4.0, 4.0]
+
+
+def test_degrees_of_polynomials_beyond_reason_are_refused() -> None:
+    with pytest.raises(ValueError, match="chebyshev_t: the degree 1,048,577 is more than"):
+        tj.special.chebyshev_polynomial_t(tj.tensor([0.5, 2.0]), (1 << 20) + 1)

@@ -118,7 +118,7 @@ def _integer_case(op: Elementwise, dtype: Any) -> Case | None:
     try:
         with np.errstate(all="ignore"):
             op(*operands([case]), **case.attributes)
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         return None
     return case
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import ArgumentValueError
 from . import promotion as p
 from .namespace import xp
 from .table import Array, Sample, elementwise
@@ -44,6 +45,10 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+#: The recurrences take a step for every degree: more than these would seem to hang.
+MOST = 1 << 20
+
+
 @elementwise(
     None,
     promotion=p.to_float,
@@ -58,6 +63,8 @@ def orthogonal_polynomial(x: Array, n: Array, *, family: str = "chebyshev_t") ->
         known = (degrees >= 0) & m.isfinite(degrees)
         found = m.where(known, m.where(degrees == 0, before, now), x.dtype.type(0))
         most = int(m.where(known, degrees, 0).max()) if found.size else 0
+        if most > MOST:
+            raise ArgumentValueError(f"{family}: the degree {most:,} is more than {MOST:,}")
         for k in range(1, most):
             before, now = now, kind.next(x, now, before, k)
             found = m.where(degrees == k + 1, now, found)

@@ -26,7 +26,8 @@ def _polynomial(family: str, shifted: bool) -> Callable[..., Tensor]:
     polynomial.__name__ = polynomial.__qualname__ = name
     polynomial.__doc__ = (
         f"The {kind.title()} polynomial {letter.title()} of degree ``n`` at {at}, zero for negative degrees.\n\n"
-        f"There is no gradient.\n\n>>> import tracejit as tj\n>>> tj.special.{name}(tj.tensor([0.5]), 0)\n"
+        "There is no gradient; ``ValueError`` above degree 2**20.\n\n"
+        f">>> import tracejit as tj\n>>> tj.special.{name}(tj.tensor([0.5]), 0)\n"
         "tensor([1.])\n"
     )
     return polynomial
