@@ -243,6 +243,43 @@ def in_a_namespace(x):
     return Steps.y
 
 
+def both_outcomes_come_around(x):
+    for _ in range(8):
+        if x.max() > 1:
+            x = x / 2
+        else:
+            x = (x - 0.25) * 1.5
+    return x
+
+
+def goes_on_in_the_loop(x):
+    for i in range(9):
+        try:
+            if x.max() > 1.0:
+                continue
+            x = x - 0.25
+        finally:
+            x = x * 0.5
+    return x
+
+
+def counts_on_after_either(x):
+    n = 0
+    while n < 9:
+        n += 1
+        x = x / 2 if x.max() > 1 else x + 1
+    return x
+
+
+def decided_by_a_function(x):
+    def large(y):
+        return bool(y.max() > 1)
+
+    for _ in range(8):
+        x = x / 2 if large(x) else x + 0.75
+    return x
+
+
 STRAIGHT = [
     gathered,
     gathered_while_it_shrinks,
@@ -270,4 +307,8 @@ STRAIGHT = [
     stack_holds_a_number,
     object_counts,
     start_over_globally,
+    both_outcomes_come_around,
+    goes_on_in_the_loop,
+    counts_on_after_either,
+    decided_by_a_function,
 ]

@@ -12,7 +12,7 @@ from .extents import is_symbolic
 from .ir.graph import Value
 from .ir.loops import body_of, is_loop, is_open
 from .trace.fetching import waits
-from .trace.round_code import ENDLESS
+from .trace.round_counters import ENDLESS
 
 if TYPE_CHECKING:
     from .inspection import Inspection

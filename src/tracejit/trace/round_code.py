@@ -9,35 +9,24 @@ from __future__ import annotations
 
 import dis
 import math
-import operator
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
-from itertools import pairwise
 from types import CodeType
-from typing import Any
 
 from ..bytecode import TESTS, Unfollowed, at_offset, steps_of
-
-#: More rounds than any loop will do.
-ENDLESS = 1 << 62
 
 #: Steps that call Python and leave one result.
 _CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 #: Steps that change a container further down on the stack, by how many values they take for it.
 _COLLECT = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}
+#: Steps between what is computed and the truth that is read of it.
+_TO_TRUTH = frozenset(
+    {"CALL", "COMPARE_OP", "LOAD_ATTR", "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_METHOD"}
+    | {"PUSH_NULL", "UNARY_NOT"}
+)
 #: Functions that read local variables without naming them.
 _READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
-_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 class Flow:
@@ -138,6 +127,35 @@ class Flow:
             raise Unfollowed
         return self.depth[number] + step.onward - 1
 
+    def ways_on(self, number: int) -> list[int] | None:
+        """Where the truth leads that is read at an instruction, or made of what it leaves; None if it is kept."""
+        while not self.steps[number].takes_truth:
+            after = [target for target, effect in self.next[number] if effect is not None]
+            if len(after) != 1 or self.steps[after[0]].name not in _TO_TRUTH | TESTS:
+                return None
+            (number,) = after
+        return [target for target, effect in self.next[number] if effect is not None]
+
+    def comes_to(self, start: int, end: int, but: int) -> bool:
+        """May ``end`` run from ``start`` on, before ``but`` does?"""
+        seen, waiting = {start}, [start]
+        while waiting:
+            number = waiting.pop()
+            if number == end:
+                return True
+            if number != but:
+                found = [target for target, _ in self.next[number] if target not in seen]
+                seen.update(found)
+                waiting += found
+        return False
+
+    def reads(self, name: str, start: int) -> bool:
+        """May the present value of a local variable be read from ``start`` on?"""
+        step = self.steps[start]
+        if step.names_local(name):
+            return step.name != "STORE_FAST"
+        return self._read(name, start)
+
     def mentions(self, name: str) -> list[int]:
         """The steps that name a local variable."""
         return [n for n, step in enumerate(self.steps) if step.names_local(name)]
@@ -228,158 +246,3 @@ def _collects(flow: Flow, number: int) -> float:
     if step.name not in _COLLECT:
         return math.inf
     return flow.depth[number] - _COLLECT[step.name] - step.argument
-
-
-# --- counters ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """A loop in a frame: around which instruction, how variables are read, and which are not the same in each round.
-
-    ``read`` gives a ("global" or "local") variable, ``driver`` is that of :func:`driver_of`.
-    """
-
-    code: CodeType
-    number: int
-    driver: int
-    read: Callable[[str, str], Any]
-    moving: Collection[str]
-
-    def flow(self) -> Flow:
-        """The steps of the code."""
-        found = flow_of(self.code)
-        assert found is not None
-        return found
-
-    def stored(self) -> set[Any]:
-        """The variables that rounds set."""
-        flow = self.flow()
-        found = [flow.steps[n] for n in flow.loop(self.number)]
-        return {step.value for step in found if "STORE" in step.name or "DELETE" in step.name}
-
-    def integer(self, place: int) -> int | None:
-        """The number that a step loads, the same in every round."""
-        step = self.flow().steps[place]
-        value: Any = None
-        if step.name == "LOAD_CONST":
-            value = step.value
-        elif step.name == "LOAD_GLOBAL" and step.value not in self.stored():
-            value = self.read("global", step.value)
-        elif step.name == "LOAD_FAST" and step.value not in {*self.stored(), *self.moving}:
-            value = self.read("local", step.value)
-        return value if type(value) is int else None
-
-
-def rounds_of_counter(loop: Loop, name: str, values: tuple[int, int]) -> int | None:
-    """For how many rounds a loop's comparisons of a counter come out as in the first; None where it is none.
-
-    The local variable ``name`` was the first of ``values`` at one visit of the loop's instruction and the second at
-    the next. It is a counter if the loop does nothing but count it by a constant, once, and compare it with numbers
-    that stay the same, and nothing afterwards reads it. A counter may be what a ``for`` over a ``range`` sets.
-    """
-    flow, code = loop.flow(), loop.code
-    if flow.hides or name in code.co_cellvars or name in code.co_freevars:
-        return None
-    inside, after = flow.loop(loop.number), flow.reached(loop.number)
-    first, step = values[0], values[1] - values[0]
-    explained: set[int] = set()
-    counted, found = 0, ENDLESS
-    if loop.driver >= 0 and driven_name(loop) == name:
-        found, counted = _left_of_range(loop, *values), 1
-        explained.add(loop.driver + 1)
-    for place in flow.mentions(name):
-        if place not in inside:
-            if place in after and flow.steps[place].name != "STORE_FAST":
-                return None
-            continue
-        if place in explained:
-            continue
-        if _counts(flow, place, name) == step:
-            counted += 1
-            explained.add(place + 3)
-            continue
-        compared = _compares(loop, place)
-        if compared is None:
-            return None
-        found = min(found, _unchanged(*compared, first, step))
-    return found if counted == 1 and found > 0 else None
-
-
-def driven_name(loop: Loop) -> str | None:
-    """The local variable that a ``for`` sets."""
-    step = loop.flow().steps[loop.driver + 1]
-    return str(step.value) if step.name == "STORE_FAST" else None
-
-
-def _left_of_range(loop: Loop, first: int, second: int) -> int:
-    """How many rounds a ``for`` over a ``range`` has after the one with the item ``first``; 0 if it is no range."""
-    flow, driver = loop.flow(), loop.driver
-    inside = flow.loop(loop.number)
-    before = [n for n, found in enumerate(flow.next) if any(t == driver for t, _ in found)]
-    if [n for n in before if n not in inside] != [driver - 1]:
-        return 0
-    call = driver - 2
-    if flow.steps[driver - 1].name != "GET_ITER" or flow.steps[call].name != "CALL":
-        return 0
-    count = flow.steps[call].argument
-    bounds = [loop.integer(n) for n in range(call - count, call)]
-    called = flow.steps[call - count - 1]
-    if called.name != "LOAD_GLOBAL" or called.value != "range" or not 1 <= count <= 3:
-        return 0
-    if loop.read("global", "range") is not range or None in bounds:
-        return 0
-    try:
-        items = range(*[int(x or 0) for x in bounds])
-        if first not in items or second != first + items.step:
-            return 0
-        return len(items) - 1 - items.index(first)
-    except (ValueError, OverflowError):
-        return 0
-
-
-def _counts(flow: Flow, place: int, name: str) -> int | None:
-    """By how much a statement such as ``name += 1`` counts."""
-    four = flow.steps[place : place + 4]
-    if [step.name for step in four] != ["LOAD_FAST", "LOAD_CONST", "BINARY_OP", "STORE_FAST"]:
-        return None
-    by, sign = four[1].value, four[2].value.rstrip("=")
-    if four[3].value != name or type(by) is not int or sign not in ("+", "-"):
-        return None
-    return by if sign == "+" else -by
-
-
-def _compares(loop: Loop, place: int) -> tuple[Callable[[int, int], bool], int] | None:
-    """A comparison of a counter with a number: how, and with which one."""
-    steps = loop.flow().steps
-    if steps[place].name != "LOAD_FAST":
-        return None
-    for first, second in pairwise((place - 1, place, place + 1)):
-        if first < 0 or second + 1 >= len(steps):
-            continue
-        relation = steps[second + 1]
-        if first == place and steps[second].name in TESTS:
-            return operator.ne, 0
-        compare = _COMPARISONS.get(str(relation.value))
-        if relation.name != "COMPARE_OP" or compare is None:
-            continue
-        limit = loop.integer(first if second == place else second)
-        if limit is None:
-            continue
-        if second == place:
-            return (lambda a, b, c=compare: c(b, a)), limit
-        return compare, limit
-    return None
-
-
-def _unchanged(compare: Callable[[int, int], bool], limit: int, first: int, step: int) -> int:
-    """In how many rounds a comparison comes out as in the first, whether it stands before or after the counting."""
-    outcome, distance = compare(first, limit), limit - first
-    if compare(first + step, limit) is not outcome:
-        return 0
-    if distance * step < 0:
-        return ENDLESS  # it counts away from the limit
-    for number in (-(-distance // step), distance // step + 1):  # at the limit, and beyond
-        if number > 0 and compare(first + step * number, limit) is not outcome:
-            return number - 1
-    return ENDLESS

@@ -17,7 +17,7 @@ from ..ops.source import full
 from ..tensor import Tensor
 from .numbers import outcome_key
 from .round_body import COUNT, Body, KeptError
-from .round_code import ENDLESS
+from .round_counters import ENDLESS
 from .round_gradients import Ahead, Lineage, settles
 from .rounds import Found, Ran, Relation, Rounds, Visit, find_loops
 

@@ -21,7 +21,7 @@ from ..modes import MODES
 from ..ops import elementwise
 from ..ops.table import Op
 from ..tensor import Tensor
-from .round_code import ENDLESS, Loop, driven_name, rounds_of_counter
+from .round_counters import ENDLESS, Loop, driven_name, ends_for_good, rounds_of_counter
 from .round_state import FrameState, describe, driver, frames_of, reader, same_depth
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ def _counted(x: FrameState, y: FrameState, names: list[str], changes: int) -> in
         if name is None:
             return 0
         counters[name] = None
+    if counters and not ends_for_good(loop, counters):
+        return 0
     most = ENDLESS
     for name in counters:
         before, now = x.integers.get(name), y.integers.get(name)
