@@ -53,8 +53,10 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; NaN stays."""
-    return np.sign(x) if isinstance(x, np.ndarray) else x.sign()
+    """-1, 0 or 1; NaN gives 0."""
+    if not isinstance(x, np.ndarray):
+        return x.sign()
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
 def clamp(x: Any, least: Any, most: Any) -> Any:

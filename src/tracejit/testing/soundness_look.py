@@ -22,8 +22,8 @@ from .fuzz_check import difference
 #: Relative to the largest value of a tensor: what other roundings and other orders of sums may change.
 TOLERANCE = 3e-4
 _HIDDEN = frozenset({"__builtins__", "stage", "__warningregistry__"})
-#: Attributes of modules that say what changed, not what is.
-_COUNTERS = frozenset({"_version", "_transient"})
+#: Attributes of modules that say what changed, not what is, and what optimizers remember of computing before.
+_COUNTERS = frozenset({"_version", "_transient", "_products"})
 
 
 @dataclass(frozen=True)
