@@ -245,15 +245,12 @@ def in_a_namespace(x):
 
 def both_outcomes_come_around(x):
     for _ in range(8):
-        if x.max() > 1:
-            x = x / 2
-        else:
-            x = (x - 0.25) * 1.5
+        x = x / 2 if x.max() > 1 else (x - 0.25) * 1.5
     return x
 
 
 def goes_on_in_the_loop(x):
-    for i in range(9):
+    for _ in range(9):
         try:
             if x.max() > 1.0:
                 continue
