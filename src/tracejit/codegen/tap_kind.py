@@ -53,6 +53,12 @@ class Kind:
         """A vector of memory."""
         return f.make(f"load {self.vector}, ptr {pointer}, align {self.nbytes}")
 
+    def call_block(self, f: FunctionText, rows: int, vectors: str, given: str) -> None:
+        """Call the block of these rows that has as many vectors as ``vectors`` says."""
+        for number in range(1, self.machine.vectors + 1):
+            with f.when(f.compare("eq", vectors, number)):
+                f.add(f"call void @block.{rows}.{number}({given})")
+
     def store(self, f: FunctionText, value: str, pointer: str) -> None:
         """Write a vector."""
         f.add(f"store {self.vector} {value}, ptr {pointer}, align {self.nbytes}")

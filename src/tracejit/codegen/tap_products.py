@@ -194,7 +194,5 @@ def _rows(
                 f"ptr {here}, i64 {wm}, ptr {a['kw']}, ptr {a['seen']}, i64 {a['count']},"
                 f" ptr {there}, i64 {om}, ptr {written}"
             )
-            for v in range(1, kind.machine.vectors + 1):
-                with f.when(f.compare("eq", vectors, v)):
-                    f.add(f"call void @block.{rows}.{v}({given})")
+            kind.call_block(f, rows, vectors, given)
             row.set(f.sum(m, rows))

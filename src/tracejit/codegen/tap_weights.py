@@ -242,7 +242,5 @@ def _outputs(
                 f"ptr {a['x']}, ptr {f.at(a['kx'], k, 'i64')}, ptr {a['px']}, i64 {width},"
                 f" ptr {a['near']}, ptr {there}, i64 {a['om']}, i64 {bits}"
             )
-            for v in range(1, kind.machine.vectors + 1):
-                with f.when(f.compare("eq", vectors, v)):
-                    f.add(f"call void @block.{rows}.{v}({given})")
+            kind.call_block(f, rows, vectors, given)
             at.set(f.sum(k, rows))

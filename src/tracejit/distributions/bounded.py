@@ -9,7 +9,7 @@ from typing import Any
 from ..dtypes import DType
 from ..ops.functions.sampling import rand
 from .distribution import Distribution, divergence
-from .positive import Gamma
+from .positive import Gamma, OfShares
 from .utils import euler_constant
 
 __all__ = [
@@ -201,29 +201,13 @@ class InverseGamma(Distribution):
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
 
-class Kumaraswamy(Distribution):
+class Kumaraswamy(OfShares):
     """Shares with distribution function 1 - (1 - x^a)^b. Raises ``ValueError`` unless both are positive.
 
     >>> import tracejit as tj
     >>> tj.distributions.Kumaraswamy(1.0, 1.0).mean
     tensor(0.5000)
     """
-
-    has_rsample = True
-
-    concentration1: Any
-    concentration0: Any
-
-    def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
-    ) -> None:
-        self._take(
-            validate_args,
-            "concentration1",
-            "concentration0",
-            concentration1=concentration1,
-            concentration0=concentration0,
-        )
 
     def _moment(self, power: int) -> Any:
         at, b = 1 + power / self.concentration1, self.concentration0

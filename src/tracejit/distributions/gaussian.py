@@ -12,16 +12,8 @@ from .distribution import Distribution, divergence
 __all__ = ["Normal", "Uniform"]
 
 
-class Normal(Distribution):
-    """Normal distributions with means ``loc`` and standard deviations ``scale``.
-
-    Raises ``ValueError`` unless every scale is positive.
-
-    >>> import tracejit as tj
-    >>> normal = tj.distributions.Normal(tj.tensor([0.0, 1.0]), 2.0)
-    >>> normal.log_prob(tj.tensor([0.0, 1.0]))
-    tensor([-1.6121, -1.6121])
-    """
+class Moved(Distribution):
+    """A distribution moved by ``loc`` and stretched by ``scale``."""
 
     has_rsample = True
 
@@ -32,12 +24,24 @@ class Normal(Distribution):
         self._take(validate_args, "scale", loc=loc, scale=scale)
 
     @property
-    def mean(self) -> Any:
+    def mode(self) -> Any:
         """``loc``."""
         return self.loc
 
+
+class Normal(Moved):
+    """Normal distributions with means ``loc`` and standard deviations ``scale``.
+
+    Raises ``ValueError`` unless every scale is positive.
+
+    >>> import tracejit as tj
+    >>> normal = tj.distributions.Normal(tj.tensor([0.0, 1.0]), 2.0)
+    >>> normal.log_prob(tj.tensor([0.0, 1.0]))
+    tensor([-1.6121, -1.6121])
+    """
+
     @property
-    def mode(self) -> Any:
+    def mean(self) -> Any:
         """``loc``."""
         return self.loc
 

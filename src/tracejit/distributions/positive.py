@@ -242,13 +242,8 @@ def _between_dirichlets(p: Dirichlet, q: Dirichlet) -> Any:
     return first + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
 
 
-class Beta(Distribution):
-    """Shares between 0 and 1. Raises ``ValueError`` unless both concentrations are positive.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.Beta(1.0, 3.0).mean
-    tensor(0.2500)
-    """
+class OfShares(Distribution):
+    """A distribution of shares by two concentrations."""
 
     has_rsample = True
 
@@ -265,6 +260,15 @@ class Beta(Distribution):
             concentration1=concentration1,
             concentration0=concentration0,
         )
+
+
+class Beta(OfShares):
+    """Shares between 0 and 1. Raises ``ValueError`` unless both concentrations are positive.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.Beta(1.0, 3.0).mean
+    tensor(0.2500)
+    """
 
     def _pair(self) -> Dirichlet:
         both = self.concentration1.unsqueeze(-1), self.concentration0.unsqueeze(-1)

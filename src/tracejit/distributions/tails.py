@@ -8,30 +8,14 @@ from typing import Any
 
 from ..ops.functions.sampling import rand, randn
 from .distribution import Distribution, divergence
+from .gaussian import Moved
 from .positive import Chi2
 from .utils import euler_constant
 
 __all__ = ["Cauchy", "Gumbel", "Laplace", "StudentT"]
 
 
-class _Moved(Distribution):
-    """A distribution moved by ``loc`` and stretched by ``scale``."""
-
-    has_rsample = True
-
-    loc: Any
-    scale: Any
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._take(validate_args, "scale", loc=loc, scale=scale)
-
-    @property
-    def mode(self) -> Any:
-        """``loc``."""
-        return self.loc
-
-
-class Laplace(_Moved):
+class Laplace(Moved):
     """Density ``exp(-|x - loc| / scale) / (2 scale)``. Raises ``ValueError`` unless scales are positive.
 
     >>> import tracejit as tj
@@ -84,7 +68,7 @@ def _between_laplaces(p: Laplace, q: Laplace) -> Any:
     return -ratio.log() + away / q.scale + ratio * (-away / p.scale).exp() - 1
 
 
-class Cauchy(_Moved):
+class Cauchy(Moved):
     """Density ``1 / (π scale (1 + ((x - loc) / scale)²))``: no mean, no variance.
 
     >>> import tracejit as tj
@@ -132,7 +116,7 @@ def _between_cauchies(p: Cauchy, q: Cauchy) -> Any:
     return apart.log() - (4 * p.scale * q.scale).log()
 
 
-class Gumbel(_Moved):
+class Gumbel(Moved):
     """The largest of many: density ``exp(-z - exp(-z)) / scale`` at ``z = (x - loc) / scale``.
 
     >>> import tracejit as tj

@@ -28,6 +28,7 @@ from .table import declare
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_WHOLE = (1 << 64) - 1
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = 0x9E3779B9, 0xBB67AE85
 _CHUNK = 1 << 14  # blocks at a time: the ten rounds stay in cache
@@ -82,13 +83,20 @@ def _round_keys(seed: int) -> tuple[Array, ...]:
     )
 
 
+def stream_of(key: Any, index: int) -> tuple[int, int]:
+    """The seed and the offset of a call, of 64 bits each.
+
+    >>> stream_of((7, -1), 3)
+    (7, 2)
+    """
+    seed, base = (int(v) for v in key)
+    return seed & _WHOLE, (base + index) & _WHOLE
+
+
 def _words(key: Array, index: int, shape: Shape, per_element: int) -> Array:
     """``per_element`` random words for each element, as columns."""
     count = int(np.prod(shape, dtype=np.int64))
-    seed, base = (int(v) & 0xFFFFFFFFFFFFFFFF for v in key)
-    blocks = philox_blocks(
-        seed, (base + index) & 0xFFFFFFFFFFFFFFFF, 0, -(-count * per_element // 4)
-    )
+    blocks = philox_blocks(*stream_of(key, index), 0, -(-count * per_element // 4))
     return blocks.reshape(-1)[: count * per_element].reshape(count, per_element)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..dtypes import DType, int64
 from ..ops.keys import set_kernel_draw
-from ..ops.random import RandomSource
+from ..ops.random import RandomSource, stream_of
 from ..ops.shapes import numel
 from ..types import Shape
 
@@ -56,8 +56,7 @@ def _on_host(op: RandomSource, key: Any, index: int, shape: Shape, dtype: DType)
     count, each = numel(shape), WORDS // op.words[dtype.short]
     blocks, rest = divmod(count, each)
     out: np.ndarray = np.empty(shape, dtype.np)
-    seed, base = (int(x) for x in key)
-    offset = signed((base + index) & ((1 << 64) - 1))
+    seed, offset = map(signed, stream_of(key, index))
     arguments = {"out": out.ctypes.data, "seed": seed, "offset": offset, "first": count - rest}
     table.run_slots(0, table.n_steps, *(arguments[name] for name in PARAMETERS), blocks, rest)
     return out

@@ -15,7 +15,7 @@ from ..locks import renewed_lock
 from ..modes import MODES
 from ..runtime.plan_loops import NotNativeError
 from ..tensor import Tensor
-from .behind import PASSING, Behind, compile_backwards, warm_up, why_failed
+from .behind import PASSING, Behind, compile_backwards, why_failed
 from .collection import Collection, collecting_rarely
 from .ending import Overtaken
 from .graft import graft, graft_error
@@ -27,7 +27,7 @@ from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import SIZES, number_positions
 from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
 from .places import Place, PlaceKey
-from .recorded_run import run_recorded
+from .recorded_run import Given, run_recorded
 from .recorder import Recorder
 from .replay import make_replay, writable
 from .replay_checks import make_accepts
@@ -128,9 +128,9 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
-        warm_up()
         before = flatten((args, kwargs), [])
         statics = statics_of(before)
+        call = Given(tensors, args, kwargs, statics)
         guard = self._watched(statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
@@ -141,7 +141,7 @@ class Entry(Made):
         collection = Collection()
         try:
             collection.rarely()
-            result, structure = run_recorded(self, recorder, guard, tensors, args, kwargs, leaves)
+            result, structure = run_recorded(self, recorder, guard, call, leaves)
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None

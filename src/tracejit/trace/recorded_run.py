@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from .places import patched
 from .recorder import Recorder
 from .results import flatten_result, result_of
 from .rounds import Rounds
-from .signature import flatten, shows_sizes, statics_of
+from .signature import shows_sizes
 from .state import StateGuard
 from .state_calls import watching
 
@@ -24,14 +25,18 @@ if TYPE_CHECKING:
     from .entry import Entry
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a call was given: its tensors, one that hands over sizes too, and the objects that are its constants."""
+
+    tensors: Sequence[Tensor]
+    args: Any
+    kwargs: Any
+    statics: Sequence[Any]
+
+
 def run_recorded(
-    entry: Entry,
-    recorder: Recorder,
-    guard: StateGuard,
-    tensors: Sequence[Tensor],
-    args: Any,
-    kwargs: Any,
-    leaves: list[Any],
+    entry: Entry, recorder: Recorder, guard: StateGuard, given: Given, leaves: list[Any]
 ) -> Any:
     """Run the function; its result, and the structure of it, whose leaves are appended to ``leaves``.
 
@@ -43,7 +48,7 @@ def run_recorded(
     if listener is not None:
         listener.base = _run.__code__
     recorder.codes, recorder.known_hooks = guard.codes, guard.hooks
-    result, structure = _run(entry, recorder, guard, tensors, args, kwargs, leaves)
+    result, structure = _run(entry, recorder, guard, given, leaves)
     if recorder.apart:
         entry.apart = True
         entry.owner.uses.set_apart(entry, recorder.path)
@@ -53,20 +58,13 @@ def run_recorded(
 
 
 def _run(
-    entry: Entry,
-    recorder: Recorder,
-    guard: StateGuard,
-    tensors: Sequence[Tensor],
-    args: Any,
-    kwargs: Any,
-    leaves: list[Any],
+    entry: Entry, recorder: Recorder, guard: StateGuard, given: Given, leaves: list[Any]
 ) -> Any:
     """The result with sizes and numbers as they were recorded."""
     function, source = entry.owner.function, entry.signature.numbers.source
     standing = {source("place", p, p.kind, str(p.check.key)): p for p in guard.places}
     positions = iter(range(len(entry.number_names)))
-    statics = statics_of(flatten((args, kwargs), []))
-    outside = partial(seen_outside, guard, statics)
+    outside = partial(seen_outside, guard, given.statics)
     sizes: dict[int, Any] = {}
 
     def replace(value: Any) -> Any:
@@ -84,11 +82,12 @@ def _run(
     try:
         MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
         if entry.sizes:  # before any number is handed out, which may vary beside them
-            told = recorder.sizes_handed_over(tensors[-1])
+            told = recorder.sizes_handed_over(given.tensors[-1])
             sizes.update(zip(entry.sizes, told, strict=True))
         if follows:
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
+        args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
             args, kwargs = later.enter_context(standing_in(args, kwargs, replace))
         result = function(*args, **kwargs)

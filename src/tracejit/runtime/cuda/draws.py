@@ -10,7 +10,7 @@ from ...codegen.cuda_draws import PARAMETERS, write_draw
 from ...cuda.arrays import namespace
 from ...cuda.driver import Driver, driver
 from ...dtypes import DType
-from ...ops.random import RandomSource
+from ...ops.random import RandomSource, stream_of
 from ...ops.shapes import numel
 from ...types import Shape
 from ..launcher import Table, build_table, failure, signed
@@ -34,7 +34,6 @@ def draw(op: RandomSource, key: Any, index: int, shape: Shape, dtype: DType, dev
     ...     assert tj.rand(2, device="cuda").is_cuda
     """
     module = namespace()
-    seed, base = (int(x) for x in key)
     count = numel(shape)
     with module.cuda.Device(device):
         out = module.empty(shape, dtype.np)
@@ -42,7 +41,7 @@ def draw(op: RandomSource, key: Any, index: int, shape: Shape, dtype: DType, dev
             return out
         driver(device).bind()
         table = _table(op, dtype, driver(device))
-        offset = signed((base + index) & ((1 << 64) - 1))
+        seed, offset = map(signed, stream_of(key, index))
         arguments = {"out": int(out.data.ptr), "seed": seed, "offset": offset, "total": count}
         stream = int(module.cuda.get_current_stream().ptr)
         words = [arguments[name] for name in PARAMETERS]
