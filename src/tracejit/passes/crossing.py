@@ -57,6 +57,8 @@ def _fullest(graph: Graph, values: Sequence[Value]) -> tuple[int, int]:
     used = _in_use(graph, values)
     most = max(used, default=0)
     place = used.index(most) if used else 0
+    if most < LEAST_BYTES:  # nobody will part the graph
+        return place, most
     narrow = [p for p in _necks(values) if p <= place and used[p] >= NEARLY * most]
     return (narrow[-1] if narrow else place), most
 
