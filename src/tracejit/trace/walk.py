@@ -164,7 +164,9 @@ class Walk:
         results: list[Any] = list(outputs)
         for i, x in leaf.recording.numbers:
             results.insert(i, known[x] if isinstance(x, Number) else x)
-        return results[0] if leaf.structure is None else result_of(leaf.structure, iter(results))
+        if leaf.structure is None:
+            return results[0]
+        return leaf.recording.result_in(result_of(leaf.structure, iter(results)))
 
     def ending(self, leaf: Leaf, runner: Runner) -> Ending:
         """What the end of a path does, worked out once."""
