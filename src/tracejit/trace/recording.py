@@ -13,6 +13,7 @@ from .freeing import History
 from .gradients_inside import Effects
 from .numbers import Number
 from .places import Place
+from .state import StateGuard
 
 Step = tuple[Op, dict[str, Any]]
 
@@ -52,10 +53,9 @@ class Recording:
     tape: History = field(default_factory=History)  # bits are positions of outputs and of inputs
     sizes: SizesFound | None = None  # what sizes it was told on the way
 
-    def result_in(self, made: Any) -> Any:
+    def result_in(self, made: Any, guard: StateGuard) -> Any:
         """The result of a call in what was made of its structure; what goes with it is put in its places."""
         if not self.held:
             return made
-        for place, value in zip(self.held, made[1:], strict=True):
-            place.store(value)
+        guard.stored(self.held, made[1:])
         return made[0]

@@ -324,15 +324,15 @@ class _ReplayWriter(NumberLines):
         kind, children = leaf.structure
         if kind is not tuple:  # an object occurs twice
             made = self.made_of(leaf.structure, outputs)
-            self.add(f"return {self.bind('recording', leaf.recording)}.result_in({made})")
+            self.add(f"return {self.bind('recording', leaf.recording)}.result_in({made}, entry.guard)")
             return
         left, parts = iter(outputs), []
         for child in children:
             own = [next(left) for _ in range(leaf_count(child))]
             parts.append(own[0] if child is None else self.made_of(child, own))
         self.add(f"result = {parts[0]}")
-        for place, part in zip(leaf.recording.held, parts[1:], strict=True):
-            self.add(f"{self.bind_object(place.store)}({part})")
+        places = self.bind_object(leaf.recording.held)
+        self.add(f"entry.guard.stored({places}, {_tuple(parts[1:])})")
         self.add("return result")
 
 

@@ -12,7 +12,7 @@ state inside C extensions and in the standard library (a random generator, a clo
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -21,6 +21,7 @@ from ..generated import define
 from .places import Place, PlaceKey, place_of
 from .state_calls import current
 from .state_checks import Check, Read
+from .state_modules import Structure
 from .state_reach import Walk
 from .state_reads import Names
 
@@ -83,6 +84,15 @@ class StateGuard:
                 return []
             reads += found
         return [] if any(id(read.holder) in self.tools for read in reads) else reads
+
+    def stored(self, places: Iterable[Place], values: Iterable[Any]) -> None:
+        """Put ``values`` in ``places`` that are not looked at here."""
+        modules = next((check for check in self.checks if isinstance(check, Structure)), None)
+        if modules is not None:
+            modules.stored(places, values)
+            return
+        for place, value in zip(places, values, strict=True):
+            place.store(value)
 
     def moved(self) -> list[Place]:
         """The places of numbers, if other numbers there are all that changed."""

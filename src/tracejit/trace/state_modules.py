@@ -10,7 +10,7 @@ count what is written into them directly. Not seen are writes that go around ``M
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from ..tensor import Tensor
@@ -223,6 +223,8 @@ class _Snapshot:
 
 
 _NONE = (MISSING, MISSING)
+#: Classes of values that ``Module.__setattr__`` has no other place for.
+_ORDINARY = (Tensor, tuple, list, dict, float, int, bool, str, type(None))
 #: Under which name a module has the dict with its values of a kind.
 _HOLDERS = {"attribute": "__dict__", "buffer": "_buffers"}
 
@@ -280,6 +282,28 @@ class Structure(Check):
                 return change
         self.seen[0] = version
         return None
+
+    def stored(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        """Put ``values`` in ``places``, of which these modules' recordings do not depend on what is there.
+
+        The counter moves as for any assignment, but if nothing else moves it meanwhile no module is compared for it.
+        """
+        before, count = self.holder[0], 0
+        touched: set[int] = set()
+        for place, value in zip(places, values, strict=True):
+            module, table = place.owner, place.check.holder
+            if module is None or type(value) not in _ORDINARY or place.read() is MISSING:
+                place.store(value)
+                continue
+            table[place.check.key] = value
+            sys.modules["tracejit.nn.structure"].changed(module)
+            count += 1 + (type(table) is Table)
+            touched.add(id(module))
+        found = [(x, x._version()) for x in self.snapshots if id(x.module) in touched]
+        if self.seen[0] == before and self.holder[0] == before + count:
+            for snapshot, version in found:
+                snapshot.version = version
+            self.seen[0] = before + count
 
     def moved(self) -> list[Read] | None:
         """Reads of attributes and buffers, if these are all that changed."""

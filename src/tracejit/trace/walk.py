@@ -166,7 +166,9 @@ class Walk:
             results.insert(i, known[x] if isinstance(x, Number) else x)
         if leaf.structure is None:
             return results[0]
-        return leaf.recording.result_in(result_of(leaf.structure, iter(results)))
+        assert self.entry.guard is not None
+        made = result_of(leaf.structure, iter(results))
+        return leaf.recording.result_in(made, self.entry.guard)
 
     def ending(self, leaf: Leaf, runner: Runner) -> Ending:
         """What the end of a path does, worked out once."""
