@@ -138,7 +138,7 @@ from .version import __version__
 _install()
 
 #: Modules that are imported when they are asked for.
-_LATE = ("distributed", "hub", "multiprocessing", "testing")
+_LATE = ("distributed", "hub", "multiprocessing", "signal", "testing")
 
 
 def __getattr__(name: str) -> _Any:
