@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..dtypes import DType, float64, int64
 from ..errors import describe_line
@@ -16,12 +17,15 @@ from ..extents import is_symbolic
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Reduction
-from ..passes.groups import FULL, Group, is_random, looks_up, looks_up_known, picks_from_row, root
+from ..passes.groups import Group, is_random, looks_up, looks_up_known, picks_from_row, root
 from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
 from .nest import Access, Layout, Nest, build_nest, index_source
 from .turns import Turns
+
+if TYPE_CHECKING:
+    from .cpu_panels import Panels
 
 #: Elements per block of a full reduction.
 BLOCK = 8192
@@ -58,6 +62,7 @@ class Writer:
         self.turns = Turns(overwrites.values())
         self.literals: dict[object, str] = {}
         self.variables: dict[int, str] = {}  # axis -> loop variable in scope
+        self.panels: Panels | None = None  # what holds elements of some operands and outputs
 
     # --- small parts -------------------------------------------------------------------------------------------
 
@@ -125,8 +130,14 @@ class Writer:
         access = self.nest.reads[value]
         if index_source(value) is not None:
             return self.recomputed(value, access)
-        name = self.pointer(value, access, written=False)
-        return scalar.load(f"{name}[{self.address(access, name)}]", value.spec.dtype)
+        return scalar.load(self.element(value, access, written=False), value.spec.dtype)
+
+    def element(self, value: Value, access: Access, written: bool) -> str:
+        """An operand's or output's element in memory at the current point."""
+        if self.panels is not None and (found := self.panels.element(value, written)):
+            return found
+        name = self.pointer(value, access, written)
+        return f"{name}[{self.address(access, name)}]"
 
     def recomputed(self, value: Value, access: Access) -> str:
         """A constant, or an iota's element from the loop variables."""
@@ -303,11 +314,8 @@ class Writer:
 
     def write(self, value: Value, text: str, indent: int) -> None:
         """Store an output at the current point."""
-        access = self.nest.writes[value]
-        name = self.pointer(value, access, written=True)
-        self.text.add(
-            indent, f"{name}[{self.address(access, name)}] = {scalar.store(text, value.spec.dtype)}"
-        )
+        element = self.element(value, self.nest.writes[value], written=True)
+        self.text.add(indent, f"{element} = {scalar.store(text, value.spec.dtype)}")
 
     # --- loops --------------------------------------------------------------------------------------------------
 
@@ -386,14 +394,3 @@ def describe(value: Value) -> str:
 def describe_domain(group: Group) -> str:
     """The extents a group iterates over."""
     return f"[{', '.join(map(str, group.domain))}]"
-
-
-def expensive_in_several(writer: Writer, loops: Sequence[set[Value]]) -> list[Value]:
-    """Full-level values that cost much and are needed by more than one loop."""
-    return [
-        v
-        for v in writer.group.values
-        if writer.group.level[v] == FULL
-        and scalar.is_expensive(v)
-        and sum(v in needed for needed in loops) > 1
-    ]
