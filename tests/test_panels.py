@@ -61,7 +61,9 @@ def test_rows_that_lie_across(name, sizes, order, short, threads):
         )
         for a, b in pairs:
             assert a.spec == b.spec
-            assert a.stride() == b.stride()
+            assert [s for s, n in zip(a.stride(), a.shape, strict=True) if n > 1] == [
+                s for s, n in zip(b.stride(), b.shape, strict=True) if n > 1
+            ]
             np.testing.assert_allclose(a.double().numpy(), b.double().numpy(), bound, bound)
     finally:
         tj.set_num_threads(before)

@@ -21,7 +21,7 @@ from ..passes.groups import Group, is_random, looks_up, looks_up_known, picks_fr
 from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
-from .nest import Access, Layout, Nest, build_nest, index_source
+from .nest import Access, Layout, Nest, build_nest, index_source, is_one
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -265,8 +265,7 @@ class Writer:
         """Evaluate a row's expression at one computed position; a position outside the row ends the program."""
         row, (axis,) = value.value_operands[0], self.nest.reduced
         position = self.position(value, scopes, indent)
-        self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {self.extent(axis)}):")
-        self.text.add(indent + 1, "return 1")
+        self.check(position, self.extent(axis), indent)
         self.variables[axis] = position
         there = self.value(row, [{}, *scopes], indent)
         del self.variables[axis]
@@ -280,11 +279,14 @@ class Writer:
         """An element at a position that is read; a position out of range ends the program."""
         position = self.position(value, scopes, indent)
         if not looks_up_known(value):
-            outside = f"({position} < int64(0)) or ({position} >= {self.table_size(value)})"
-            self.text.add(indent, f"if {outside}:")
-            self.text.add(indent + 1, "return 1")
+            self.check(position, self.table_size(value), indent)
         found = position if len(value.value_operands) == 1 else self.table_element(value, position)
         self.define(value, found, scopes[0], indent, describe(value))
+
+    def check(self, position: str, size: str, indent: int) -> None:
+        """End the program unless a position is at least 0, and below ``size``: as unsigned, one comparison."""
+        self.text.add(indent, f"if uint64({position}) >= uint64({size}):")
+        self.text.add(indent + 1, "return 1")
 
     def position(self, value: Value, scopes: Sequence[Scope], indent: int) -> str:
         """The position that a lookup reads; except in a gather, negative ones count from the end."""
@@ -292,8 +294,8 @@ class Writer:
         read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
         self.text.add(indent, f"{name} = {read}")
         if value.op is not None and value.op.name != "gather" and not looks_up_known(value):
-            self.text.add(indent, f"if {name} < int64(0):")
-            self.text.add(indent + 1, f"{name} = {name} + {self.table_size(value)}")
+            behind = f"{name} + {self.table_size(value)}"
+            self.text.add(indent, f"{name} = select({name} < int64(0), {behind}, {name})")
         return name
 
     def table_element(self, value: Value, position: str) -> str:
@@ -302,7 +304,8 @@ class Writer:
         access, dim = self.nest.reads[x], value.attributes["dim"]
         assert access.layout is not None
         name = self.pointer(x, access, written=False)
-        there = f"{position} * {self.number(f'{name}_at{dim}', access.layout.strides[dim])}"
+        step = access.layout.strides[dim]
+        there = position if is_one(step) else f"{position} * {self.number(f'{name}_at{dim}', step)}"
         return scalar.load(f"{name}[{self.address(access, name)} + {there}]", x.spec.dtype)
 
     def table_size(self, value: Value) -> str:
