@@ -19,7 +19,7 @@ from ..tensor import Tensor
 #: Bytes that come together before it is looked what can go.
 MOST_BYTES = 32 << 20
 #: Bytes from which on a tensor is worth letting go at once, and how many of the latest are looked at.
-LARGE, LATEST = 1 << 20, 8
+LARGE, LATEST = 1 << 14, 16
 
 
 #: Was memory ever freed in the middle of a recording?
@@ -69,26 +69,26 @@ class KeptAlive:
         """Of the latest tensors let go what only this list refers to: views first, which refer to what they show."""
         forget = self.forget()
         assert forget is not None, "the recorder is gone"
-        waiting = self.tensors[-latest:]
-        del self.tensors[-latest:]
-        kept: list[Tensor] = []
-        while waiting:
-            tensor = waiting.pop()
-            if sys.getrefcount(tensor) == _UNREACHABLE:
-                forget(id(tensor))
-            else:
-                kept.append(tensor)
-        kept.reverse()
-        self.tensors += kept
+        tensors, references, gone = self.tensors, sys.getrefcount, _GONE
+        first = max(len(tensors) - latest, 0)
+        found = False
+        for place in range(len(tensors) - 1, first - 1, -1):
+            if references(tensors[place]) == _UNREACHABLE:
+                found = True
+                forget(id(tensors[place]))
+                tensors[place] = gone
+        if found:
+            tensors[first:] = [x for x in tensors[first:] if x is not gone]
+
+
+#: Stands for a tensor that was let go.
+_GONE: Any = object()
 
 
 def _references() -> int:
-    """How many references are counted in a loop as above for an object that nobody else has."""
-    waiting = [object()]
-    while waiting:
-        tensor = waiting.pop()
-        return sys.getrefcount(tensor)
-    raise AssertionError("unreachable")
+    """How many references are counted as above for an object that only a list has."""
+    listed = [object()]
+    return sys.getrefcount(listed[0])
 
 
 _UNREACHABLE = _references()
