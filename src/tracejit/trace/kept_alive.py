@@ -2,8 +2,8 @@
 
 An identity may be another tensor's once its tensor is gone, so what a recording has met stays. Tensors that nobody else
 can reach any more are let go whenever enough memory has come together: a loop over large tensors needs the memory of an
-eager run, not that of all its rounds. Large ones are let go at once if they are among the latest, as most temporaries
-are: the next operation then writes to memory that is in the caches, and not to pages that were never touched.
+eager run, not that of all its rounds. The latest ones are looked at far more often, for most temporaries are among
+them: the next operation then writes to memory that is in the caches, and not to pages that were never touched.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..tensor import Tensor
 
 #: Bytes that come together before it is looked what can go.
 MOST_BYTES = 32 << 20
-#: Bytes from which on a tensor is worth letting go at once, and how many of the latest are looked at.
-LARGE, LATEST = 1 << 14, 16
+#: Bytes that come together before the latest are looked at, and how many of those that were there at the last look.
+FEW_BYTES, LATEST = 128 << 10, 16
 
 
 #: Was memory ever freed in the middle of a recording?
@@ -47,7 +47,7 @@ class KeptAlive:
         self.forget = forget
         self.most_bytes = most_bytes
         self.tensors: list[Tensor] = []
-        self.nbytes = 0
+        self.nbytes = self.recent = self.looked = 0
 
     def __len__(self) -> int:
         return len(self.tensors)
@@ -58,12 +58,13 @@ class KeptAlive:
         self.tensors.append(tensor)
         nbytes = tensor.array.nbytes if array is None else array.nbytes
         self.nbytes += nbytes
+        self.recent += nbytes
         if self.nbytes > self.most_bytes:
             _freed[0] = True
             self.sweep(len(self.tensors))
             self.nbytes = 0
-        elif nbytes >= LARGE:
-            self.sweep(LATEST)
+        elif self.recent > FEW_BYTES:
+            self.sweep(len(self.tensors) - self.looked + LATEST)
 
     def sweep(self, latest: int) -> None:
         """Of the latest tensors let go what only this list refers to: views first, which refer to what they show."""
@@ -79,6 +80,7 @@ class KeptAlive:
                 tensors[place] = gone
         if found:
             tensors[first:] = [x for x in tensors[first:] if x is not gone]
+        self.recent, self.looked = 0, len(tensors)
 
 
 #: Stands for a tensor that was let go.
