@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any
 
-from ..extents import Extent
-from ..varying import is_varying, plain
+from ..varying import plain
 from .numbers import UnfitError
-from .places import Place
-from .state_checks import Check, Item, Read
+from .places import Place, plain_parts
+from .state_checks import Check, Read
 from .state_reads import reads_of
 
 if TYPE_CHECKING:
@@ -40,17 +39,12 @@ def check_codes(codes: Iterable[CodeType]) -> None:
 def plain_state(checks: Iterable[Check]) -> None:
     """Put values where varying numbers were stored in the Python state that is checked."""
     for check in checks:
-        if isinstance(check, Read) and _is_recorded(check.current()):
+        if isinstance(check, Read) and check.writable:
             Place(check, object).put_plain()
         for snapshot in getattr(check, "snapshots", ()):
             own = vars(snapshot.module)
-            for key in [key for key, x in own.items() if _is_recorded(x)]:
-                Place(Item(own, key, key, None), object).put_plain()
-
-
-def _is_recorded(x: Any) -> bool:
-    """Is this a number that a recording knows more about?"""
-    return is_varying(x) or type(x) is Extent
+            found = {key: plain_parts(x) for key, x in own.items()}
+            own.update({key: x for key, x in found.items() if x is not own[key]})
 
 
 def check_error(error: Exception, recorder: Recorder) -> None:

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 from ..extents import Extent
-from ..varying import is_varying, plain
+from ..varying import plain
 from .numbers import Number
 from .state_checks import Attribute, Bind, Cell, Check, Read
 from .state_values import MISSING, describe
@@ -71,12 +72,11 @@ class Place:
             deque.__setitem__(holder, key, value)
 
     def put_plain(self) -> None:
-        """Put a plain number in place of one that a recording knows more about."""
+        """Put a plain number in place of one that a recording knows more about; also in tuples."""
         now = self.read()
-        if is_varying(now):
-            self.put(plain(now))
-        elif type(now) is Extent:
-            self.put(now.value)
+        value = plain_parts(now)
+        if value is not now:
+            self.put(value)
 
     def _take_away(self) -> None:
         holder, key = self.check.holder, self.check.key
@@ -97,6 +97,19 @@ class Place:
             setattr(self.owner, self.check.key, value)
         elif self.read() is not MISSING:
             delattr(self.owner, self.check.key)
+
+
+def plain_parts(value: Any) -> Any:
+    """``value`` with plain numbers for those, in tuples, that a recording knows more about."""
+    if type(value) is Extent:
+        return value.value
+    if not isinstance(value, tuple):
+        return plain(value)
+    parts = [plain_parts(x) for x in value]
+    if all(map(is_, parts, value)):
+        return value
+    kind: Any = type(value)
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def place_of(check: Read, now: Any) -> Place | None:
