@@ -135,6 +135,7 @@ class Walk:
         if place in self._known:
             return False
         if self.held and isinstance(check, Read) and (id(check.holder), check.key) in self.held:
+            self._seen.setdefault(id(check.holder), check.holder)
             return False
         if len(self.checks) >= MAX_CHECKS:
             self.limits[f"more than {MAX_CHECKS} places to check: the rest is not guarded"] = None
