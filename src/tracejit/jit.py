@@ -212,7 +212,7 @@ class CompiledFunction(Keeping, Inspection):
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         numbers: list[Any] = []
-        if key[3] is not None:
+        if key[3] is not None or self.uses.held.known:
             key, numbers = self.uses.learn_call(key, tensors, (args, kwargs))
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():

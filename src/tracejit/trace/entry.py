@@ -68,9 +68,9 @@ class Entry(Made):
         self.key = key
         found = number_positions(owner.function, key, args, kwargs)
         self.varying, self.sizes, self.number_names = found
-        self.form, self.held = form_of(args, kwargs), places_in(key[3])
+        self.form, self.held, self.sized = form_of(args, kwargs), *places_in(key[3])
         names = [*leaf_names(owner.function, args, kwargs), *leaf_names_of(key[3])]
-        self.names = unique([*names, *([SIZES] if self.sizes else [])])
+        self.names = unique([*names, *([SIZES] if self.sizes or self.sized else [])])
         self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
@@ -159,7 +159,7 @@ class Entry(Made):
                 self.signature.rollback(count)
         self.history.append(why)
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.handed_out else ())
+        plain_state(guard.checks if recorder.handed_out or recorder.scope else ())
         self.unstable = guard.difference() or recorder.overtaken
         if self.unstable is not None:
             self.owner.uses.learn_run(self.form, guard)
@@ -200,7 +200,7 @@ class Entry(Made):
     ) -> bool:
         """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.handed_out else ())
+        plain_state(guard.checks if recorder.handed_out or recorder.scope else ())
         unstable = guard.difference()
         grown = False
         with self._lock:
