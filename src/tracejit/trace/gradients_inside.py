@@ -360,7 +360,11 @@ class GradientsInside(FunctionsInside):
         known = self.signature.checks
         for check in self.checks:
             known.setdefault((type(check), id(check.holder)), check)
-        return StateGuard((*guard.checks, *known.values()), guard.limits) if known else guard
+        if not known:
+            return guard
+        wider = StateGuard((*guard.checks, *known.values()), guard.limits)
+        wider.names = guard.names
+        return wider
 
     def settled(self, guard: StateGuard, reachable: Iterable[Any]) -> StateGuard:
         """``guard`` with what must be in the ``.grad`` of tensors, and that leaves have no hooks.

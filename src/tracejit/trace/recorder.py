@@ -28,6 +28,7 @@ from .inputs import Signature
 from .kept_alive import KeptAlive
 from .numbers import outcome_key
 from .numbers_inside import NumbersInside
+from .places import Place
 from .recording import OutputRecipe, Recording, Step
 from .rounds import Rounds
 from .writes_inside import WritesInside
@@ -56,6 +57,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences = Occurrences()
         WritesInside.__init__(self)
+        self.held: tuple[
+            Place, ...
+        ] = ()  # where the run left what its leaves have after the result
+        self.overtaken: str | None = None  # what another thread did, or new code does
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
         self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
@@ -103,6 +108,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         if steps and self.scope is None:
             self.views[id(view)] = whole, value
         return value
+
+    def knows(self, x: Any) -> bool:
+        """Did the run make or use this tensor?"""
+        return id(x) in self.roots or id(x) in self.parents or not isinstance(x, Tensor)
 
     def origin(self, tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
         """The tensor whose value is known, and the view steps from it to ``tensor``."""
@@ -318,6 +327,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
+        found.held = self.held
         found.tape = self.tape(outputs, recipes)
         if self.scope is not None:
             found.sizes = SizesFound(
