@@ -214,6 +214,7 @@ _OF_NODES = frozenset(
         "_materialize",
         "_input_types",
         "_output_types",
+        "_output_kinds",
         "n_outputs",
     }
 )
