@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import config, dtypes
 from ..ir.builder import Builder
 from ..ir.graph import Value
+from ..ir.rules import SplitRuleError
 from ..layout import layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
@@ -279,7 +280,7 @@ class Entry(Made):
             root = self._bound()
             if rolled or self.opened:  # now, while the loops can still be taken back
                 self.root.prepare_backward()
-        except NotNativeError as error:
+        except (NotNativeError, SplitRuleError) as error:
             if not rolled:
                 self._record_anew(error)
                 raise

@@ -73,7 +73,7 @@ class ClassWalk:
             return
         if cls not in self.classes:
             if issubclass(cls, Function):
-                self.walk.names.names |= {"backward", "setup_context"}
+                self.walk.names.names |= {"backward", "setup_context", "vjp"}
             for base in cls.__mro__:
                 if reads.is_library_class(base) and base.__name__ not in ("Module", "ModuleTree"):
                     self.walk.names.names |= reads.class_reads(base)
