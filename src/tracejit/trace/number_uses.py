@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from .found_sizes import APART
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
+from .ran_codes import RanCodes
 from .signature import call_key, flatten, is_number, leaf_names
 from .state_values import token
 
@@ -142,6 +143,7 @@ class NumberUses:
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
         self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
         self.beside_sizes = False  # did such constants change?
+        self.ran = RanCodes()  # the code its calls run
 
     @property
     def in_use(self) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..generated import define
 from .places import Place, PlaceKey, place_of
+from .ran_codes import RanCodes, WideError
 from .state_calls import current
 from .state_checks import Check
 from .state_reach import Walk
@@ -103,12 +104,15 @@ def watch(
     function: Callable[..., Any],
     statics: Sequence[object] = (),
     varying: Mapping[PlaceKey, Place] | None = None,
+    ran: RanCodes | None = None,
 ) -> StateGuard:
     """A guard on the Python state that calling ``function`` can read, as it is now.
 
     ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
     items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
-    executed. Numbers in ``varying`` places may be any. Raises ``TypeError`` when ``function`` is not callable.
+    executed. Numbers in ``varying`` places may be any. With ``ran``, only code in it counts once it is known, and
+    ``WideError`` is raised before that where too much would have to be guarded. Raises ``TypeError`` when ``function`` is
+    not callable.
 
     >>> scale = 2.0
     >>> guard = watch(lambda x: x * scale)
@@ -120,11 +124,13 @@ def watch(
     """
     if not callable(function):
         raise TypeError(f"watch takes a function, not {type(function).__name__}")
-    walk = Walk(varying or {})
+    walk = Walk(varying or {}, ran)
     _root(walk, function)
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")
     checks = walk.finish()
+    if walk.limits and walk.may_narrow:
+        raise WideError
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
     guard.places, guard.tools = walk.places, walk.tools
