@@ -1,6 +1,6 @@
 """Attributes that the code of a function looks for in tensors, and that these have not got.
 
-The answer of ``hasattr(x, "name")`` is a fact of the tensor that a call brings, so it is asked again of every later one.
+The answer of ``hasattr(x, "name")`` is a fact of the tensor that a call brings, so it is asked again of later ones.
 Tensors from elsewhere stay the same ones: of those, a guard looks at their attributes.
 """
 

@@ -1,10 +1,10 @@
 """Which code the calls of a function run: what a guard is about where all code that could run leads too far.
 
-What the code of a function *can* read is found from its names, and names say little in a large library: an attribute read
-by a computed name is any attribute, and a registry of functions leads to all of them. Then one call runs eagerly while
-the code it runs is collected. From then on, only the state that this code can read is guarded: what decides about a run
-is what the code of the run reads, and functions that did not run count by being the same functions. A recorded run
-that comes to other code is given up, and that code counts from then on too.
+What the code of a function *can* read is found from its names, and names say little in a large library: an attribute
+read by a computed name is any attribute, and a registry of functions leads to all of them. Then one call runs eagerly
+while the code it runs is collected. From then on, only the state that this code can read is guarded: what decides
+about a run is what the code of the run reads, and functions that did not run count by being the same functions. A
+recorded run that comes to other code is given up, and that code counts from then on too.
 """
 
 from __future__ import annotations

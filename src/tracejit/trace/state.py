@@ -14,6 +14,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import count
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -24,8 +25,12 @@ from .state_calls import current
 from .state_checks import Check
 from .state_reach import Walk
 from .state_reads import Names
+from .state_words import comparison_of
 
-__all__ = ["StateGuard", "watch"]
+__all__ = ["MANY", "StateGuard", "watch"]
+
+#: Guards of at least so many checks are compared natively.
+MANY = 24
 
 
 class StateGuard:
@@ -37,9 +42,9 @@ class StateGuard:
 
     __slots__ = (
         "__weakref__",
+        "_holds",
         "checks",
         "codes",
-        "holds",
         "hooks",
         "limits",
         "names",
@@ -48,7 +53,6 @@ class StateGuard:
         "tools",
     )
 
-    holds: Callable[[], bool]
     names: Names
     places: Sequence[Place]
     tools: Collection[int]
@@ -61,7 +65,15 @@ class StateGuard:
         self.places, self.tools, self.codes = (), (), ()
         self.reached, self.hooks = {}, {}
         self.limits = tuple(limits)
-        self.holds = _generate(self.checks)
+        self._holds: Callable[[], bool] | None = None
+
+    @property
+    def holds(self) -> Callable[[], bool]:
+        """A function without arguments: is everything as it was?"""
+        if self._holds is None:
+            native = comparison_of(self.checks, _generate) if len(self.checks) >= MANY else None
+            self._holds = native or _generate(self.checks)
+        return self._holds
 
     def difference(self) -> str | None:
         """The first change in words (``"global 'scale' was 2.0 and is 3.0"``), or None.
@@ -111,8 +123,8 @@ def watch(
     ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
     items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
     executed. Numbers in ``varying`` places may be any. With ``ran``, only code in it counts once it is known, and
-    ``WideError`` is raised before that where too much would have to be guarded. Raises ``TypeError`` when ``function`` is
-    not callable.
+    ``WideError`` is raised before that where too much would have to be guarded. Raises ``TypeError`` when ``function``
+    is not callable.
 
     >>> scale = 2.0
     >>> guard = watch(lambda x: x * scale)
@@ -157,9 +169,10 @@ def _generate(checks: Sequence[Check]) -> Callable[[], bool]:
     What it compares are defaults of its parameters, the fastest names Python has.
     """
     bound: dict[int, tuple[str, Any]] = {}
+    numbers = count()  # `len` may be the very name that was replaced
 
     def bind(value: Any) -> str:
-        return bound.setdefault(id(value), (f"o{len(bound)}", value))[0]
+        return bound.setdefault(id(value), (f"o{next(numbers)}", value))[0]
 
     tests = [f"        if {check.broken(bind)}: return False" for check in checks]
     failures = bind((LookupError, AttributeError, ValueError))

@@ -191,6 +191,7 @@ class Walk:
         for _, namespace, name, _ in self._objects:
             self.add(NewNames(namespace, name, self.names))
         self._functions.last_checks()
+        self._classes.last_checks()
         if self._classes.abstract:
             self.add(Registered())
         if self.names.calls("environ", "getenv"):
