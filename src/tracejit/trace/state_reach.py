@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
@@ -91,9 +91,11 @@ class Walk:
     def __init__(
         self,
         varying: Mapping[PlaceKey, Place] = MappingProxyType({}),
+        held: Collection[PlaceKey] = (),
         ran: RanCodes | None = None,
     ) -> None:
         self.varying = varying
+        self.held = held  # places that calls look at by themselves
         self.ran = ran if ran is not None and ran.known else None
         self.most = MAX_CHECKS if self.ran is None else MAX_NARROW
         self.may_narrow = ran is not None and ran.possible
@@ -138,6 +140,8 @@ class Walk:
         """Keep a check; False when the place (its holder and ``key``) is being checked already."""
         place = (id(check.holder), (type(check), key))
         if place in self._known:
+            return False
+        if self.held and isinstance(check, Read) and (id(check.holder), check.key) in self.held:
             return False
         if len(self.checks) >= self.most:
             if self.may_narrow:  # what else there is does not matter
@@ -189,7 +193,7 @@ class Walk:
     def _last_checks(self) -> None:
         """Checks that depend on everything found."""
         for _, namespace, name, _ in self._objects:
-            self.add(NewNames(namespace, name, self.names))
+            self.add(NewNames(namespace, name, self.names, self.held))
         self._functions.last_checks()
         self._classes.last_checks()
         if self._classes.abstract:
@@ -200,7 +204,7 @@ class Walk:
         if self.tensors:
             self.checks.insert(0, TensorFacts.of(self.tensors.values()))
         if self.modules:
-            self.checks.insert(0, Structure(self.modules, self.names, self.varying))
+            self.checks.insert(0, Structure(self.modules, self.names, self.varying, self.held))
         for module, _ in self.modules if self.varying else ():
             for key, value in plain_attributes(module, self.names):
                 place = self.varying.get((id(vars(module)), key))
@@ -325,7 +329,7 @@ class Walk:
             self.reach(child, f"submodule {key!r} of {label}")
         for which, entry in hooks_of(module):
             self.reach(entry, f"{which} of {label}")
-        for which, tensor in tensors_of(module):
+        for which, tensor in tensors_of(module, self.held):
             self._tensor(tensor, f"{which} of {label}")
 
     def _rescan(self) -> None:
@@ -345,7 +349,8 @@ class Walk:
         self._containers.scan()
         for module, label in tuple(self.modules):
             for key, attribute in plain_attributes(module, self.names):
-                self.reach(attribute, f"attribute {key!r} of {label}", 1)
+                if (id(vars(module)), key) not in self.held:
+                    self.reach(attribute, f"attribute {key!r} of {label}", 1)
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):
