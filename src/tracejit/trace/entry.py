@@ -40,7 +40,6 @@ from .signature import leaf_names, unique
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_calls import watching
-from .state_gradients import ArgumentGradient
 from .structure import Structure
 from .tree import Divergence, Raise, Segment, is_rolled
 from .tree_plan import SymbolicTree, TreePlan
@@ -85,7 +84,7 @@ class Entry(Made):
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.tried = False  # to compile, in vain, for a reason that may pass
-        self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
+        self.pinned: tuple[tuple[int, Any], ...] = ()  # arguments, and what is expected of each
         self.replays = 0
         self.types = [str(layout_of(t)) for t in tensors]
         self.wants = [t.requires_grad for t in tensors]
@@ -192,7 +191,7 @@ class Entry(Made):
         if self.guard is None:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
         held = {place.key for place in self.held}
-        guard = watch(self.owner.function, statics, self.places, held)
+        guard = watch(self.owner.function, statics, self.places, held, uses.ran)
         check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
         return guard
 
@@ -229,7 +228,8 @@ class Entry(Made):
             if s.kind == "captured" and s.tensor is not None
         ]
         self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
-        self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
+        expected = (*recorder.argument_gradients(), *recorder.without_attributes())
+        self.pinned = (*pinned_arguments(guard, tensors), *expected)
         if self.pinned:
             self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]
         self.holds = self.guard.holds  # type: ignore[method-assign]
