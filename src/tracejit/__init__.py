@@ -115,6 +115,7 @@ from .random import (
     set_rng_state,
 )
 from .runtime import draws as _draws  # noqa: F401  (lets random sources draw on devices)
+from .runtime import functions as _kernels  # noqa: F401  (special functions of large arrays)
 from .serialization import load, save
 from .settings import (
     are_deterministic_algorithms_enabled,

@@ -9,6 +9,7 @@ from ... import dtypes
 from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
+from .. import exponential_sums
 from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
@@ -101,7 +102,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     d = dim_of(dim, input)
     if not input.ndim or not input.spec.numel:
         return e.clone(input)
-    return o.log_cumsum_exp(input, dim=d)
+    return exponential_sums.log_cumsum_exp(input, dim=d)
 
 
 @function()
@@ -143,8 +144,7 @@ def diff(
 
 def _middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
     """The lower median along ``d``; the first NaN where there is one."""
-    order = o.argsort(x, dim=d, descending=False)
-    middle = slice_along(order, d, (shape_of(x)[d] - 1) // 2, 1)
+    middle = o.position_at(x, dim=d, place=(shape_of(x)[d] - 1) // 2)
     if x.dtype.is_floating_point:
         nans = c.isnan(x)
         found = r.any_true(nans, dims=(d,), keepdim=True)
