@@ -25,7 +25,6 @@ from . import (
     backends,
     compiler,
     cuda,
-    distributions,
     fft,
     func,
     linalg,
@@ -139,7 +138,7 @@ from .version import __version__
 _install()
 
 #: Modules that are imported when they are asked for.
-_LATE = ("distributed", "hub", "multiprocessing", "signal", "testing")
+_LATE = ("distributed", "distributions", "hub", "multiprocessing", "signal", "testing")
 
 
 def __getattr__(name: str) -> _Any:
