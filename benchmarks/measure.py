@@ -77,8 +77,8 @@ class Figures:
 
     ``starts`` are the first calls of a process with empty caches, ``warm`` those of one that finds the caches filled,
     ``resized`` those at another size; ``settled`` and ``warm_settled`` the time from the first call until calls are
-    steady, ``following`` what a call took just after the first ones. ``kernels`` is how many tracejit compiled for the other size. ``speed`` is the best peer's median over
-    this one's.
+    steady, ``following`` what a call took just after the first ones. ``kernels`` is how many tracejit compiled for the
+    other size. ``speed`` is the best peer's median over this one's.
     """
 
     backend: str
