@@ -67,7 +67,7 @@ class Worker:
                 begin = time.perf_counter()
                 results = self.call()
                 starts.append(time.perf_counter() - begin)
-                sample = [_sample(x) for x in backends.arrays(results)]
+                sample = [_sample(backends.array(x)) for x in results]  # one copy at a time
         return {"starts": starts, "sample": sample, "kernels": _kernels_compiled() - before}
 
     def settle(self, seconds: float) -> dict[str, Any]:

@@ -116,6 +116,7 @@ from .random import (
     set_rng_state,
 )
 from .runtime import draws as _draws  # noqa: F401  (lets random sources draw on devices)
+from .runtime import functions as _kernels  # noqa: F401  (special functions of large arrays)
 from .serialization import load, save
 from .settings import (
     are_deterministic_algorithms_enabled,
@@ -138,7 +139,7 @@ from .version import __version__
 _install()
 
 #: Modules that are imported when they are asked for.
-_LATE = ("distributed", "hub", "multiprocessing", "testing")
+_LATE = ("distributed", "hub", "multiprocessing", "signal", "testing")
 
 
 def __getattr__(name: str) -> _Any:

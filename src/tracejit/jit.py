@@ -25,6 +25,7 @@ from .modes import MODES
 from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
+from .trace.held import beside
 from .trace.keeping import CHURN, Keeping
 from .trace.number_uses import NumberUses
 from .trace.numbers import ANY, UnfitError
@@ -106,6 +107,8 @@ class CompiledFunction(Keeping, Inspection):
                     tensors = list(args)
             if not tensors and (args or kwargs):
                 structure, numbers = self.uses.structure((args, kwargs), tensors)
+            elif self.uses.held.known:
+                structure = beside(None, self.uses.held.places(len(args)), tensors)
             cast: Any = dtypes._default if modes.autocast is None else modes.autocast_key()
             key = call_key((modes.grad, modes.inference, cast), structure, tensors)
             found = self.entries.get(key)

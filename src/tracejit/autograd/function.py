@@ -180,14 +180,19 @@ class Function:
         edges = [x._edge() if hasattr(x, "_edge") else None for x in args]
         tracked = MODES.grad and any(e is not None for e in edges)
         node.needs_input_grad = tuple(e is not None for e in edges)
-        if tracked and MODES.recorder is not None:
-            MODES.recorder.opaque(f"autograd.Function {cls.__name__}: its backward is Python code")
+        recorder = MODES.recorder if tracked else None
+        called = None if recorder is None else recorder.function_starts(args)
         grad, MODES.grad = MODES.grad, False
         try:
             output = cls._run(node, args, kwargs)
         finally:
             MODES.grad = grad
-        return _attach(node, args, edges, output) if tracked else output
+        if not tracked:
+            return output
+        found = _attach(node, args, edges, output)
+        if recorder is not None:
+            recorder.function_ends(node, called, _as_tuple(output), _as_tuple(found))
+        return found
 
     @classmethod
     def _run(cls, node: FunctionNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -198,13 +203,17 @@ class Function:
         return output
 
 
+def _as_tuple(output: Any) -> tuple[Any, ...]:
+    return output if isinstance(output, tuple) else (output,)
+
+
 def _attach(
     node: FunctionNode, args: tuple[Any, ...], edges: list[Edge | None], output: Any
 ) -> Any:
     """Make the outputs results of ``node``."""
     node.set_edges(edges)
     node._input_types = [x.spec if hasattr(x, "_edge") else None for x in args]
-    outputs = output if isinstance(output, tuple) else (output,)
+    outputs = _as_tuple(output)
     node.n_outputs = len(outputs)
     inputs = {id(x) for x in args if hasattr(x, "_edge")}
     dirty, constant = set(map(id, node._dirty)), set(map(id, node._constant))
@@ -284,14 +293,15 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         if not recording or not any(g is not None and g._requires_grad for g in grads):
             return found
         results = found if isinstance(found, tuple) else (found,)
-        node = _NotTwice([g._edge() for g in grads if g is not None and g._requires_grad])
+        node = NotTwice([g._edge() for g in grads if g is not None and g._requires_grad])
         marked = tuple(_marked(node, r) for r in results)
         return marked if isinstance(found, tuple) else marked[0]
 
+    wrapper.once_differentiable = True  # type: ignore[attr-defined]
     return wrapper
 
 
-class _NotTwice(Node):
+class NotTwice(Node):
     """Refuses to be differentiated."""
 
     def name(self) -> str:

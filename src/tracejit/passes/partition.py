@@ -33,7 +33,7 @@ outside sees the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..ir.builder import Builder
@@ -46,6 +46,7 @@ from .gradient import Gradient, storage
 from .groups import is_constant
 from .growth import grown
 from .minimum_cut import INFINITE, Network
+from .plain_rules import has_rules, without_rules
 from .rewrite import is_view, root
 from .weights import weights
 
@@ -89,6 +90,12 @@ class AtHand:
     values: frozenset[Value] = frozenset()
     following: Mapping[Value, Value] = field(default_factory=dict)
 
+    def mapped(self, mapping: Mapping[Value, Value]) -> AtHand:
+        """The same of a graph whose values went elsewhere, or nowhere."""
+        values = frozenset(mapping[v] for v in self.values if v in mapping)
+        pairs = [(a, b) for a, b in self.following.items() if a in mapping and b in mapping]
+        return AtHand(values, {mapping[a]: mapping[b] for a, b in pairs})
+
 
 def partition(forward: Graph, gradient: Gradient, body: AtHand | None = None) -> Partition:
     """Split ``gradient`` (of ``forward``) into what runs before and after the gradients of the outputs arrive.
@@ -103,9 +110,21 @@ def partition(forward: Graph, gradient: Gradient, body: AtHand | None = None) ->
     >>> len(parts.forward.outputs), [v.name for v in parts.backward.inputs]
     (2, ['s0', 'g0'])
     """
+    if has_rules(forward):
+        return _plainly(forward, gradient, body)
     joint = _Joint(forward, gradient, body)
     kept = choose(joint)
     return _Splitter(joint, kept).split()
+
+
+def _plainly(forward: Graph, gradient: Gradient, body: AtHand | None) -> Partition:
+    """The partition of graphs with rules of functions, which the gradient has followed: of the same without them."""
+    plain = without_rules(forward)
+    if body is not None:
+        body = body.mapped(plain.mapping)
+    followed = replace(gradient, graph=without_rules(gradient.graph).graph)
+    found = partition(plain.graph, followed, body)
+    return replace(found, forward=plain.restored(found.forward, forward))
 
 
 class _Joint:

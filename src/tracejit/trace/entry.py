@@ -19,6 +19,7 @@ from .behind import PASSING, Behind, compile_backwards, why_failed
 from .collection import Collection, collecting_rarely
 from .ending import Overtaken
 from .graft import graft, graft_error
+from .held import form_of, leaf_names_of, places_in, without_held
 from .inputs import Signature
 from .kept_alive import give_back
 from .made import Made
@@ -34,7 +35,7 @@ from .replay_checks import make_accepts
 from .rolled_tree import roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
-from .signature import flatten, leaf_names, statics_of
+from .signature import leaf_names, unique
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_calls import watching
@@ -67,7 +68,9 @@ class Entry(Made):
         self.key = key
         found = number_positions(owner.function, key, args, kwargs)
         self.varying, self.sizes, self.number_names = found
-        self.names = [*leaf_names(owner.function, args, kwargs), *([SIZES] if self.sizes else [])]
+        self.form, self.held = form_of(args, kwargs), places_in(key[3])
+        names = [*leaf_names(owner.function, args, kwargs), *leaf_names_of(key[3])]
+        self.names = unique([*names, *([SIZES] if self.sizes else [])])
         self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
@@ -128,10 +131,8 @@ class Entry(Made):
 
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
-        before = flatten((args, kwargs), [])
-        statics = statics_of(before)
-        call = Given(tensors, args, kwargs, statics)
-        guard = self._watched(statics)
+        call = Given.of(self, tensors, args, kwargs)
+        guard = self._watched(call.statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
         modes = _modes()
@@ -159,23 +160,21 @@ class Entry(Made):
         self.history.append(why)
         guard = recorder.widened(guard)
         plain_state(guard.checks if recorder.handed_out else ())
-        self.unstable = guard.difference()
+        self.unstable = guard.difference() or recorder.overtaken
         if self.unstable is not None:
-            self.owner.uses.learn_places(guard.moved())
+            self.owner.uses.learn_run(self.form, guard)
             recorder.unsupported(f"it changes Python state: {self.unstable}")
         if modes != _modes():
             recorder.unsupported("it changes the gradient mode or the default dtype")
-        after: list[Any] = []
-        given = tensors[:-1] if self.sizes else tensors
-        if flatten((args, kwargs), after) != before or [*map(id, after)] != [*map(id, given)]:
+        if call.changed:
             recorder.unsupported("it changes its arguments")
-        reason = unrepeatable(result, structure, (args, kwargs), statics, guard, recorder.calls)
+        reason = unrepeatable(result, structure, call.parts, call.statics, guard, recorder.calls)
         if reason is not None:
             recorder.unsupported(reason)
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
-        result = without_varying(result, structure, leaves)
+        result = without_held(recorder, without_varying(result, structure, leaves))
         if recorder.failure is not None:
             self.signature.rollback(count)
             take_back(x for x in [r() for r in recorder.handed_out] if x is not None)
@@ -191,7 +190,8 @@ class Entry(Made):
         uses = self.owner.uses
         if self.guard is None:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
-        guard = watch(self.owner.function, statics, self.places)
+        held = {place.key for place in self.held}
+        guard = watch(self.owner.function, statics, self.places, held)
         check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
         return guard
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..ir.graph import Guard
 from ..tensor import Tensor
 from .found_sizes import APART
+from .held import Holding, arguments_in, beside, told_apart
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
 from .signature import call_key, flatten, is_number, leaf_names
@@ -24,6 +25,7 @@ from .state_values import token
 
 if TYPE_CHECKING:
     from .entry import Entry
+    from .state import StateGuard
 
 #: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
 PATIENCE = 3
@@ -87,6 +89,15 @@ class NumberUse:
         constants = [token(numbers[i]) for i in fixed]
         return Varying((self.structure, self.varying, sizes, *constants))
 
+    def whole_key(
+        self, numbers: Sequence[Any], places: tuple[Place, ...], tensors: list[Tensor]
+    ) -> Any:
+        """The same for a call that reads ``places`` too; all but the arguments is appended to ``tensors``."""
+        key = self.key(numbers)
+        found = beside(key, places, tensors)
+        tensors += size_arguments(key, numbers)
+        return found
+
 
 class Varying(tuple[Any, ...]):
     """The structure of arguments, which numbers vary in it, which are sizes, and the values of the others."""
@@ -122,7 +133,7 @@ def number_positions(
     function: Callable[..., Any], key: Any, args: Any, kwargs: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:
     """Which numbers among the arguments vary and which are sizes; and, if any, the names of all numbers."""
-    structure = key[3]
+    structure = arguments_in(key[3])
     if not isinstance(structure, Varying) or not (structure.varying or structure.sizes):
         return (), (), []
     names = leaf_names(function, args, kwargs, is_number)
@@ -138,6 +149,7 @@ class NumberUses:
         self.unfit: str | None = None  # why none may
         self.places: dict[PlaceKey, Place] = {}  # where Python state has numbers that vary
         self.settled: dict[PlaceKey, str] = {}  # places that decide too much to vary, and why
+        self.held = Holding()  # where Python state has what the function makes
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
         self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
@@ -151,21 +163,22 @@ class NumberUses:
     def structure(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
         """The structure of the arguments for the key of a signature, and the numbers; fills ``tensors``."""
         numbers: list[Any] = []
-        if self.active:
+        places: tuple[Place, ...] = ()
+        if self.active or self.held.known:
             loose = flatten(arguments, tensors, numbers)
-            use = self.known.get(loose)
+            use, places = self.known.get(loose), self.held.places(loose)
             if use is not None and (use.varying or use.sizes):
-                key = use.key(numbers)
-                tensors += size_arguments(key, numbers)
-                return key, numbers
+                return use.whole_key(numbers, places, tensors), numbers
             tensors.clear()
-        return flatten(arguments, tensors), numbers
+        return beside(flatten(arguments, tensors), places, tensors), numbers
 
     def learn_call(self, key: Any, tensors: list[Any], arguments: Any) -> tuple[Any, list[Any]]:
         """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary.
 
         ``tensors`` become those of the key.
         """
+        if arguments_in(key[3]) is None:  # there are no numbers
+            return key, []
         tensors.clear()
         structure, numbers = self.learn(arguments, tensors)
         return call_key(key[:3], structure, tensors), numbers
@@ -174,6 +187,7 @@ class NumberUses:
         """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
         numbers: list[Any] = []
         loose = flatten(arguments, tensors, numbers)
+        places = self.held.places(loose)
         if numbers:
             use = self.known.get(loose)
             if use is None:
@@ -184,10 +198,8 @@ class NumberUses:
                 use.learn(numbers)
             if use.varying or use.sizes:
                 self.active = True
-                found = use.key(numbers)
-                tensors += size_arguments(found, numbers)
-                return found, numbers
-        return flatten(arguments, []), []
+                return use.whole_key(numbers, places, tensors), numbers
+        return beside(flatten(arguments, []), places, tensors), []
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
         """These places had another number than recorded; True when any of them varies from now on."""
@@ -196,6 +208,14 @@ class NumberUses:
             if place.key not in self.settled and count < MAX_PLACES:
                 self.places.setdefault(place.key, place)
         return len(self.places) > count
+
+    def learn_run(self, form: Any, guard: StateGuard) -> None:
+        """A recorded run of a call of this form changed the Python state."""
+        found = told_apart(guard.changes())
+        if found is not None:
+            numbers, others = found
+            self.learn_places(numbers)
+            self.held.learn(form, others, guard.names)
 
     def learn_state(self, key: Any, variants: Sequence[Entry]) -> Entry | None:
         """A call met Python state of its own: the recording that one for any numbers will replace, if any."""
@@ -257,7 +277,7 @@ class NumberUses:
 
     def _use_of(self, entry: Entry) -> NumberUse | None:
         """What is known about the numbers of the calls that ``entry`` serves."""
-        structure = entry.key[3]
+        structure = arguments_in(entry.key[3])
         return self.known.get(structure.structure) if isinstance(structure, Varying) else None
 
     def _index(self, entry: Entry, guard: NumberGuard) -> bool:

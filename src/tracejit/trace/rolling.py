@@ -118,7 +118,7 @@ class Search:
         least = self.record.least
         for run in find_runs(self.record.keys, start, stop, excluded, least):
             body = self.record.members[run.start : run.start + run.period]
-            if not least.pays(run.saved, body):
+            if not least.pays(run.rounds, run.saved, body):
                 continue
             if self.match(run):
                 continue

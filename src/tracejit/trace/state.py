@@ -12,7 +12,7 @@ state inside C extensions and in the standard library (a random generator, a clo
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -20,7 +20,8 @@ from typing import Any
 from ..generated import define
 from .places import Place, PlaceKey, place_of
 from .state_calls import current
-from .state_checks import Check
+from .state_checks import Check, Read
+from .state_modules import Structure
 from .state_reach import Walk
 from .state_reads import Names
 
@@ -74,18 +75,30 @@ class StateGuard:
         listener = current()
         return None if listener is None else listener.end()
 
-    def moved(self) -> list[Place]:
-        """The places of numbers, if other numbers there are all that changed."""
+    def changes(self) -> list[Read]:
+        """Reads that give something else now, if these are all that changed."""
         reads = []
         for check in self.checks:
             found = check.moved()
             if found is None:
                 return []
             reads += found
+        return [] if any(id(read.holder) in self.tools for read in reads) else reads
+
+    def stored(self, places: Iterable[Place], values: Iterable[Any]) -> None:
+        """Put ``values`` in ``places`` that are not looked at here."""
+        modules = next((check for check in self.checks if isinstance(check, Structure)), None)
+        if modules is not None:
+            modules.stored(places, values)
+            return
+        for place, value in zip(places, values, strict=True):
+            place.store(value)
+
+    def moved(self) -> list[Place]:
+        """The places of numbers, if other numbers there are all that changed."""
+        reads = self.changes()
         places = [place_of(read, read.current()) for read in reads]
-        if None in places or any(id(read.holder) in self.tools for read in reads):
-            return []
-        return [place for place in places if place is not None]
+        return [] if None in places else [place for place in places if place is not None]
 
     def changed_by(self, run: Callable[[], Any]) -> tuple[Any, str | None]:
         """The result of ``run()``, and what it changed in words, or None.
@@ -103,12 +116,14 @@ def watch(
     function: Callable[..., Any],
     statics: Sequence[object] = (),
     varying: Mapping[PlaceKey, Place] | None = None,
+    held: Collection[PlaceKey] = (),
 ) -> StateGuard:
     """A guard on the Python state that calling ``function`` can read, as it is now.
 
     ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
     items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
-    executed. Numbers in ``varying`` places may be any. Raises ``TypeError`` when ``function`` is not callable.
+    executed. Numbers in ``varying`` places may be any, ``held`` places are not looked at. Raises ``TypeError`` when
+    ``function`` is not callable.
 
     >>> scale = 2.0
     >>> guard = watch(lambda x: x * scale)
@@ -120,7 +135,7 @@ def watch(
     """
     if not callable(function):
         raise TypeError(f"watch takes a function, not {type(function).__name__}")
-    walk = Walk(varying or {})
+    walk = Walk(varying or {}, held)
     _root(walk, function)
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
+from ..autograd.function import Function
 from . import state_reads as reads
 from .state_checks import Attribute, Item
 from .state_values import MISSING
@@ -71,9 +72,12 @@ class ClassWalk:
         if reads.is_closed(cls):
             return
         if cls not in self.classes:
+            if issubclass(cls, Function):
+                self.walk.names.names |= {"backward", "setup_context"}
             for base in cls.__mro__:
                 if reads.is_library_class(base) and base.__name__ not in ("Module", "ModuleTree"):
                     self.walk.names.names |= reads.class_reads(base)
+                    self.walk.names.loaded |= reads.class_reads(base)
             if not reads.is_library_class(type(cls)):
                 self.walk.reach(type(cls), f"the class of {cls.__qualname__}")
         self.classes[cls] = self.classes.get(cls, False) or as_value

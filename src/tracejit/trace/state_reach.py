@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
@@ -85,8 +85,13 @@ _INSIDE = (
 class Walk:
     """Collects checks; ``limits`` says what the bounds kept from being checked."""
 
-    def __init__(self, varying: Mapping[PlaceKey, Place] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        varying: Mapping[PlaceKey, Place] = MappingProxyType({}),
+        held: Collection[PlaceKey] = (),
+    ) -> None:
         self.varying = varying
+        self.held = held  # places that calls look at by themselves
         self.places: list[Place] = []  # those of ``varying`` that were met
         self.tools: set[int] = (
             set()
@@ -128,6 +133,8 @@ class Walk:
         """Keep a check; False when the place (its holder and ``key``) is being checked already."""
         place = (id(check.holder), (type(check), key))
         if place in self._known:
+            return False
+        if self.held and isinstance(check, Read) and (id(check.holder), check.key) in self.held:
             return False
         if len(self.checks) >= MAX_CHECKS:
             self.limits[f"more than {MAX_CHECKS} places to check: the rest is not guarded"] = None
@@ -177,7 +184,7 @@ class Walk:
     def _last_checks(self) -> None:
         """Checks that depend on everything found."""
         for _, namespace, name, _ in self._objects:
-            self.add(NewNames(namespace, name, self.names))
+            self.add(NewNames(namespace, name, self.names, self.held))
         self._functions.last_checks()
         if self._classes.abstract:
             self.add(Registered())
@@ -185,7 +192,7 @@ class Walk:
         if self.tensors:
             self.checks.insert(0, TensorFacts.of(self.tensors.values()))
         if self.modules:
-            self.checks.insert(0, Structure(self.modules, self.names, self.varying))
+            self.checks.insert(0, Structure(self.modules, self.names, self.varying, self.held))
         for module, _ in self.modules if self.varying else ():
             for key, value in plain_attributes(module, self.names):
                 place = self.varying.get((id(vars(module)), key))
@@ -310,7 +317,7 @@ class Walk:
             self.reach(child, f"submodule {key!r} of {label}")
         for which, entry in hooks_of(module):
             self.reach(entry, f"{which} of {label}")
-        for which, tensor in tensors_of(module):
+        for which, tensor in tensors_of(module, self.held):
             self._tensor(tensor, f"{which} of {label}")
 
     def _rescan(self) -> None:
@@ -330,7 +337,8 @@ class Walk:
         self._containers.scan()
         for module, label in tuple(self.modules):
             for key, attribute in plain_attributes(module, self.names):
-                self.reach(attribute, f"attribute {key!r} of {label}", 1)
+                if (id(vars(module)), key) not in self.held:
+                    self.reach(attribute, f"attribute {key!r} of {label}", 1)
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):
