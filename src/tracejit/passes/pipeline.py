@@ -60,7 +60,7 @@ PASSES = (
     Pass("dots", dots, final=True, host=True),
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("depthwise", depthwise, final=True, device=True),
-    Pass("pooling", pooling, final=True, host=True),
+    Pass("pooling", pooling, final=True),
     Pass("dead_code", dead_code),
 )
 
