@@ -18,6 +18,7 @@ from .found_sizes import APART
 from .held import Holding, arguments_in, beside, is_size, told_apart
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
+from .ran_codes import RanCodes
 from .signature import call_key, flatten, is_number, leaf_names
 from .state_values import token
 
@@ -141,6 +142,7 @@ class NumberUses:
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
         self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
         self.beside_sizes = False  # did such constants change?
+        self.ran = RanCodes()  # the code its calls run
 
     @property
     def in_use(self) -> bool:
