@@ -161,3 +161,5 @@ __all__ = [
     "transforms",
     "utils",
 ]
+
+from . import paths as _paths  # noqa: F401  (when all names are there)

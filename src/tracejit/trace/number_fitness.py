@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any
 
-from ..varying import is_varying, plain
+from ..varying import plain
 from .numbers import UnfitError
-from .places import Place
+from .places import Place, plain_parts
 from .state_checks import Check, Read
 from .state_reads import reads_of
 
@@ -39,11 +39,12 @@ def check_codes(codes: Iterable[CodeType]) -> None:
 def plain_state(checks: Iterable[Check]) -> None:
     """Put values where varying numbers were stored in the Python state that is checked."""
     for check in checks:
-        if isinstance(check, Read) and is_varying(check.current()):
-            Place(check, object).put(plain(check.current()))
+        if isinstance(check, Read) and check.writable:
+            Place(check, object).put_plain()
         for snapshot in getattr(check, "snapshots", ()):
             own = vars(snapshot.module)
-            own.update({key: plain(x) for key, x in own.items() if is_varying(x)})
+            found = {key: plain_parts(x) for key, x in own.items()}
+            own.update({key: x for key, x in found.items() if x is not own[key]})
 
 
 def check_error(error: Exception, recorder: Recorder) -> None:

@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
-from ..varying import is_varying, plain
+from ..extents import Extent
+from ..varying import plain
 from .numbers import Number
 from .state_checks import Attribute, Bind, Cell, Check, Read
 from .state_values import MISSING, describe
@@ -30,12 +32,14 @@ class Place:
     """Where a number lies: ``check`` reads it; ``owner`` is the module whose attribute it is, if it is one.
 
     Also where something else lies that the code sets: of ``kind`` object, ``blind`` if the code does no more with it.
+    The place of a number that indexes or bounds slices is ``sized``.
     """
 
     check: Read
     kind: type
     owner: Any = None
     blind: bool = False
+    sized: bool = False
 
     @property
     def key(self) -> PlaceKey:
@@ -67,6 +71,13 @@ class Place:
         else:
             deque.__setitem__(holder, key, value)
 
+    def put_plain(self) -> None:
+        """Put a plain number in place of one that a recording knows more about; also in tuples."""
+        now = self.read()
+        value = plain_parts(now)
+        if value is not now:
+            self.put(value)
+
     def _take_away(self) -> None:
         holder, key = self.check.holder, self.check.key
         if self.read() is MISSING:
@@ -86,6 +97,19 @@ class Place:
             setattr(self.owner, self.check.key, value)
         elif self.read() is not MISSING:
             delattr(self.owner, self.check.key)
+
+
+def plain_parts(value: Any) -> Any:
+    """``value`` with plain numbers for those, in tuples, that a recording knows more about."""
+    if type(value) is Extent:
+        return value.value
+    if not isinstance(value, tuple):
+        return plain(value)
+    parts = [plain_parts(x) for x in value]
+    if all(map(is_, parts, value)):
+        return value
+    kind: Any = type(value)
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def place_of(check: Read, now: Any) -> Place | None:
@@ -180,5 +204,4 @@ def patched(
                 place.put(value)
                 continue
             stores[place] = now
-            if is_varying(now):
-                place.put(plain(now))
+            place.put_plain()
