@@ -174,10 +174,12 @@ class Entry(Made):
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
-        result = without_held(recorder, without_varying(result, structure, leaves))
+        if recorder.handed_out or recorder.scope is not None:
+            result = without_varying(result, structure, leaves)
+        result = without_held(recorder, result)
         if recorder.failure is not None:
             self.signature.rollback(count)
-            take_back(x for x in [r() for r in recorder.handed_out] if x is not None)
+            take_back(recorder, known_objects(guard))
             if self.root.leaves() and not self.diverged:
                 self.closed, self.unstable = recorder.failure, None
                 return result

@@ -12,12 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import is_
 from typing import Any
 
-from ..extents import Extent
-from ..varying import plain
 from .numbers import Number
+from .plain_parts import plain_parts
 from .state_checks import Attribute, Bind, Cell, Check, Read
 from .state_values import MISSING, describe
 
@@ -97,19 +95,6 @@ class Place:
             setattr(self.owner, self.check.key, value)
         elif self.read() is not MISSING:
             delattr(self.owner, self.check.key)
-
-
-def plain_parts(value: Any) -> Any:
-    """``value`` with plain numbers for those, in tuples, that a recording knows more about."""
-    if type(value) is Extent:
-        return value.value
-    if not isinstance(value, tuple):
-        return plain(value)
-    parts = [plain_parts(x) for x in value]
-    if all(map(is_, parts, value)):
-        return value
-    kind: Any = type(value)
-    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def place_of(check: Read, now: Any) -> Place | None:
