@@ -14,12 +14,12 @@ import numpy as np
 from .. import dtypes
 from ..sizes import largest
 from ..types import TensorType
-from .comparison import eq, gt, logical_and
+from .comparison import eq, gt, isfinite, logical_and
 from .elementwise import mul, where
 from .movement import slice
 from .namespace import xp
 from .orders import first_in_order, place_in_order, stable_order
-from .reduction import accumulated, argmax, nonempty, wide
+from .reduction import accumulated, argmax, nonempty, sum, wide
 from .table import Array, Ints, Sample, contraction, indexing
 
 _ALONG = (
@@ -147,14 +147,27 @@ def _running(function: Callable[..., Array], x: Array, dim: int) -> Array:
 
 
 def _cumprod_grad(g: Any, x: Any, out: Any, dim: int) -> Any:
-    """Exact also after zeros: only products up to the first zero, and that zero itself, move."""
+    """Exact also after zeros: only products up to the first zero, and that zero itself, move.
+
+    What comes after is zero times what it would be without that zero: of which the derivative is not zero.
+    """
+    zero, first, at_zero, before = _cumprod_slopes(g, x, out, dim)
+    filled = where(first, 1.0, x)
+    _, again, at_next, between = _cumprod_slopes(g, filled, cumprod(filled, dim=dim), dim)
+    after = where(again, at_next, where(gt(cumsum(eq(filled, 0), dim=dim), 0), 0.0, between))
+    null = sum(where(first, x, 0.0), dims=(dim,) if x.spec.shape else (), keepdim=True)
+    after = null * where(isfinite(after), after, 0.0) + 0.0
+    return where(zero, where(first, at_zero, after), before)
+
+
+def _cumprod_slopes(g: Any, x: Any, out: Any, dim: int) -> tuple[Any, Any, Any, Any]:
+    """Where a zero was seen, where the first is; the gradient there and before it."""
     zero = eq(x, 0)
     seen = cumsum(zero, dim=dim)
     first = logical_and(zero, eq(seen, 1))
     before = reversed_cumsum(mul(g, out), dim) / where(zero, 1.0, x)
     without = cumprod(where(first, 1.0, x), dim=dim)
-    at_zero = reversed_cumsum(mul(g, without), dim)
-    return where(gt(seen, 0), where(first, at_zero, 0.0), before)
+    return gt(seen, 0), first, reversed_cumsum(mul(g, without), dim), before
 
 
 @contraction(

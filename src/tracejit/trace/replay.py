@@ -324,7 +324,9 @@ class _ReplayWriter(NumberLines):
         kind, children = leaf.structure
         if kind is not tuple:  # an object occurs twice
             made = self.made_of(leaf.structure, outputs)
-            self.add(f"return {self.bind('recording', leaf.recording)}.result_in({made}, entry.guard)")
+            self.add(
+                f"return {self.bind('recording', leaf.recording)}.result_in({made}, entry.guard)"
+            )
             return
         left, parts = iter(outputs), []
         for child in children:
