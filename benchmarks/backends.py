@@ -119,9 +119,14 @@ def known(names: Iterable[str]) -> list[Backend]:
     return [b for b in BACKENDS if (b.name in wanted if wanted else not b.extra)]
 
 
+def array(result: Any) -> np.ndarray:
+    """A copy of a tensor or array of any namespace."""
+    return np.array(result.detach() if hasattr(result, "detach") else result)
+
+
 def arrays(results: Iterable[Any]) -> list[np.ndarray]:
-    """What a call returned, as NumPy arrays of any namespace."""
-    return [np.array(x.detach() if hasattr(x, "detach") else x) for x in results]
+    """Copies of what a call returned."""
+    return [array(x) for x in results]
 
 
 def difference(have: list[np.ndarray], want: list[np.ndarray]) -> float:

@@ -29,6 +29,38 @@ def test_every_optimizer(name: str) -> None:
     assert len(compiled.run.entries) == 1
 
 
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_matrices_made_orthogonal(nesterov: bool) -> None:
+    """Muon, with numbers and the length of its iteration changed between steps."""
+
+    def job() -> tuple[Any, Any, Any]:
+        tj.manual_seed(2)
+        layer = tj.nn.Linear(6, 4, bias=False)
+        made = tj.optim.Muon(layer.parameters(), lr=0.1, nesterov=nesterov)
+
+        def step(x: tj.Tensor) -> tj.Tensor:
+            made.zero_grad()
+            loss = layer(x).square().mean()
+            loss.backward()
+            made.step()
+            return loss
+
+        return layer, made, step
+
+    (eager, slow, plain), (compiled, quick, step) = job(), job()
+    run = tj.compile(step)
+    for number in range(8):
+        x = tj.randn(3, 6, generator=tj.Generator().manual_seed(number))
+        plain(x), run(x)
+        if number == 3:
+            for group in (*slow.param_groups, *quick.param_groups):
+                group["lr"], group["momentum"], group["ns_steps"] = 0.05, 0.3, 2
+        np.testing.assert_allclose(
+            np.array(eager.weight.detach()), np.array(compiled.weight.detach()), atol=2e-2
+        )  # the directions are computed in bfloat16
+    assert run.stats.compiled_calls >= 5, run.explain()
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("optimizer", ["adamw", "momentum"])
 def test_every_schedule(name: str, optimizer: str) -> None:
@@ -68,7 +100,7 @@ def test_equal_to_the_last_bit_where_the_order_is_equal() -> None:
             self.w, self.b = nn.Parameter(tj.randn(4, 5)), nn.Parameter(tj.randn(4, 5))
             self.w.data[0, 0] = -0.0
 
-    for name in OPTIMIZERS:
+    for name in set(OPTIMIZERS) - {"adafactor"}:  # which takes means
         options = {"schedule": "cosine", "step": step, "model": Elementwise}
         eager, compiled = Job(name, **options), Job(name, **options).compiled(strict=True)
         for number in range(6):

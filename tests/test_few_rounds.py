@@ -217,6 +217,33 @@ def test_whole_steps_need_no_kernel_for_few_rounds():
     assert found == found[:1] * len(found)
 
 
+def test_twice_the_same_is_no_loop_because_something_else_on_the_line_varies():
+    """All of a backward pass is recorded on one line; what grows with the length there tells nothing about the rest."""
+    w = tj.randn(INPUT, requires_grad=True)
+    positions = tj.randn(9, requires_grad=True)
+
+    def step(xs):
+        w.grad = positions.grad = None
+        y = xs + positions[: len(xs), None]
+        for scale in (w, w * 2):
+            y = y - y.mean(1, keepdim=True)
+            y = y * (y.square().mean(1, keepdim=True) + 1).rsqrt() * scale
+        loss = y.square().sum()
+        if len(xs) % 2:
+            loss = loss + y.sin().sum()
+        loss.backward()
+        return loss.detach()
+
+    compiled = tj.compile(step, strict=True)
+    for length in (9, 8, 7, 9, 6):
+        for _ in range(3):
+            xs = tj.randn(length, INPUT)
+            expected = step(xs), w.grad, positions.grad
+            for a, b in zip(expected, (compiled(xs), w.grad, positions.grad), strict=True):
+                np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-5, 1e-6)
+    assert not any("loop(" in str(graph) for graph in compiled.graphs)
+
+
 def test_rounds_that_are_not_the_form_stay_apart():
     """A recording that looks like the form of longer ones, but for a number in the only round it has."""
 

@@ -21,6 +21,8 @@ OPS = {
     "argmin": lambda x, d: x.argmin(d, keepdim=True),
     "cumsum": lambda x, d: x.cumsum(d),
     "cumprod": lambda x, d: x.cumprod(d),
+    "argcummax": lambda x, d: x.cummax(d)[1],
+    "argcummin": lambda x, d: x.cummin(d)[1],
     "argtopk": lambda x, d: x.topk(min(3, x.shape[d]), d)[1],
     "arglast": lambda x, d: x.topk(min(50, x.shape[d]), d, largest=False)[1],
 }

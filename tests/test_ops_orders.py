@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracejit.ops.orders import PIECE, SHORT, first_in_order, stable_order
+from tracejit.ops.orders import PIECE, SHORT, first_in_order, place_in_order, stable_order
 
 DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")
 SHAPES = (
@@ -68,6 +68,18 @@ def test_first_positions_begin_the_order(dtype: str, descending: bool) -> None:
                 np.testing.assert_array_equal(found, _expected(x, descending)[..., :count])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_places_in_order_are_those_of_the_whole_order(dtype: str) -> None:
+    for seed, shape in enumerate(SHAPES):
+        for few in (False, True):
+            x = _values(shape, dtype, few, seed)
+            for place in {0, shape[-1] // 3, shape[-1] - 1} if shape[-1] else ():
+                found = place_in_order(x, place)
+                assert found.dtype == np.int64
+                expected = _expected(x, False)[..., place : place + 1]
+                np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("place", [0, 5 * PIECE, 9 * PIECE + 3])
 def test_nan_counts_as_the_largest(place: int, descending: bool) -> None:
@@ -77,3 +89,5 @@ def test_nan_counts_as_the_largest(place: int, descending: bool) -> None:
     np.testing.assert_array_equal(stable_order(x, descending), _expected(x, descending))
     found = first_in_order(x, 2, descending)
     np.testing.assert_array_equal(found, _expected(x, descending)[..., :2])
+    for at in (3, x.shape[-1] - 5, x.shape[-1] - 2, x.shape[-1] - 1):
+        np.testing.assert_array_equal(place_in_order(x, at), _expected(x, False)[..., at : at + 1])

@@ -36,7 +36,7 @@ def stepped(name: str, compiled: bool) -> np.ndarray:
     return np.array(weight.detach())
 
 
-@pytest.mark.parametrize("name", [n for n in OPTIMIZERS if n != "LBFGS"])
+@pytest.mark.parametrize("name", [n for n in OPTIMIZERS if n not in ("LBFGS", "Muon")])
 def test_special_gradients(name: str) -> None:
     with np.errstate(all="ignore"):
         found, expected = stepped(name, compiled=True), stepped(name, compiled=False)

@@ -21,6 +21,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "early": lambda p: tj.optim.Adam(p, lr=0.02, betas=(0.3, 0.9)),
     "adamw": lambda p: tj.optim.AdamW(p, lr=0.02, weight_decay=0.1),
     "rmsprop": lambda p: tj.optim.RMSprop(p, lr=0.02, centered=True, momentum=0.5),
+    "adafactor": lambda p: tj.optim.Adafactor(p, lr=0.1, weight_decay=0.1),
     "adagrad": lambda p: tj.optim.Adagrad(p, lr=0.1, lr_decay=0.1),
 }
 SCHEDULES: dict[str, Callable[[Any], Any]] = {

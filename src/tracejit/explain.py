@@ -121,7 +121,7 @@ _WAYS = {
     "attention": "in tiles, scores are not stored",
     **dict.fromkeys(
         ("convolution", "convolution_input", "convolution_weight"),
-        "windows and matrix products, or sums of products where groups have one channel",
+        "in squares, windows are not stored; sums of products where groups have one channel",
     ),
 }
 

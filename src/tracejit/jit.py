@@ -25,10 +25,12 @@ from .modes import MODES
 from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
+from .trace.held import beside
 from .trace.keeping import CHURN, Keeping
 from .trace.number_uses import NumberUses
 from .trace.numbers import ANY, UnfitError
 from .trace.places import TURNS
+from .trace.ran_codes import WideError
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES, open_door, route_of
 from .trace.signature import call_key
@@ -106,6 +108,8 @@ class CompiledFunction(Keeping, Inspection):
                     tensors = list(args)
             if not tensors and (args or kwargs):
                 structure, numbers = self.uses.structure((args, kwargs), tensors)
+            elif self.uses.held.known:
+                structure = beside(None, self.uses.held.places(len(args)), tensors)
             cast: Any = dtypes._default if modes.autocast is None else modes.autocast_key()
             key = call_key((modes.grad, modes.inference, cast), structure, tensors)
             found = self.entries.get(key)
@@ -209,7 +213,7 @@ class CompiledFunction(Keeping, Inspection):
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         numbers: list[Any] = []
-        if key[3] is not None:
+        if key[3] is not None or self.uses.held.known:
             key, numbers = self.uses.learn_call(key, tensors, (args, kwargs))
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
@@ -275,11 +279,14 @@ class CompiledFunction(Keeping, Inspection):
                 if entry.varying:
                     return self._record(entry.key, tensors, args, kwargs)
                 return self._recorded(entry, tensors, args, kwargs, why)
+            except WideError:
+                self.stats.recordings -= 1
+                return self.uses.ran.run(self.function, args, kwargs)
             except Exception:
                 self._keep(entry)
                 raise
         given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
-        if entry.apart or given_up:  # the next call is recorded with constants
+        if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
             return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))

@@ -65,6 +65,8 @@ class InplaceMethods(TensorCore):
         ``since`` is the number of the first node that the function which computed ``new`` can have made.
         """
         self._check_inplace()
+        if MODES.recorder is not None:
+            MODES.recorder.trial_writes(self)
         new = self._conform(new)
         target, base = self.array, self._base
         tracked = MODES.grad and (

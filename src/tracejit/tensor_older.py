@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +209,7 @@ class OlderMethods(TensorCore):
             raise ShapeError(
                 "as_strided: expected a contiguous tensor", "Call .contiguous() first."
             )
-        grids = np.indices(tuple(size)).reshape(len(size), -1)
+        grids = np.indices(tuple(size)).reshape(len(size), math.prod(size))
         at = sum(g * s for g, s in zip(grids, stride, strict=True)) + (storage_offset or 0)
         flat = np.broadcast_to(at, (int(np.prod(size)),))
         if flat.size and (flat.min() < 0 or flat.max() >= self.spec.numel):

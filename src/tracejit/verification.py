@@ -18,7 +18,7 @@ from .modes import MODES
 from .tensor import Tensor
 from .trace.outside import seen_outside
 from .trace.results import flatten_result
-from .trace.signature import flatten, statics_of
+from .trace.signature import flatten, is_number, statics_of
 
 if TYPE_CHECKING:
     from .jit import CompiledFunction
@@ -109,26 +109,36 @@ def replay_beside_eager(
 
 
 class _Places:
-    """What is in places of the Python state that a recording writes numbers to."""
+    """What is in places of the Python state that a recording puts something in."""
 
     def __init__(self, entry: Entry) -> None:
-        stores = [leaf.recording.stores for leaf in entry.root.leaves()]
-        self.places = list({place.key: place for found in stores for place, _ in found}.values())
+        known = [leaf.recording for leaf in entry.root.leaves()]
+        numbers = [place for r in known for place, _ in r.stores]
+        held = [place for r in known for place in r.held]
+        self.places = list({place.key: place for place in (*numbers, *held)}.values())
         self.before = [place.read() for place in self.places]
         self.after: list[Any] = []
 
     def take_back(self) -> None:
-        """Note the numbers the compiled call left; then everything is as it was."""
+        """Note what the compiled call left; then everything is as it was."""
         self.after = [place.read() for place in self.places]
         for place, value in zip(self.places, self.before, strict=True):
             place.store(value)
 
     def compare(self, name: str) -> None:
-        """The eager run left the same numbers."""
+        """The eager run left the same there."""
         for place, ours in zip(self.places, self.after, strict=True):
             theirs = place.read()
-            if type(ours) is not type(theirs) or not np.isclose(ours, theirs, equal_nan=True):
-                raise VerificationError(f"{name}: {place.name} is {ours} compiled, {theirs} eager")
+            what = f"{name}: {place.name}"
+            if is_number(ours) and is_number(theirs):
+                if type(ours) is not type(theirs) or not np.isclose(ours, theirs, equal_nan=True):
+                    raise VerificationError(f"{what} is {ours} compiled, {theirs} eager")
+                continue
+            left: tuple[list[Any], list[Any]] = ([], [])
+            if flatten(ours, left[0]) != flatten(theirs, left[1]):
+                raise VerificationError(f"{what} has different structure compiled and eager")
+            for a, b in zip(*left, strict=True):
+                _compare_output(what, a, a.array, b)
 
 
 class _Lines:

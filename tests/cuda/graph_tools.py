@@ -23,7 +23,7 @@ from simulator_memory import COMMON, Memory
 from kernel_tools import compiled
 from tracejit.codegen.cpu_kernel import write_kernel
 from tracejit.codegen.cpu_scatter import scatters, write_scatter
-from tracejit.codegen.cuda_attention import attends, write_attention
+from tracejit.codegen.cuda_calls import device_writer
 from tracejit.codegen.cuda_cubin import Resources, resources
 from tracejit.codegen.cuda_kernel import write_device_kernel
 from tracejit.codegen.cuda_launch import BLOCK, DeviceCode, Launch, Status
@@ -137,7 +137,7 @@ class Run:
                 group(self, step, self.prepared.schedule.outputs[step])
                 continue
             value = step.value
-            if scatters(value) or attends(value):
+            if scatters(value) or device_writer(value):
                 self.scratch = {}
                 group(self, value, (value,))
                 continue
@@ -165,11 +165,10 @@ def number(bits: int, kind: str) -> Any:
 
 
 def device_code(prepared: Prepared, group: Kernel, outputs: Sequence[Value]) -> DeviceCode:
-    """A group or a scatter printed for the device."""
-    if isinstance(group, Value) and attends(group):
-        return write_attention(group, prepared.layouts(group), prepared.layouts)
+    """A group or a call printed for the device."""
     if isinstance(group, Value):
-        return write_device_scatter(group, prepared.layouts(group), prepared.layouts)
+        write = device_writer(group) or write_device_scatter
+        return write(group, prepared.layouts(group), prepared.layouts)
     return write_device_kernel(group, outputs, prepared.layouts, kernel_name(group), {})
 
 
@@ -189,11 +188,13 @@ def _machine_code(source: str, name: str) -> Any:
 
 
 def on_host(run: Run, group: Kernel, outputs: Sequence[Value]) -> None:
-    """The host's kernels as machine code; attention by its body."""
-    if isinstance(group, Value) and attends(group):
+    """The host's kernels as machine code; attention and convolutions by their bodies."""
+    if isinstance(group, Value) and device_writer(group):
         assert group.op is not None
         found = group.op.evaluate([run.array(x) for x in group.value_operands], group.attributes)
-        run.memory[group] = Memory(found.reshape(-1).view(STORAGE.get(group.spec.dtype.short)))
+        run.memory[group] = Memory(
+            found.reshape(-1).view(STORAGE.get(group.spec.dtype.short, found.dtype))
+        )
         return
     for function in host_code(run.prepared, group, outputs).functions:
         kinds = parameter_types(function.source)
@@ -283,7 +284,7 @@ def kernels_of(prepared: Prepared) -> list[Kernel]:
     """What of a graph is printed."""
     steps = prepared.schedule.steps
     calls = [s.value for s in steps if not isinstance(s, Group)]
-    return [*prepared.schedule.groups, *(v for v in calls if scatters(v) or attends(v))]
+    return [*prepared.schedule.groups, *(v for v in calls if scatters(v) or device_writer(v))]
 
 
 def launches(prepared: Prepared) -> Mapping[str, Launch]:

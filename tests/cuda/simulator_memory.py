@@ -153,6 +153,12 @@ class SharedPointer:
         shared.known[place] = True
         shared.array[place] = value
 
+    def vector(self, index: int) -> None:
+        """Is a vector access of the elements from ``index`` on aligned? Arrays of a block are, to the widest."""
+        size = self.shared.array.dtype.itemsize
+        if index * size % min(WIDTH * size, WIDEST):
+            raise SimulatorError(f"misaligned vector access at shared element {index}")
+
 
 class Local:
     """An array of one thread."""
@@ -188,14 +194,14 @@ def check_type(array: Array, value: Any) -> None:
         raise SimulatorError(f"{found.__name__} is stored in memory of {array.dtype}")
 
 
-def load4(pointer: Pointer, index: int, part: Local, position: int) -> None:
+def load4(pointer: Pointer | SharedPointer, index: int, part: Local, position: int) -> None:
     """Four elements into an array of the thread."""
     pointer.vector(index)
     for k in range(WIDTH):
         part[position + k] = pointer[index + k]
 
 
-def store4(pointer: Pointer, index: int, part: Local, position: int) -> None:
+def store4(pointer: Pointer | SharedPointer, index: int, part: Local, position: int) -> None:
     """Four elements from an array of the thread."""
     pointer.vector(index)
     for k in range(WIDTH):

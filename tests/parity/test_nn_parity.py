@@ -116,6 +116,8 @@ OPTIMIZERS = [
     ("AdamW", {"lr": 0.01, "amsgrad": True, "maximize": True}),
     ("RMSprop", {"centered": True, "momentum": 0.5, "weight_decay": 0.1}),
     ("RMSprop", {"maximize": True}),
+    ("Adafactor", {"lr": 0.1, "d": 1.5, "eps": (1e-6, 1e-3), "weight_decay": 0.1}),
+    ("Adafactor", {"maximize": True, "beta2_decay": -0.3}),
     ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 0.2, "weight_decay": 0.01}),
 ]
 
@@ -123,7 +125,8 @@ OPTIMIZERS = [
 @pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_optimizer(name, options, dtype):
-    pairs = [both(*shape, seed=9, dtype=dtype) for shape in ((4, 5), (7,), (0, 3))]
+    last = (2, 1, 3) if name == "Adafactor" else (0, 3)  # which PyTorch divides by its size
+    pairs = [both(*shape, seed=9, dtype=dtype) for shape in ((4, 5), (7,), last)]
     ours = [nn.Parameter(a) for a, _ in pairs]
     theirs = [torch.nn.Parameter(b) for _, b in pairs]
     opt, oracle = (
@@ -141,6 +144,34 @@ def test_optimizer(name, options, dtype):
     for index, values in opt.state_dict()["state"].items():
         for key, value in values.items():
             close(value, saved[index][key], 1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"lr": 0.1, "nesterov": False, "momentum": 0.3, "weight_decay": 0.0},
+        {"lr": 0.1, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 3},
+    ],
+)
+def test_muon(options):
+    pairs = [both(*shape, seed=9) for shape in ((4, 5), (7, 2), (3, 3))]
+    ours = [nn.Parameter(x) for x, _ in pairs]
+    theirs = [torch.nn.Parameter(x) for _, x in pairs]
+    opt, oracle = optim.Muon(ours, **options), torch.optim.Muon(theirs, **options)
+    for step in range(3):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad, q.grad = both(*p.shape, seed=step)
+        opt.step()
+        oracle.step()
+    for p, q in zip(ours, theirs, strict=True):
+        close(p, q, 2e-2)  # the directions are computed in bfloat16
+        close(opt.state[p]["momentum_buffer"], oracle.state[q]["momentum_buffer"], 1e-5)
+
+
+def test_muon_takes_matrices_only():
+    with pytest.raises(ValueError, match="Muon only supports 2D parameters"):
+        optim.Muon([nn.Parameter(tj.ones(3))])
 
 
 SCHEDULES = {

@@ -32,14 +32,16 @@ class FunctionNode(Node):
         self._constant: tuple[Any, ...] = ()
         self._materialize = True
         self._input_types: list[Any] = []
-        self._output_types: list[Any] = []
+        self._output_types: list[Any] = []  # None for those without a gradient
+        self._output_kinds: list[Any] = []  # None for what is no tensor
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors (inputs, outputs or others; None is allowed) for ``backward``, version checked."""
-        for x in tensors:
+        for number, x in enumerate(tensors):
             if x is not None and not hasattr(x, "_edge"):
                 raise ArgumentError(
-                    f"save_for_backward can only save variables, but argument is of type {type(x).__name__}",
+                    f"save_for_backward can only save variables, but argument {number} is of type "
+                    f"{type(x).__name__}",
                     "Store other values as attributes of ctx.",
                 )
         self._to_save = tensors
@@ -82,15 +84,28 @@ class FunctionNode(Node):
         """Were the saved tensors dropped?"""
         return self._saved is None
 
+    @property
+    def rule(self) -> Callable[..., Any]:
+        """The user's ``backward``, or ``vjp``, which is another name for it."""
+        function = self.function
+        if function.vjp is Function.vjp:
+            return function.backward
+        if function.backward is not Function.backward:
+            raise AutogradError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
+            )
+        return function.vjp
+
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the user's ``backward`` and check what it returns."""
         if self._materialize:
             grads = [
                 full(shape=t.shape, value=0, dtype=t.dtype) if g is None and t is not None else g
-                for g, t in zip(grads, self._output_types, strict=True)
+                for g, t in zip(grads, self._output_kinds, strict=True)
             ]
-        found = self.function.backward(self, *grads)
-        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        found = self.rule(self, *grads)
+        results = list(found) if isinstance(found, tuple) else [found]
         count = len(self._input_types)
         if len(results) < count or any(r is not None for r in results[count:]):
             raise AutogradError(
@@ -108,8 +123,9 @@ class FunctionNode(Node):
         if gradient is None or kind is None:
             return None
         if not hasattr(gradient, "_edge"):
-            raise ArgumentError(
-                f"expected Variable or None (got {type(gradient).__name__}) as gradient {position} of {self.name()}"
+            raise AutogradError(
+                f"expected Variable or None (got {type(gradient).__name__})",
+                f"It is gradient {position} of {self.name()}.",
             )
         shape = tuple(gradient.shape)
         if shape != kind.shape:
@@ -171,6 +187,19 @@ class Function:
             "use it with backward mode AD."
         )
 
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for :meth:`backward`; a class defines one of them."""
+        return Function.backward(ctx, *grad_outputs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: functions are not instantiated."""
+        raise AutogradError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method.",
+            f"Call {type(self).__name__}.apply(...) on the class.",
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record the call when an argument requires grad."""
@@ -180,14 +209,19 @@ class Function:
         edges = [x._edge() if hasattr(x, "_edge") else None for x in args]
         tracked = MODES.grad and any(e is not None for e in edges)
         node.needs_input_grad = tuple(e is not None for e in edges)
-        if tracked and MODES.recorder is not None:
-            MODES.recorder.opaque(f"autograd.Function {cls.__name__}: its backward is Python code")
+        recorder = MODES.recorder if tracked else None
+        called = None if recorder is None else recorder.function_starts(args)
         grad, MODES.grad = MODES.grad, False
         try:
             output = cls._run(node, args, kwargs)
         finally:
             MODES.grad = grad
-        return _attach(node, args, edges, output) if tracked else output
+        if not tracked:
+            return output
+        found = _attach(node, args, edges, output)
+        if recorder is not None:
+            recorder.function_ends(node, called, _as_tuple(output), _as_tuple(found))
+        return found
 
     @classmethod
     def _run(cls, node: FunctionNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -198,13 +232,17 @@ class Function:
         return output
 
 
+def _as_tuple(output: Any) -> tuple[Any, ...]:
+    return output if isinstance(output, tuple) else (output,)
+
+
 def _attach(
     node: FunctionNode, args: tuple[Any, ...], edges: list[Edge | None], output: Any
 ) -> Any:
     """Make the outputs results of ``node``."""
     node.set_edges(edges)
     node._input_types = [x.spec if hasattr(x, "_edge") else None for x in args]
-    outputs = output if isinstance(output, tuple) else (output,)
+    outputs = _as_tuple(output)
     node.n_outputs = len(outputs)
     inputs = {id(x) for x in args if hasattr(x, "_edge")}
     dirty, constant = set(map(id, node._dirty)), set(map(id, node._constant))
@@ -217,6 +255,7 @@ def _attach(
     for number, x in enumerate(outputs):
         differentiable = hasattr(x, "_edge") and x.dtype.is_differentiable and id(x) not in constant
         node._output_types.append(x.spec if differentiable else None)
+        node._output_kinds.append(x.spec if hasattr(x, "_edge") else None)
         made.append(
             _output(node, number, x, id(x) in inputs, id(x) in dirty) if differentiable else x
         )
@@ -284,14 +323,15 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         if not recording or not any(g is not None and g._requires_grad for g in grads):
             return found
         results = found if isinstance(found, tuple) else (found,)
-        node = _NotTwice([g._edge() for g in grads if g is not None and g._requires_grad])
+        node = NotTwice([g._edge() for g in grads if g is not None and g._requires_grad])
         marked = tuple(_marked(node, r) for r in results)
         return marked if isinstance(found, tuple) else marked[0]
 
+    wrapper.once_differentiable = True  # type: ignore[attr-defined]
     return wrapper
 
 
-class _NotTwice(Node):
+class NotTwice(Node):
     """Refuses to be differentiated."""
 
     def name(self) -> str:

@@ -67,6 +67,7 @@ class Node:
     retained: dict[int, weakref.ref[Tensor]] | None = (
         None  # output number -> tensor that keeps .grad
     )
+    silent: frozenset[int] = frozenset()  # edges along which it is known to pass nothing on
     partial = False  # does it free only what lies between the results and inputs of a pass?
     label: str | None = None  # the name a composite function gives its last node
     _metadata: dict[str, Any] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..dtypes import DType, float64, int64
 from ..errors import describe_line
@@ -16,12 +17,15 @@ from ..extents import is_symbolic
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Reduction
-from ..passes.groups import FULL, Group, is_random, looks_up, looks_up_known, picks_from_row, root
+from ..passes.groups import Group, is_random, looks_up, looks_up_known, picks_from_row, root
 from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
-from .nest import Access, Layout, Nest, build_nest, index_source
+from .nest import Access, Layout, Nest, build_nest, index_source, is_one
 from .turns import Turns
+
+if TYPE_CHECKING:
+    from .cpu_panels import Panels
 
 #: Elements per block of a full reduction.
 BLOCK = 8192
@@ -58,6 +62,7 @@ class Writer:
         self.turns = Turns(overwrites.values())
         self.literals: dict[object, str] = {}
         self.variables: dict[int, str] = {}  # axis -> loop variable in scope
+        self.panels: Panels | None = None  # what holds elements of some operands and outputs
 
     # --- small parts -------------------------------------------------------------------------------------------
 
@@ -125,8 +130,14 @@ class Writer:
         access = self.nest.reads[value]
         if index_source(value) is not None:
             return self.recomputed(value, access)
-        name = self.pointer(value, access, written=False)
-        return scalar.load(f"{name}[{self.address(access, name)}]", value.spec.dtype)
+        return scalar.load(self.element(value, access, written=False), value.spec.dtype)
+
+    def element(self, value: Value, access: Access, written: bool) -> str:
+        """An operand's or output's element in memory at the current point."""
+        if self.panels is not None and (found := self.panels.element(value, written)):
+            return found
+        name = self.pointer(value, access, written)
+        return f"{name}[{self.address(access, name)}]"
 
     def recomputed(self, value: Value, access: Access) -> str:
         """A constant, or an iota's element from the loop variables."""
@@ -254,8 +265,7 @@ class Writer:
         """Evaluate a row's expression at one computed position; a position outside the row ends the program."""
         row, (axis,) = value.value_operands[0], self.nest.reduced
         position = self.position(value, scopes, indent)
-        self.text.add(indent, f"if ({position} < int64(0)) or ({position} >= {self.extent(axis)}):")
-        self.text.add(indent + 1, "return 1")
+        self.check(position, self.extent(axis), indent)
         self.variables[axis] = position
         there = self.value(row, [{}, *scopes], indent)
         del self.variables[axis]
@@ -269,11 +279,14 @@ class Writer:
         """An element at a position that is read; a position out of range ends the program."""
         position = self.position(value, scopes, indent)
         if not looks_up_known(value):
-            outside = f"({position} < int64(0)) or ({position} >= {self.table_size(value)})"
-            self.text.add(indent, f"if {outside}:")
-            self.text.add(indent + 1, "return 1")
+            self.check(position, self.table_size(value), indent)
         found = position if len(value.value_operands) == 1 else self.table_element(value, position)
         self.define(value, found, scopes[0], indent, describe(value))
+
+    def check(self, position: str, size: str, indent: int) -> None:
+        """End the program unless a position is at least 0, and below ``size``: as unsigned, one comparison."""
+        self.text.add(indent, f"if uint64({position}) >= uint64({size}):")
+        self.text.add(indent + 1, "return 1")
 
     def position(self, value: Value, scopes: Sequence[Scope], indent: int) -> str:
         """The position that a lookup reads; except in a gather, negative ones count from the end."""
@@ -281,8 +294,8 @@ class Writer:
         read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
         self.text.add(indent, f"{name} = {read}")
         if value.op is not None and value.op.name != "gather" and not looks_up_known(value):
-            self.text.add(indent, f"if {name} < int64(0):")
-            self.text.add(indent + 1, f"{name} = {name} + {self.table_size(value)}")
+            behind = f"{name} + {self.table_size(value)}"
+            self.text.add(indent, f"{name} = select({name} < int64(0), {behind}, {name})")
         return name
 
     def table_element(self, value: Value, position: str) -> str:
@@ -291,7 +304,8 @@ class Writer:
         access, dim = self.nest.reads[x], value.attributes["dim"]
         assert access.layout is not None
         name = self.pointer(x, access, written=False)
-        there = f"{position} * {self.number(f'{name}_at{dim}', access.layout.strides[dim])}"
+        step = access.layout.strides[dim]
+        there = position if is_one(step) else f"{position} * {self.number(f'{name}_at{dim}', step)}"
         return scalar.load(f"{name}[{self.address(access, name)} + {there}]", x.spec.dtype)
 
     def table_size(self, value: Value) -> str:
@@ -303,11 +317,8 @@ class Writer:
 
     def write(self, value: Value, text: str, indent: int) -> None:
         """Store an output at the current point."""
-        access = self.nest.writes[value]
-        name = self.pointer(value, access, written=True)
-        self.text.add(
-            indent, f"{name}[{self.address(access, name)}] = {scalar.store(text, value.spec.dtype)}"
-        )
+        element = self.element(value, self.nest.writes[value], written=True)
+        self.text.add(indent, f"{element} = {scalar.store(text, value.spec.dtype)}")
 
     # --- loops --------------------------------------------------------------------------------------------------
 
@@ -386,14 +397,3 @@ def describe(value: Value) -> str:
 def describe_domain(group: Group) -> str:
     """The extents a group iterates over."""
     return f"[{', '.join(map(str, group.domain))}]"
-
-
-def expensive_in_several(writer: Writer, loops: Sequence[set[Value]]) -> list[Value]:
-    """Full-level values that cost much and are needed by more than one loop."""
-    return [
-        v
-        for v in writer.group.values
-        if writer.group.level[v] == FULL
-        and scalar.is_expensive(v)
-        and sum(v in needed for needed in loops) > 1
-    ]

@@ -1,5 +1,5 @@
 """Printing what goes through a tensor along one dimension: positions of extremes and of the first few in order, running
-sums and products.
+sums, products and extremes.
 
 Rows are gone through one after the other where they lie along the dimension; where they lie across it, whole pieces of
 neighbouring rows go together, so that memory is read in order.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..dtypes import bool_
 from ..ir.graph import Value
-from .along import EXTREMES, LEADING, RUNNING, AlongWriter, walk_of
+from .along import EXTREME_SO_FAR, EXTREMES, LEADING, RUNNING, AlongWriter, walk_of
 from .cpu_extremes import best_of_blocks, block_extremes, row_extremes
 from .cpu_leading import MOST, leading_along
 from .cpu_totals import running_across, running_along
@@ -25,7 +25,7 @@ def goes_along(value: Value) -> bool:
     if name == LEADING:
         if not 0 < value.attributes["count"] <= MOST:
             return False
-    elif name not in EXTREMES and name not in RUNNING:
+    elif name not in EXTREMES and name not in RUNNING and name != EXTREME_SO_FAR:
         return False
     x = value.value_operands[0].spec
     compares = not x.dtype.is_complex and (x.dtype is not bool_ or name in RUNNING)
@@ -44,7 +44,7 @@ def write_along(value: Value, out: Layout, layout_of: Callable[[Value], Layout])
     x = layout_of(value.value_operands[0])
     writer = AlongWriter(value, walk_of(value, out, x), out, x)
     assert value.op is not None
-    if value.op.name in RUNNING:
+    if value.op.name in RUNNING or value.op.name == EXTREME_SO_FAR:
         write = running_across if writer.walk.across else running_along
         functions: tuple[Function, ...] = (write(writer),)
     elif value.op.name == LEADING:

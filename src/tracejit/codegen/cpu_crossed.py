@@ -13,7 +13,7 @@ from ..ir.graph import Value
 from . import scalar
 from .cpu import Scope, Writer
 from .cpu_running import open_rows
-from .kernel import Scratch
+from .cpu_turned import Turned, copy_turned, declare
 from .nest import index_source, is_one
 
 #: The side of a square.
@@ -41,39 +41,30 @@ def open_squares(
     """Open loops over all points, square by square; the indent inside, and the names of what was turned round."""
     text, inner, across = writer.text, axes[-1], axes[-2]
     count, begin, end = writer.extent(inner), f"i{inner}_begin", f"i{inner}_end"
-    scope: Scope = {}
+    base = f"worker * {SIDE * SIDE}"
+    pieces = [
+        Turned(v, f"{writer.names[v]}_square", across, inner, str(SIDE), ("top", begin), base)
+        for v in crossed
+    ]
 
     def squares(indent: int, first: str, last: str) -> tuple[int, str, str]:
         text.add(indent, f"for {begin} in range(0, {count}, {SIDE}):")
         text.add(indent + 1, f"{end} = minimum_i64({begin} + {SIDE}, {count})")
         text.add(indent + 1, f"for top in range({first}, {last}, {SIDE}):")
         text.add(indent + 2, f"bottom = minimum_i64(top + {SIDE}, {last})")
-        writer.variables[across], writer.variables[inner] = f"j{across}", f"j{inner}"
-        for value in crossed:
-            text.add(indent + 2, f"for j{inner} in range({begin}, {end}):")
-            text.add(indent + 3, f"for j{across} in range(top, bottom):")
-            access = writer.nest.reads[value]
-            name = writer.pointer(value, access, written=False)
-            element = f"{name}[{writer.address(access, name)}]"
-            cell = _cell(writer, value, f"(j{across} - top)", f"j{inner} - {begin}")
-            text.add(indent + 4, f"{cell} = {element}")
+        for piece in pieces:
+            declare(writer, piece, SIDE * SIDE)
+            copy_turned(writer, piece, ("bottom", end), indent + 2)
         return indent + 2, "top", "bottom"
 
+    scope: Scope = {}
     indent = open_rows(writer, axes[:-1], "lo", "hi", 1, squares)
     text.add(indent, f"for i{inner} in range({begin}, {end}):")
     writer.variables[inner] = f"i{inner}"
-    for value in crossed:
-        cell = _cell(writer, value, f"({writer.variables[across]} - top)", f"i{inner} - {begin}")
-        writer.define(value, scalar.load(cell, value.spec.dtype), scope, indent + 1)
+    for piece in pieces:
+        cell = f"{piece.name}[{piece.place(writer.variables[across], f'i{inner}')}]"
+        writer.define(piece.value, scalar.load(cell, piece.value.spec.dtype), scope, indent + 1)
     return indent + 1, scope
-
-
-def _cell(writer: Writer, value: Value, row: str, column: str) -> str:
-    """An element of a square that was turned round."""
-    name = f"{writer.names[value]}_square"
-    scratch = Scratch(name, value.spec.dtype, SIDE * SIDE, per_worker=True)
-    writer.text.parameter(name, scalar.storage_type(value.spec.dtype) + "*", scratch)
-    return f"{name}[worker * {SIDE * SIDE} + {row} * {SIDE} + {column}]"
 
 
 def _is_far(stride: int) -> bool:

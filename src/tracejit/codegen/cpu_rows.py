@@ -16,7 +16,8 @@ from ..ops.table import Reduction
 from ..passes.groups import FINAL, FULL, ROW
 from ..sizes import largest
 from . import scalar
-from .cpu import Scope, Writer, describe, describe_domain, expensive_in_several
+from .cpu import Scope, Writer, describe, describe_domain
+from .cpu_panels import Panels
 from .cpu_running import open_rows
 from .cpu_short_rows import Point, points_of_short_rows
 from .kernel import Function, Scratch
@@ -24,13 +25,15 @@ from .kernel import Function, Scratch
 
 def write_rows(writer: Writer) -> Function:
     """One row of kept axes at a time; stages over the reduced axes."""
-    nest = writer.nest
-    row_body(writer, open_rows(writer, nest.kept, "lo", "hi", 1), {})
+    nest, panels = writer.nest, Panels(writer)
+    writer.panels = panels
+    row_body(writer, open_rows(writer, nest.kept, "lo", "hi", 1, panels.open), {})
+    panels.close()
     rows, inner = (
         writer.extents_product(nest.kept),
         largest(writer.extents_product(nest.reduced), 1),
     )
-    grain = largest(1, config.grain_elements // largest(1, inner))
+    grain = largest(panels.rows, config.grain_elements // largest(1, inner))
     return writer.finish(
         rows, grain, writer.name, f"{describe_domain(writer.group)}: reduces the inner axes"
     )
@@ -262,3 +265,14 @@ def finished(writer: Writer, value: Value, accumulator: str, indent: int) -> str
     name = writer.fresh()
     writer.text.add(indent, f"{name} = {text}")
     return name
+
+
+def expensive_in_several(writer: Writer, loops: Sequence[set[Value]]) -> list[Value]:
+    """Full-level values that cost much and are needed by more than one loop."""
+    return [
+        v
+        for v in writer.group.values
+        if writer.group.level[v] == FULL
+        and scalar.is_expensive(v)
+        and sum(v in needed for needed in loops) > 1
+    ]

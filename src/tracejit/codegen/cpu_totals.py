@@ -1,51 +1,67 @@
-"""Printing running sums and products: in the order of the elements, so that eager execution gives the same bits."""
+"""Printing running sums, products and extremes: in the order of the elements, with the bits of eager execution."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..dtypes import DType
+from ..dtypes import DType, int64
 from ..ops.shapes import numel
 from ..sizes import smallest
 from . import scalar
-from .along import RUNNING, TILE, AlongWriter
+from .along import EXTREME_SO_FAR, RUNNING, TILE, AlongWriter
 from .kernel import Function, Scratch
 
 #: Rows that are gone through at a time: each waits for its own last result only.
 TOGETHER = 4
 
 
-def _accumulator(writer: AlongWriter) -> tuple[DType, str]:
-    """The dtype sums are made in, and what nothing sums up to: -0.0 changes no element."""
+def _carried(writer: AlongWriter) -> dict[str, tuple[DType, str]]:
+    """What goes from one element to the next: names, dtypes, and what is there before the first."""
+    if writer.op == EXTREME_SO_FAR:
+        dtype = scalar.compute_dtype(writer.source)
+        kind = "max" if writer.value.attributes["largest"] else "min"
+        return {"best": (dtype, scalar.worst(dtype, kind)), "place": (int64, "int64(0)")}
     dtype = scalar.compute_dtype(writer.value.spec.dtype)
+    # -0.0 is what nothing sums up to: it changes no element.
     number = "1" if writer.op == "cumprod" else "-0.0" if dtype.is_floating_point else "0"
-    return dtype, f"{scalar.cast_name(dtype)}({number})"
+    return {"total": (dtype, f"{scalar.cast_name(dtype)}({number})")}
 
 
 def _step(
-    writer: AlongWriter, total: str, dtype: DType, variables: Mapping[int, str], indent: int
+    writer: AlongWriter, number: int | str, variables: Mapping[int, str], indent: int
 ) -> None:
-    """One more element."""
+    """One more element; ``number`` is behind the names of what is carried."""
+    text, out = writer.text, writer.value.spec.dtype
+    if writer.op == EXTREME_SO_FAR:
+        best, place, new = (f"{name}{number}" for name in ("best", "place", "new"))
+        symbol = ">=" if writer.value.attributes["largest"] else "<="
+        text.add(indent, f"{new} = {writer.element(variables)}")
+        further = f"{new} {symbol} {best}"
+        if writer.source.is_floating_point:  # the last NaN is the most extreme of all
+            further = f"({further}) | ({new} != {new})"
+        text.add(indent, f"{place} = select({further}, {variables[writer.walk.along]}, {place})")
+        text.add(indent, f"{best} = select({further}, {new}, {best})")
+        text.add(indent, f"{writer.at('out', variables)} = {place}")
+        return
+    dtype, total = _carried(writer)["total"][0], f"total{number}"
     new = scalar.convert(writer.element(variables), writer.source, dtype)
-    symbol = RUNNING[writer.op]
-    writer.text.add(indent, f"{total} = {total} {symbol} {new}")
-    rounded = scalar.convert(total, dtype, writer.value.spec.dtype)
-    stored = scalar.store(rounded, writer.value.spec.dtype)
-    writer.text.add(indent, f"{writer.at('out', variables)} = {stored}")
+    text.add(indent, f"{total} = {total} {RUNNING[writer.op]} {new}")
+    stored = scalar.store(scalar.convert(total, dtype, out), out)
+    text.add(indent, f"{writer.at('out', variables)} = {stored}")
 
 
 def running_along(writer: AlongWriter) -> Function:
     """Several rows at a time, for each sum waits for the one before it."""
     text, walk = writer.text, writer.walk
     along, outer = walk.along, walk.outer
-    dtype, nothing = _accumulator(writer)
 
     def rows(variables: Sequence[dict[int, str]], indent: int) -> None:
         for number in range(len(variables)):
-            text.add(indent, f"total{number} = {nothing}")
+            for name, (_, nothing) in _carried(writer).items():
+                text.add(indent, f"{name}{number} = {nothing}")
         text.add(indent, f"for i{along} in range({writer.extent(along)}):")
         for number, row in enumerate(variables):
-            _step(writer, f"total{number}", dtype, {**row, along: f"i{along}"}, indent + 1)
+            _step(writer, number, {**row, along: f"i{along}"}, indent + 1)
 
     text.add(1, "for task in range(lo, hi):")
     tasks = 1
@@ -71,19 +87,23 @@ def running_across(writer: AlongWriter) -> Function:
     """A tile of neighbouring rows together, their totals in memory of each worker's own."""
     text, walk = writer.text, writer.walk
     along, inner = walk.along, walk.along + 1
-    dtype, nothing = _accumulator(writer)
-    scratch = Scratch("totals", dtype, TILE, per_worker=True)
-    text.parameter("totals", scalar.storage_type(dtype) + "*", scratch)
+    carried, cells = _carried(writer), {}
+    for name, (dtype, _) in carried.items():
+        scratch = Scratch(f"{name}s", dtype, TILE, per_worker=True)
+        text.parameter(f"{name}s", scalar.storage_type(dtype) + "*", scratch)
+        cells[name] = f"{name}s[worker * {TILE} + i{inner} - start]"
     text.add(1, "for task in range(lo, hi):")
     around = writer.split(writer.open_tile("task", 2), walk.outer, 2)
-    cell = f"totals[worker * {TILE} + i{inner} - start]"
     text.add(2, f"for i{inner} in range(start, stop):")
-    text.add(3, f"{cell} = {nothing}")
+    for name, (_, nothing) in carried.items():
+        text.add(3, f"{cells[name]} = {nothing}")
     text.add(2, f"for i{along} in range({writer.extent(along)}):")
     text.add(3, f"for i{inner} in range(start, stop):")
-    text.add(4, f"total = {cell}")
-    _step(writer, "total", dtype, {**around, along: f"i{along}", inner: f"i{inner}"}, 4)
-    text.add(4, f"{cell} = total")
+    for name, cell in cells.items():
+        text.add(4, f"{name} = {cell}")
+    _step(writer, "", {**around, along: f"i{along}", inner: f"i{inner}"}, 4)
+    for name, cell in cells.items():
+        text.add(4, f"{cell} = {name}")
     work = walk.extents[along] * smallest(walk.extents[inner], TILE)
     doc = f"{writer.value.spec}: across rows"
     return writer.finish(writer.name, writer.around * writer.tiles, work, doc)

@@ -14,13 +14,14 @@ from ..ops.table import Reduction
 from ..passes.groups import FINAL, FULL, ROW
 from ..sizes import largest
 from . import scalar
-from .cpu import Scope, describe_domain, expensive_in_several
+from .cpu import Scope, describe_domain
 from .cpu_rows import (
     _loop_targets,
     _needed,
     _needs_loop,
     _row_level,
     _stages,
+    expensive_in_several,
     finished,
     update,
 )

@@ -10,11 +10,14 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tracejit.codegen.lower_squares import turn
 from tracejit.codegen.lower_types import B1, F32, F64, I32, I64, U32, U64, Scalar, Type, Value, fail
 
 
 class Emitter(Protocol):
     """What a primitive needs of the function being lowered."""
+
+    lines: list[str]
 
     def emit(self, instruction: str) -> str:
         """Append an instruction and return the name of its result."""
@@ -114,6 +117,8 @@ PRIMITIVES: dict[str, Primitive] = {
     "f64_from_bits": _cast("f64_from_bits", "bitcast", U64, F64),
     "fmod_f64": _fmod_f64,
     "two_over_pi_word": _two_over_pi_word,
+    "turn_8": turn(8),
+    "turn_16": turn(16),
 }
 
 # What a target may lack, as a function of the kernel language with the same result bit for bit. (`fma_f64` has none:

@@ -331,10 +331,11 @@ def combine_of(value: Value) -> Combine:
         step = f"{{acc}} = {{acc}} {symbol} {{x}}"
         return Combine(dtypes.bool_, "bool_(0)" if kind == "max" else "bool_(1)", step, step)
     step = f"{{acc}} = {name}_{compute_type(accumulate)}({{acc}}, {{x}})"
-    return Combine(accumulate, _extreme(accumulate, kind), step, step)
+    return Combine(accumulate, worst(accumulate, kind), step, step)
 
 
-def _extreme(dtype: DType, kind: str) -> str:
+def worst(dtype: DType, kind: str) -> str:
+    """What no element is behind when the largest ("max") or the smallest is looked for."""
     cast = cast_name(dtype)
     if dtype.is_floating_point:
         return f"{cast}(-inf)" if kind == "max" else f"{cast}(inf)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ..errors import ArgumentValueError, TracejitError, describe_line
 from ..ops.table import Op
 from ..types import Scalar
 from .graph import Graph, Guard, Value
+from .rules import FOLLOWED, on_tensors
 
 
 class GuardFailedError(TracejitError, RuntimeError):
@@ -52,7 +53,12 @@ def run_tensors(graph: Graph, tensors: Sequence[Any], *, check_guards: bool = Fa
     """
     _check_inputs(graph, [(tuple(x.shape), x.dtype) for x in tensors], arrays=False)
     return _walk(
-        graph, tensors, lambda op, xs, kw: op(*xs, **kw), lambda x: _item(x.array), check_guards
+        graph,
+        tensors,
+        lambda op, xs, kw: op(*xs, **kw),
+        lambda x: _item(x.array),
+        check_guards,
+        on_tensors,
     )
 
 
@@ -89,7 +95,9 @@ def _walk(
     evaluate: Callable[[Op, Sequence[Any], dict[str, Any]], Any],
     item: Callable[[Any], Scalar],
     check_guards: bool,
+    follow: Callable[[Value, Mapping[Value, Any], Graph], Any] | None = None,
 ) -> list[Any]:
+    """Run the statements; ``follow`` runs functions with rules of their own."""
     known: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):  # NaN and infinities are results like any other
         for statement in graph.body:
@@ -98,6 +106,9 @@ def _walk(
                     _check_guard(statement, item(known[statement.value]))
                 continue
             assert statement.op is not None
+            if follow is not None and statement.op in FOLLOWED:
+                known[statement] = follow(statement, known, graph)
+                continue
             operands = [known[x] if isinstance(x, Value) else x for x in statement.operands]
             known[statement] = evaluate(statement.op, operands, dict(statement.attributes))
     return [known[v] for v in graph.outputs]

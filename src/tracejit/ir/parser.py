@@ -19,6 +19,7 @@ from ..ops.table import Op, lookup
 from ..types import Scalar, TensorType
 from .graph import Graph, Guard, Statement, Value
 from .loops import Body, LoopType, loop, part
+from .rules import RULE_OPS
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+)
@@ -34,7 +35,7 @@ _TOKEN = re.compile(
 _PLACE = re.compile(r"#\s*(?P<file>\S.*?):(?P<line>\d+)(?:\s|$)")
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _DTYPES = {d.short: d for d in dtypes.ALL + dtypes.COMPLEX}
-_LOOPS: dict[str, Op] = {"loop": loop, "part": part}  # ops of graphs only
+_OWN: dict[str, Op] = {op.name: op for op in (loop, part, *RULE_OPS)}  # ops of graphs only
 
 T = TypeVar("T")
 
@@ -239,7 +240,7 @@ class _Parser:
     def op(self) -> Op:
         token = self.next()
         try:
-            return _LOOPS.get(token.text) or lookup(token.text)
+            return _OWN.get(token.text) or lookup(token.text)
         except KeyError:
             self.fail(f"unknown op {token.text!r}", token)
 

@@ -16,7 +16,7 @@ from ..types import Shape
 from .depthwise import depthwise_forward, depthwise_weight
 from .namespace import xp
 from .op import Array
-from .windows import PIECE, Windows, padded_samples, volume
+from .windows import PIECE, Windows, padded_samples, piece_of, volume
 
 #: From this many channels on they may be the fastest dimension of the matrix: whole runs of them are copied.
 _CHANNELS_LAST = 32
@@ -93,7 +93,7 @@ def input_gradient(y: Array, weight: Array, windows: Windows, groups: int, size:
     out = n.empty(shape, y.dtype)
     matrix = n.ascontiguousarray(_weight_matrix(weight, groups, False).swapaxes(-1, -2))
     source = y.reshape(y.shape[0], groups, y.shape[1] // groups, volume(y.shape[2:]))
-    step = max(1, PIECE // (groups * matrix.shape[1] * source.shape[-1] * y.itemsize))
+    step = max(1, piece_of(y, PIECE) // (groups * matrix.shape[1] * source.shape[-1] * y.itemsize))
     for first in range(0, y.shape[0], step):
         part = n.matmul(matrix, source[first : first + step])
         laid = part.reshape(part.shape[0], shape[1], *windows.kernel, *y.shape[2:])
@@ -151,8 +151,9 @@ def _pieces(
 ) -> Iterator[_Piece]:
     """The window matrix, a cache-sized piece after the other; K is (channels, kernel), merged (kernel, channels)."""
     row = x.shape[1] * volume(windows.kernel) * volume(counts[1:]) * x.itemsize
-    rows = counts[0] if merged else min(max(PIECE // row, 1), counts[0])
-    step = min(max(PIECE // (row * counts[0]), 1), x.shape[0])
+    piece = piece_of(x, PIECE)
+    rows = counts[0] if merged else min(max(piece // row, 1), counts[0])
+    step = min(max(piece // (row * counts[0]), 1), x.shape[0])
     memory = xp(x).empty(step * rows * (row // x.itemsize), x.dtype)
     for samples, source in padded_samples(x, windows, step, merged):
         view = windows.view(source, counts)

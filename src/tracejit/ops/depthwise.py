@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ..types import Shape
 from .namespace import xp
 from .op import Array
-from .windows import PIECE, Index, Windows, padded_samples, volume
+from .windows import PIECE, Index, Windows, padded_samples, piece_of, volume
 
 
 def depthwise_forward(x: Array, weight: Array, windows: Windows, counts: Shape) -> Array:
@@ -88,7 +88,7 @@ class _Plane:
 def _sources(x: Array, windows: Windows, plane: _Plane) -> Iterator[tuple[slice, Array]]:
     """A few samples at a time with their padding: (samples, groups, 1, ...), planes as vectors if so walked."""
     bytes_each = x.shape[1] * volume(windows.buffer(x.shape[2:])) * x.itemsize
-    step = min(max(PIECE // bytes_each, 1), x.shape[0])
+    step = min(max(piece_of(x, PIECE) // bytes_each, 1), x.shape[0])
     for samples, source in padded_samples(x, windows, step, False):
         if plane.flat:
             source = xp(x).ascontiguousarray(source).reshape(*source.shape[:2], -1)

@@ -363,6 +363,16 @@ def _reduced_grad_x(g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, 
     return where(eq(x, out), share, 0.0)
 
 
+def _product_of_others(g: Any, x: Any, index: Any, used: Any, out: Any, dim: int) -> Any:
+    """``g`` times the product of what else comes to the same place, exact also where that is zero."""
+    zero = eq(used, 0)
+    zeros = scatter_add(cast(eq(x, 0), dtype=g.dtype), index, cast(zero, dtype=g.dtype), dim=dim)
+    filled = where(zero, 1.0, used)
+    rest = scatter_combine(where(eq(x, 0), 1.0, x), index, filled, dim=dim, reduce="prod")
+    alone = gather(where(eq(zeros, 1), g * rest, 0.0), index, dim=dim)
+    return where(zero, alone, gather(g * out, index, dim=dim) / filled)
+
+
 def _reduced_grad_value(
     g: Any, x: Any, index: Any, value: Any, out: Any, dim: int, reduce: str
 ) -> Any:
@@ -373,7 +383,7 @@ def _reduced_grad_value(
         steps=(1,) * len(index.spec.shape),
     )
     if reduce == "prod":
-        part = gather(g * out, index, dim=dim) / used
+        part = _product_of_others(g, x, index, used, out, dim)
     else:
         share = _scatter_reduce_grad(g, x, index, used, out, dim)
         part = where(eq(used, gather(out, index, dim=dim)), gather(share, index, dim=dim), 0.0)

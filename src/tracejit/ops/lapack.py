@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -35,7 +36,34 @@ def _watched(*operands: Array) -> AbstractContextManager[Any]:
     return cupyx.errstate(linalg="raise")  # type: ignore[no-any-return]
 
 
-def triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array], Array]:
+#: Fewest matrices of a batch, for every row that they have, that are solved row by row, all of them at once.
+MANY = 4
+
+
+def solve_triangles(a: Array, b: Array, lower: bool, out: Array) -> None:
+    """Write X with ``a @ X = b`` to ``out``, for matrices in equal batches of which a triangle of ``a`` is read."""
+    batch, rows = out.shape[:-2], out.shape[-2]
+    if xp(a, b) is np and math.prod(batch) >= MANY * rows:
+        _substitute(a, b, lower, out)
+        return
+    solved = _triangle_solver(a, b, lower)
+    with nullcontext() if xp(a, b) is not np else _threads_of_scipy().limit(limits=1):
+        for index in np.ndindex(*batch):
+            out[index] = solved(a[index], b[index])
+
+
+def _substitute(a: Array, b: Array, lower: bool, out: Array) -> None:
+    """One row of the solution after the other: a call of LAPACK takes longer than a small matrix does."""
+    rows = out.shape[-2]
+    with np.errstate(all="ignore"):
+        for row in range(rows) if lower else reversed(range(rows)):
+            known = np.s_[:row] if lower else np.s_[row + 1 :]
+            rest = a[..., row : row + 1, known] @ out[..., known, :]
+            diagonal = a[..., row, row, None]
+            out[..., row, :] = (b[..., row, :] - rest[..., 0, :]) / diagonal
+
+
+def _triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array], Array]:
     """A function of two matrices like these."""
     if xp(a, b) is not np:
         from cupyx.scipy.linalg import solve_triangular
@@ -43,12 +71,11 @@ def triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array],
         return partial(solve_triangular, lower=lower)
     from scipy.linalg.blas import get_blas_funcs
 
-    solve_right, threads = get_blas_funcs("trsm", (a, b)), _threads_of_scipy()
+    solve_right = get_blas_funcs("trsm", (a, b))
 
     def solved(a: Array, b: Array) -> Array:
         # Matrices in C order are their transposes in Fortran's: X.T @ A.T = B.T.
-        with threads.limit(limits=1):
-            found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
+        found: Array = solve_right(1.0, a.T, b.T, side=1, lower=not lower).T
         return found
 
     return solved

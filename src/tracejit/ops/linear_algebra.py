@@ -16,7 +16,7 @@ from .comparison import eq, gt, lt
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import where
-from .lapack import guarded, triangle_solver
+from .lapack import guarded, solve_triangles
 from .movement import cat, slice, sum_to, unsqueeze
 from .namespace import xp
 from .reduction import wide
@@ -139,11 +139,8 @@ def solve_triangle(a: Array, b: Array, *, lower: bool) -> Array:
     n = xp(a, b)
     out = n.empty((*batch, *right.shape[-2:]), right.dtype)
     if out.size:
-        solved = triangle_solver(left, right, lower)
         left = n.broadcast_to(left, (*batch, *left.shape[-2:]))
-        right = n.broadcast_to(right, out.shape)
-        for index in np.ndindex(*batch):
-            out[index] = solved(left[index], right[index])
+        solve_triangles(left, n.broadcast_to(right, out.shape), lower, out)
     return out.astype(b.dtype, copy=False)
 
 

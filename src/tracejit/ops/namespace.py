@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sys
+from collections.abc import Callable
 from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,9 @@ import numpy as np
 from ..cuda.arrays import device_index, fetched, placed
 from ..cuda.arrays import module_of as xp
 
-__all__ = ["special", "xp"]
+__all__ = ["special", "special_of", "xp"]
+
+KernelFunction = Callable[[str, np.ndarray], np.ndarray | None]
 
 #: SciPy's C module of special functions, which the package ``scipy.special`` shows under its own names.
 _FUNCTIONS = "scipy.special._special_ufuncs"
@@ -32,6 +35,29 @@ def special(name: str, *arrays: Any) -> Any:
 
     found = getattr(cupyx.scipy.special, name, None)
     return partial(_through_the_host, name) if found is None else found
+
+
+def special_of(name: str, x: Any) -> Any:
+    """A function of one argument of ``scipy.special`` at every element of ``x``, by a kernel where there is one.
+
+    >>> special_of("erf", np.zeros(2)).tolist()
+    [0.0, 0.0]
+    """
+    found = _by_kernel(name, x) if type(x) is np.ndarray else None
+    return special(name, x)(x) if found is None else found
+
+
+def _missing(name: str, x: np.ndarray) -> None:
+    del name, x
+
+
+_by_kernel: KernelFunction = _missing
+
+
+def set_kernel_function(function: KernelFunction) -> None:
+    """Install the function from a name and an array of the host to the result, or None where SciPy is to compute it."""
+    global _by_kernel
+    _by_kernel = function
 
 
 def _through_the_host(name: str, *arrays: Any) -> Any:

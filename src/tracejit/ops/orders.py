@@ -3,7 +3,7 @@
 NumPy sorts 64-bit integers several times as fast as it finds the stable order of an array. So an element of at most 32
 bits becomes an unsigned number that stands in the same order, and its position is written behind it: no two such words
 are equal, and what order they come in is the stable one. The first few of an order come from the extremes of short
-pieces: what is behind the last of the best pieces cannot be among them.
+pieces: what is behind the last of the best pieces cannot be among them. A single place of an order is selected.
 """
 
 from __future__ import annotations
@@ -26,15 +26,39 @@ def stable_order(x: Array, descending: bool) -> Array:
     >>> stable_order(np.array([2.0, np.nan, -0.0, 0.0, 2.0]), False), stable_order(np.array([1, 3, 3]), True)
     (array([2, 3, 0, 4, 1]), array([1, 2, 0]))
     """
-    extent = x.shape[-1]
-    if x.dtype.itemsize > 4 or not SHORT <= extent < 1 << 32:
+    if x.dtype.itemsize > 4 or not SHORT <= x.shape[-1] < 1 << 32:
         return _order_of_values(x, descending)
-    words = _ranks(x, descending).astype(np.uint64)
-    words <<= np.uint64(32)
-    words |= np.arange(extent, dtype=np.uint64)
+    words = _words(x, descending)
     words.sort(axis=-1)
     words &= np.uint64(0xFFFFFFFF)
     return words.view(np.int64)
+
+
+def place_in_order(x: Array, place: int) -> Array:
+    """Number ``place`` of ascending `stable_order`, along the last axis, which keeps an extent of one.
+
+    The element there is found by selection, which takes time in proportion to the row; what equals it, if it is not
+    alone, is counted through.
+
+    >>> place_in_order(np.array([[3.0, 7.0, 5.0], [1.0, 0.0, 1.0]]), 1)
+    array([[2],
+           [0]])
+    """
+    here = np.s_[..., place : place + 1]
+    if x.shape[-1] < PIECE and x.dtype.itemsize <= 4:
+        words = _words(x, False)
+        words.partition(place, axis=-1)
+        return (words[here] & np.uint64(0xFFFFFFFF)).view(np.int64)
+    element = np.partition(x, place, axis=-1)[here]
+    equal, before = x == element, x < element
+    last = element != element
+    if last.any():
+        nan = np.isnan(x)
+        equal, before = np.where(last, nan, equal), np.where(last, ~nan, before)
+    if (np.count_nonzero(equal, axis=-1) == 1).all():
+        return equal.argmax(axis=-1, keepdims=True)
+    wanted = place + 1 - np.count_nonzero(before, axis=-1, keepdims=True)
+    return (equal & (equal.cumsum(axis=-1) == wanted)).argmax(axis=-1, keepdims=True)
 
 
 def first_in_order(x: Array, count: int, descending: bool) -> Array:
@@ -62,6 +86,14 @@ def first_in_order(x: Array, count: int, descending: bool) -> Array:
     starts = np.searchsorted(row, np.arange(len(rows)))
     found = position[order[starts[:, None] + np.arange(count)]]
     return found.astype(np.int64, copy=False).reshape(*x.shape[:-1], count)
+
+
+def _words(x: Array, descending: bool) -> Array:
+    """What stands in the same order as the elements, and tells where each is; no two of a row are equal."""
+    words = _ranks(x, descending).astype(np.uint64)
+    words <<= np.uint64(32)
+    words |= np.arange(x.shape[-1], dtype=np.uint64)
+    return words
 
 
 def _order_of_values(x: Array, descending: bool) -> Array:

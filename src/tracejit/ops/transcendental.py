@@ -12,7 +12,7 @@ import numpy as np
 
 from . import promotion as p
 from .elementwise import POSITIVE, where
-from .namespace import special, xp
+from .namespace import special, special_of, xp
 from .table import Array, elementwise
 
 UNIT = (-0.95, 0.95)
@@ -20,8 +20,7 @@ UNIT = (-0.95, 0.95)
 
 def _special(name: str, x: Array) -> Array:
     """A function of ``scipy.special``; half precision computes in float32."""
-    function = special(name, x)
-    return function(x.astype(np.float32)) if x.dtype.itemsize == 2 else function(x)
+    return special_of(name, x.astype(np.float32) if x.dtype.itemsize == 2 else x)
 
 
 # --- exponentials and logarithms ----------------------------------------------------------------

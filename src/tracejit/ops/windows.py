@@ -22,6 +22,8 @@ Index = tuple[Any, ...]
 
 #: Bytes of temporary memory that are filled and used at a time: a piece stays in the second-level cache.
 PIECE = 1 << 20
+#: The same for a device, where every piece is some launches.
+DEVICE_PIECE = 1 << 28
 
 
 class Windows(NamedTuple):
@@ -126,6 +128,11 @@ class Windows(NamedTuple):
                 place = buffer[index]
                 place += by_tap[(..., tap, *(np.s_[:],) * rank)]
         return n.ascontiguousarray(buffer[self.inside(size)])
+
+
+def piece_of(x: Array, host: int) -> int:
+    """Bytes of temporary memory that work on ``x`` takes at a time: ``host`` there, more on a device."""
+    return host if xp(x) is np else DEVICE_PIECE
 
 
 def volume(extents: Shape) -> int:

@@ -127,6 +127,8 @@ def _formula(name: str, value: Any) -> Any:
         return value == 0
     if name == "alpha" and _is_number(value):
         return Mix.of(value).early
+    if name == "ns_steps":
+        return value
     if name == "betas" and isinstance(value, tuple) and all(map(_is_number, value)):
         return len(value), Mix.of(value[0]).early
     return None if _is_number(value) else (type(value), id(value))

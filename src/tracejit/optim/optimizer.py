@@ -152,8 +152,14 @@ class Optimizer:
             found.append(rows[step])
         return found
 
-    def _slot(self, parameter: Tensor, name: str, value: float | Tensor = 0.0) -> Tensor:
-        """The state tensor ``name`` of ``parameter``, made in its shape on first use."""
+    def _slot(
+        self,
+        parameter: Tensor,
+        name: str,
+        value: float | Tensor = 0.0,
+        shape: Sequence[int] | None = None,
+    ) -> Tensor:
+        """The state tensor ``name`` of ``parameter``, made on first use, in its shape unless another is given."""
         state = self.state[parameter]
         found: Tensor | None = state.get(name)
         if found is None:
@@ -161,7 +167,7 @@ class Optimizer:
             if isinstance(value, Tensor):
                 array = value.array.copy(order="C")
             else:
-                array = np.full(kind.shape, value, kind.dtype.np)
+                array = np.full(kind.shape if shape is None else shape, value, kind.dtype.np)
                 array = placed(array, parameter.get_device())
             found = state.begin(name, Tensor._wrap(array))
         return found

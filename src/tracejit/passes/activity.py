@@ -12,12 +12,21 @@ from dataclasses import dataclass
 
 from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, is_loop, part
+from ..ir.rules import present, rule, ruled, sealed
 
 
 def wanted_operands(value: Value, tracked: set[Value]) -> list[bool]:
     """For each operand of a statement: does a gradient flow to it?"""
     op = value.op
     assert op is not None
+    if op is rule:
+        first, count = 2 * value.attributes["outputs"], value.attributes["inputs"]
+        place = range(first, first + count)
+        return [i in place and x in tracked for i, x in enumerate(value.operands)]
+    if op is ruled:
+        return [False, value.operands[1] in tracked]
+    if op is present or op is sealed:
+        return [i == 0 and x in tracked for i, x in enumerate(value.operands)]
     return [
         isinstance(x, Value) and x in tracked and op.gradient_rule(position) is not None
         for position, x in enumerate(value.operands)

@@ -42,4 +42,5 @@ def _source(_: Rewriter, value: Value) -> Value | None:
     return x if isinstance(x, Value) and x.spec == value.spec else None
 
 
-RULES: Rules = {"clone": (_source,), "detach_copy": (_source,)}
+#: Rules of functions have been followed by now: what they rule is what forward computed.
+RULES: Rules = dict.fromkeys(("clone", "detach_copy", "ruled", "present", "sealed"), (_source,))

@@ -25,16 +25,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.rules import differentiate_operands
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
 from ..ir.loops import part, part_value
+from ..ir.rules import RuleParts, between, present, rule, ruled, sealed
 from ..ops.elementwise import add, detach_copy
 from .activity import wanted_operands
 from .dead_code import live_values
 from .rewrite import is_view
+from .stacks import zeros
 
 if TYPE_CHECKING:
     from .loops import Prepared
@@ -90,7 +93,7 @@ def differentiate(
     for position, name in zip(seeds, names, strict=True):
         value = graph.outputs[position]
         walk.receive(value, builder.input(name, value.spec))
-    walk.run(graph)
+    walk.run()
     found = [i for i, v in enumerate(graph.inputs) if wrt[i] and v in walk.gradients]
     joint = builder.finish([walk.gradients[graph.inputs[i]] for i in found])
     live = live_values(joint)
@@ -106,7 +109,7 @@ def differentiate(
 
 def storage(value: Value) -> Value:
     """The value whose memory eager execution shows through ``value``: views and ``detach()`` share it."""
-    while value.op is detach_copy or is_view(value):
+    while value.op is detach_copy or value.op is ruled or is_view(value):
         value = value.value_operands[0]
     return value
 
@@ -130,26 +133,26 @@ class _Walk:
         self.gradients: dict[Value, Any] = {}
         self.parts: dict[Value, dict[int, Value]] = {}  # one statement for each part that receives
         self.saved: set[Value] = set()
+        self.statements = tuple(prepared.graph.values)  # those to be written come after them
 
-    def run(self, graph: Graph) -> None:
-        statements = tuple(graph.values)  # those written below come after them
+    def run(self) -> None:
         with self.builder.writing():
-            for value in reversed(statements):
+            for value in reversed(self.statements):
                 gradient = self.gradients.get(value)
                 self.builder.line = value.line
-                if value.op is part:
+                if value.op is part or value.op is ruled:
                     self.visit_part(value, gradient)
                 elif value in self.parts:
-                    self.visit_loop(value)
+                    self.visit_rule(value) if value.op is rule else self.visit_loop(value)
                 elif gradient is not None:
                     self.visit(value, gradient)
         self.builder.line = None
 
     def visit_part(self, value: Value, gradient: Any) -> None:
-        """Note what the loop receives; equal parts add up at the first to come."""
+        """Note what the loop or rule receives; equal parts add up at the first to come."""
         if gradient is None:
             return
-        parts = self.parts.setdefault(value.value_operands[0], {})
+        parts = self.parts.setdefault(value.value_operands[-1], {})
         known = parts.setdefault(value.attributes["index"], value)
         if known is not value:
             self.receive(known, gradient)
@@ -165,6 +168,41 @@ class _Walk:
         for operand, result in zip(value.value_operands, results, strict=True):
             if result is not None and operand in self.tracked:
                 self.receive(operand, result)
+
+    def visit_rule(self, value: Value) -> None:
+        """Repeat what a rule makes of stand-ins, with gradients in their place."""
+        parts = RuleParts.of(value)
+        found = self.parts[value]
+        given = [self.gradients[v] for v in found.values()]
+        mapping: dict[Value, Any] = {}
+        own = parts.historied()
+        for i, (output, stand) in enumerate(zip(parts.outputs, parts.stand_ins, strict=True)):
+            if i not in found:
+                mapping[stand] = zeros(self.builder, output.spec)
+                continue
+            mapping[stand] = gradient = self.gradients[found[i]]
+            if len(given) > 1:  # of which a call may bring some only
+                mapping[stand] = self.builder.emit(present, (gradient, *given), {})
+            if i in own and output in self.order:
+                mapping[output] = found[i]  # what is kept of a result has its history
+        for statement in between(self.order, mapping, parts.gradients):
+            self.builder.line = statement.line
+            operands = {x: mapping.get(x, x) for x in statement.value_operands}
+            mapping[statement] = self.builder.copy(statement, operands)
+        self.saved.update(map(storage, parts.saved))
+        once = value.attributes["once"]
+        closed = once or value.attributes["untold"]
+        for x, gradient in zip(parts.inputs, parts.gradients, strict=True):
+            if x in self.tracked:
+                gradient = mapping.get(gradient, gradient)
+                if closed:
+                    gradient = self.builder.emit(sealed, (gradient, *given), {"once": once})
+                self.receive(x, gradient)
+
+    @cached_property
+    def order(self) -> dict[Value, int]:
+        """The place of every statement of the graph."""
+        return {v: i for i, v in enumerate(self.statements)}
 
     def receive(self, value: Value, gradient: Any) -> None:
         """Add a contribution to the gradient of ``value``."""

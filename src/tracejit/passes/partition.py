@@ -33,7 +33,7 @@ outside sees the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..ir.builder import Builder
@@ -41,10 +41,12 @@ from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop
 from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
+from .draws_inside import drawn_inside
 from .gradient import Gradient, storage
 from .groups import is_constant
 from .growth import grown
 from .minimum_cut import INFINITE, Network
+from .plain_rules import has_rules, without_rules
 from .rewrite import is_view, root
 from .weights import weights
 
@@ -88,6 +90,12 @@ class AtHand:
     values: frozenset[Value] = frozenset()
     following: Mapping[Value, Value] = field(default_factory=dict)
 
+    def mapped(self, mapping: Mapping[Value, Value]) -> AtHand:
+        """The same of a graph whose values went elsewhere, or nowhere."""
+        values = frozenset(mapping[v] for v in self.values if v in mapping)
+        pairs = [(a, b) for a, b in self.following.items() if a in mapping and b in mapping]
+        return AtHand(values, {mapping[a]: mapping[b] for a, b in pairs})
+
 
 def partition(forward: Graph, gradient: Gradient, body: AtHand | None = None) -> Partition:
     """Split ``gradient`` (of ``forward``) into what runs before and after the gradients of the outputs arrive.
@@ -102,9 +110,21 @@ def partition(forward: Graph, gradient: Gradient, body: AtHand | None = None) ->
     >>> len(parts.forward.outputs), [v.name for v in parts.backward.inputs]
     (2, ['s0', 'g0'])
     """
+    if has_rules(forward):
+        return _plainly(forward, gradient, body)
     joint = _Joint(forward, gradient, body)
     kept = choose(joint)
     return _Splitter(joint, kept).split()
+
+
+def _plainly(forward: Graph, gradient: Gradient, body: AtHand | None) -> Partition:
+    """The partition of graphs with rules of functions, which the gradient has followed: of the same without them."""
+    plain = without_rules(forward)
+    if body is not None:
+        body = body.mapped(plain.mapping)
+    followed = replace(gradient, graph=without_rules(gradient.graph).graph)
+    found = partition(plain.graph, followed, body)
+    return replace(found, forward=plain.restored(found.forward, forward))
 
 
 class _Joint:
@@ -132,7 +152,8 @@ class _Joint:
         self.by_reference = {storage(forward.inputs[i]) for i in gradient.saved_inputs}
         self.by_reference |= {storage(forward.outputs[i]) for i in gradient.saved_outputs}
         self.exposed = {*map(storage, forward.inputs), *map(storage, forward.outputs)}
-        self.in_memory = self._in_memory()
+        self.inside = drawn_inside(self.values) - {*self.outputs, *forward.outputs}
+        self.in_memory = self._in_memory() - self.inside
         self.grown = grown(self.forward.values)
 
     def _after_seeds(self) -> set[Value]:
@@ -217,7 +238,7 @@ def _price(joint: Any, value: Value) -> int:
     """Traffic of keeping ``value``; the last bits prefer values the forward computes anyway."""
     if value in joint.free:
         return 0
-    unkept = is_loop(value) or is_view(value)
+    unkept = is_loop(value) or is_view(value) or value in joint.inside
     if unkept or (isinstance(value.op, Source) and _is_cheap(value)):
         return INFINITE
     times = 1 if value in joint.in_memory else 2
@@ -277,7 +298,7 @@ def _cut(
     network = Network(2 * len(nodes) + 2)
     for value, number in nodes.items():
         here, there = 2 * number, 2 * number + 1
-        cheap = _is_cheap(value) or value in joint.grown
+        cheap = _is_cheap(value) or value in joint.grown or value in joint.inside
         must_stay = value.op is None or (value in joint.in_forward and not cheap)
         if value in forced:  # kept in any case: others may be recomputed from it for nothing
             continue

@@ -14,7 +14,9 @@ from ..ir.graph import Graph
 from .convolutions import convolutions
 from .cse import cse
 from .dead_code import dead_code
+from .depthwise import depthwise
 from .dots import dots
+from .draws_inside import draws_inside
 from .drop_copies import drop_copies
 from .fold import fold
 from .half_sums import half_sums
@@ -29,17 +31,25 @@ from .transposed_products import transposed_products
 class Pass:
     """A named step of the pipeline.
 
-    ``final`` ones run only on graphs that are not differentiated any more, ``host`` ones only on those for the CPU.
+    ``final`` ones run only on graphs that are not differentiated any more, ``host`` ones only on those for the CPU,
+    ``device`` ones only on those for a GPU.
     """
 
     name: str
     run: Callable[[Graph], Graph]
     final: bool = False
     host: bool = False
+    device: bool = False
+
+    def serves(self, final: bool, device: int) -> bool:
+        """Does this step run on graphs of such a kind, for the GPU of this number (-1: the host)?"""
+        here = not self.host if device >= 0 else not self.device
+        return here and (final or not self.final)
 
 
 PASSES = (
     Pass("cse", cse),
+    Pass("draws_inside", draws_inside, final=True, device=True),
     Pass("drop_copies", drop_copies, final=True),
     Pass("fold", fold),
     Pass("simplify", simplify),
@@ -49,7 +59,8 @@ PASSES = (
     Pass("taps", taps, final=True, host=True),
     Pass("dots", dots, final=True, host=True),
     Pass("convolutions", convolutions, final=True, host=True),
-    Pass("pooling", pooling, final=True, host=True),
+    Pass("depthwise", depthwise, final=True, device=True),
+    Pass("pooling", pooling, final=True),
     Pass("dead_code", dead_code),
 )
 
@@ -75,14 +86,14 @@ def run_passes(
     >>> seconds = {}
     >>> len(run_passes(graph, timings=seconds, check=verify).body)
     1
-    >>> sorted(seconds) == sorted(step.name for step in PASSES)
+    >>> sorted(seconds) == sorted(step.name for step in PASSES if not step.device)
     True
     """
     dump = StageDump(graph.name) if config.dump_directory else None
     if dump is not None:
         dump.write("input", graph)
     for step in PASSES:
-        if (step.final and not final) or (step.host and device >= 0):
+        if not step.serves(final, device):
             continue
         start = perf_counter()
         graph = step.run(graph)

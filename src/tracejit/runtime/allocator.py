@@ -121,17 +121,20 @@ def _release(
     _references: Callable[[object], int] = sys.getrefcount,
     _counters: array[int] = _counters,
     _large: int = _SMALL,
+    _exits: Callable[[], bool] = sys.is_finalizing,
 ) -> None:
-    """The end of a block: its memory goes back to the list it came from."""
+    """The end of a block: its memory goes back to the list it came from, unless the process ends."""
     bucket = block.bucket
     size = bucket.size
     _counters[1] -= size
     # Three references: this block's slot, its cell, and the argument of the call. More: a view.
-    if _references(block.array) > 3:
-        _leave_to_views(bucket, block.array)
-    elif size <= _large:
+    if size <= _large and _references(block.array) <= 3:
         if len(bucket.free) < bucket.capacity:
             bucket.free.append(block._cell)
+    elif _exits():
+        return
+    elif _references(block.array) > 3:
+        _leave_to_views(bucket, block.array)
     else:
         _keep(bucket, block._cell)
 

@@ -63,7 +63,17 @@ def _primitives() -> dict[str, Any]:
     def two_over_pi_word(index: Any) -> Any:
         return table[index]
 
+    def turn(side: int) -> Any:
+        def turned(to: Any, at: Any, step: Any, source: Any, begin: Any, stride: Any) -> Any:
+            for j in range(side):
+                for i in range(side):
+                    to[at + j * step + i] = source[begin + i * stride + j]
+            return 0
+
+        return numba.njit(turned)
+
     names: dict[str, Any] = {"select": select, "two_over_pi_word": two_over_pi_word}
+    names |= {"turn_8": turn(8), "turn_16": turn(16)}
     names |= {"inf": math.inf, "nan": math.nan, **_bit_casts()}
     names |= {"fma_f32": _fused(numba.float32), "fma_f64": _fused(numba.float64)}
     functions: dict[str, Any] = {"sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil}

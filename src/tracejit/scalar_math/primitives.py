@@ -163,6 +163,23 @@ def fmod_f64(x: f64, y: f64) -> f64:
     return np.fmod(x, y)
 
 
+def _turned(side: int, to: Any, at: i64, step: i64, source: Any, begin: i64, stride: i64) -> i64:
+    for j in range(side):
+        for i in range(side):
+            to[at + j * step + i] = source[begin + i * stride + j]
+    return 0
+
+
+def turn_8(to: Any, at: i64, step: i64, source: Any, begin: i64, stride: i64) -> i64:
+    """Copy a square of memory, rows ``stride`` apart, to one with rows ``step`` apart, its columns becoming rows."""
+    return _turned(8, to, at, step, source, begin, stride)
+
+
+def turn_16(to: Any, at: i64, step: i64, source: Any, begin: i64, stride: i64) -> i64:
+    """The same for squares of twice the side."""
+    return _turned(16, to, at, step, source, begin, stride)
+
+
 sqrt_f64, floor_f64, ceil_f64, trunc_f64 = sqrt_f32, floor_f32, ceil_f32, trunc_f32
 round_f64, fabs_f64, copysign_f64 = round_f32, fabs_f32, copysign_f32
 
@@ -187,4 +204,6 @@ NAMES: tuple[str, ...] = (
     "f32_from_bits",
     "f64_from_bits",
     "two_over_pi_word",
+    "turn_8",
+    "turn_16",
 )

@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+#: Seconds between two lines that tell how far a run is.
+PROGRESS = 60.0
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -64,10 +67,19 @@ class Tool:
 
     def _many(self, chosen: argparse.Namespace) -> int:
         outcomes: collections.Counter[str] = collections.Counter()
-        start = time.perf_counter()
+        start = told = time.perf_counter()
         seeds = range(chosen.seed, chosen.seed + chosen.programs)
+
+        def listing() -> str:
+            kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(outcomes.items()))
+            seconds = time.perf_counter() - start
+            return f"{sum(outcomes.values())} programs, {kinds}; {seconds:.1f} s"
+
         for seed, outcome, text in self._attempts(seeds, chosen.size, chosen.jobs):
             outcomes[outcome or "agreed"] += 1
+            if time.perf_counter() - told > PROGRESS:
+                told = time.perf_counter()
+                print(f"so far {listing()}", file=sys.stderr, flush=True)
             if outcome == "failed":
                 print(text)
                 if chosen.shrink:
@@ -75,11 +87,7 @@ class Tool:
                 sys.stdout.flush()
                 if not chosen.keep_going:
                     break
-        listing = ", ".join(f"{n} {k}" for k, n in sorted(outcomes.items()))
-        print(
-            f"seeds {chosen.seed}..: {sum(outcomes.values())} programs, {listing}; "
-            f"{time.perf_counter() - start:.1f} s"
-        )
+        print(f"seeds {chosen.seed}..: {listing()}")
         return 1 if outcomes["failed"] else 0
 
 

@@ -14,6 +14,7 @@ from ..dtypes import DType, assuming, get_default_dtype
 from ..errors import AutogradError
 from ..ir import interpreter
 from ..ir.graph import Graph, Value
+from ..ir.rules import set_tape
 from ..layout import MemoryLayout
 from ..ops.source import full
 from ..passes.absent import without
@@ -28,8 +29,11 @@ from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .bound import Bound
 from .dump import dump_program
+from .rule_nodes import on_tape
 from .segments import Results, compile_graph
 from .structure import Pattern, stride_pattern, strides_of
+
+set_tape(on_tape)
 
 AnyProgram = Any  # a BackwardProgram or its stand-in
 

@@ -45,18 +45,23 @@ def history_of(roots: Sequence[Node | None], ends: Mapping[Edge, int], first: in
     nodes = sorted(inside, key=lambda node: -node.sequence)  # the last made first
     for node in nodes:
         bits = above[node]
-        for edge in node.edges:
-            if edge is not None and edge[0] in inside:
+        for edge in _passing(node):
+            if edge[0] in inside:
                 above[edge[0]] = above.get(edge[0], 0) | bits
     below: dict[Node, int] = {}
     for node in reversed(nodes):
         found = 0
-        for edge in node.edges:
-            if edge is not None:
-                found |= below.get(edge[0], 0) if edge[0] in inside else ends.get(edge, 0)
+        for edge in _passing(node):
+            found |= below.get(edge[0], 0) if edge[0] in inside else ends.get(edge, 0)
         below[node] = found
     parts = dict.fromkeys((above[node], below[node]) for node in nodes if node.keeps)
     return History(tuple(parts), tuple(below.get(node, 0) if node else 0 for node in roots))
+
+
+def _passing(node: Node) -> list[Edge]:
+    """The edges along which gradients flow."""
+    silent = node.silent
+    return [e for i, e in enumerate(node.edges) if e is not None and i not in silent]
 
 
 def _inside(node: Node, first: int) -> bool:
@@ -68,8 +73,8 @@ def _behind(roots: list[Node], first: int) -> set[Node]:
     found = set(roots)
     stack = roots
     while stack:
-        for edge in stack.pop().edges:
-            if edge is not None and edge[0] not in found and _inside(edge[0], first):
+        for edge in _passing(stack.pop()):
+            if edge[0] not in found and _inside(edge[0], first):
                 found.add(edge[0])
                 stack.append(edge[0])
     return found

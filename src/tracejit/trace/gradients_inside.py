@@ -18,7 +18,7 @@ from ..layout import layout_of
 from ..passes.gradient import storage
 from ..tensor import Tensor
 from .freeing import History, history_of
-from .kept_alive import KeptAlive
+from .functions_inside import FunctionsInside
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks, leaf_hooks
@@ -76,28 +76,21 @@ class _Slot:
     before: Tensor | None
 
 
-class GradientsInside:
+class GradientsInside(FunctionsInside):
     """The part of a recorder that follows autograd."""
 
     signature: Signature
-    failure: str | None
-    roots: dict[int, Value]
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
-    external: dict[int, tuple[Tensor, Value]]
-    alive: KeptAlive
     written: dict[int, Tensor]
     taped: set[Value]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
-    value_of: Callable[[Tensor], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
-    unsupported: Callable[[str], None]
-    careful: Callable[[str], Any]
-    show: Callable[[Tensor, Value], None]
     not_in_rounds: Callable[[], None]
     overwritten: bool
 
     def __init__(self) -> None:
+        super().__init__()
         self.first_node = next_number()
         self.positions: dict[int, int] = {}  # of arguments, by identity
         self.slots: dict[int, _Slot] = {}
@@ -110,9 +103,8 @@ class GradientsInside:
         self.hidden_leaves: dict[int, str] = {}  # why not with respect to leaves from outside
         self.calls: list[Repeated] = []
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
-        self.counted: dict[
-            int, tuple[Tensor, int]
-        ] = {}  # step counters, and how often they were counted
+        # Step counters, and how often they were counted.
+        self.counted: dict[int, tuple[Tensor, int]] = {}
         self.scheduled: set[int] = set()  # optimizers whose learning rates changed
 
     # --- tensors that stand for others ---------------------------------------------------------------------------
@@ -134,6 +126,7 @@ class GradientsInside:
 
     def unpacked(self, tensor: Tensor) -> None:
         """The tape gives back a saved tensor: one made inside without the recorder's knowledge is no input."""
+        self.trial_saved(tensor)
         if self.failure is None and id(self.origin(tensor)[0]) not in self.roots:
             self.unsupported("a backward pass reads a tensor that was not recorded")
 
@@ -158,7 +151,9 @@ class GradientsInside:
 
         Where all that differs is how the tape leads to a leaf from outside, outputs must not lead to that leaf.
         """
-        if of is not None and of.is_leaf and id(of) in self.external:
+        if self.trial is not None:
+            self.trial.untold = True
+        elif of is not None and of.is_leaf and id(of) in self.external:
             self.hidden_leaves.setdefault(id(of), reason)
         elif self.hidden is None:
             self.hidden = reason
@@ -167,6 +162,7 @@ class GradientsInside:
 
     def backward_node(self, node: Node) -> None:
         """A backward pass is about to run ``node``."""
+        self.trial_visits(node)
         self.freeing = True
         if isinstance(node, AccumulateGrad):
             self._leaf(node)
@@ -193,6 +189,7 @@ class GradientsInside:
 
     def gradient_read(self, tensor: Tensor) -> None:
         """The run looks at ``tensor.grad``."""
+        self.trial_gradient(tensor)
         if self.failure is None and id(tensor) not in self.slots and not self.inside(tensor):
             with self.careful("a gradient"):
                 self._read(tensor)
@@ -212,6 +209,7 @@ class GradientsInside:
 
     def gradient_set(self, tensor: Tensor) -> None:
         """``tensor.grad`` is about to be replaced."""
+        self.trial_gradient(tensor)
         if self.failure is None and not self.inside(tensor):
             self.slots.setdefault(id(tensor), _Slot(tensor, False, None))
 
@@ -291,7 +289,8 @@ class GradientsInside:
         found: dict[Value, int] = {}
         for node in self.nodes_behind(outputs):
             saved = getattr(node, "saved", None)
-            for entry in saved.values() if isinstance(saved, dict) else ():
+            entries = saved.values() if isinstance(saved, dict) else getattr(node, "_saved", None)
+            for entry in entries or ():
                 tensor = getattr(entry, "tensor", None)
                 if tensor is None or tensor._writes.value == 0:
                     continue
@@ -361,7 +360,11 @@ class GradientsInside:
         known = self.signature.checks
         for check in self.checks:
             known.setdefault((type(check), id(check.holder)), check)
-        return StateGuard((*guard.checks, *known.values()), guard.limits) if known else guard
+        if not known:
+            return guard
+        wider = StateGuard((*guard.checks, *known.values()), guard.limits)
+        wider.names = guard.names
+        return wider
 
     def settled(self, guard: StateGuard, reachable: Iterable[Any]) -> StateGuard:
         """``guard`` with what must be in the ``.grad`` of tensors, and that leaves have no hooks.

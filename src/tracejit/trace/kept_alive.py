@@ -2,8 +2,8 @@
 
 An identity may be another tensor's once its tensor is gone, so what a recording has met stays. Tensors that nobody else
 can reach any more are let go whenever enough memory has come together: a loop over large tensors needs the memory of an
-eager run, not that of all its rounds. Large ones are let go at once if they are among the latest, as most temporaries
-are: the next operation then writes to memory that is in the caches, and not to pages that were never touched.
+eager run, not that of all its rounds. The latest ones are looked at far more often, for most temporaries are among
+them: the next operation then writes to memory that is in the caches, and not to pages that were never touched.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..tensor import Tensor
 
 #: Bytes that come together before it is looked what can go.
 MOST_BYTES = 32 << 20
-#: Bytes from which on a tensor is worth letting go at once, and how many of the latest are looked at.
-LARGE, LATEST = 1 << 20, 8
+#: Bytes that come together before the latest are looked at, and how many of those that were there at the last look.
+FEW_BYTES, LATEST = 128 << 10, 16
 
 
 #: Was memory ever freed in the middle of a recording?
@@ -47,7 +47,7 @@ class KeptAlive:
         self.forget = forget
         self.most_bytes = most_bytes
         self.tensors: list[Tensor] = []
-        self.nbytes = 0
+        self.nbytes = self.recent = self.looked = 0
 
     def __len__(self) -> int:
         return len(self.tensors)
@@ -58,37 +58,39 @@ class KeptAlive:
         self.tensors.append(tensor)
         nbytes = tensor.array.nbytes if array is None else array.nbytes
         self.nbytes += nbytes
+        self.recent += nbytes
         if self.nbytes > self.most_bytes:
             _freed[0] = True
             self.sweep(len(self.tensors))
             self.nbytes = 0
-        elif nbytes >= LARGE:
-            self.sweep(LATEST)
+        elif self.recent > FEW_BYTES:
+            self.sweep(len(self.tensors) - self.looked + LATEST)
 
     def sweep(self, latest: int) -> None:
         """Of the latest tensors let go what only this list refers to: views first, which refer to what they show."""
         forget = self.forget()
         assert forget is not None, "the recorder is gone"
-        waiting = self.tensors[-latest:]
-        del self.tensors[-latest:]
-        kept: list[Tensor] = []
-        while waiting:
-            tensor = waiting.pop()
-            if sys.getrefcount(tensor) == _UNREACHABLE:
-                forget(id(tensor))
-            else:
-                kept.append(tensor)
-        kept.reverse()
-        self.tensors += kept
+        tensors, references, gone = self.tensors, sys.getrefcount, _GONE
+        first = max(len(tensors) - latest, 0)
+        found = False
+        for place in range(len(tensors) - 1, first - 1, -1):
+            if references(tensors[place]) == _UNREACHABLE:
+                found = True
+                forget(id(tensors[place]))
+                tensors[place] = gone
+        if found:
+            tensors[first:] = [x for x in tensors[first:] if x is not gone]
+        self.recent, self.looked = 0, len(tensors)
+
+
+#: Stands for a tensor that was let go.
+_GONE: Any = object()
 
 
 def _references() -> int:
-    """How many references are counted in a loop as above for an object that nobody else has."""
-    waiting = [object()]
-    while waiting:
-        tensor = waiting.pop()
-        return sys.getrefcount(tensor)
-    raise AssertionError("unreachable")
+    """How many references are counted as above for an object that only a list has."""
+    listed = [object()]
+    return sys.getrefcount(listed[0])
 
 
 _UNREACHABLE = _references()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from ..varying import is_varying, plain
-from .plain_keys import plain_keys
+from .plain_parts import plain_keys
 from .results import is_made_of_objects, result_of
 from .signature import MAPPINGS, fields_of
 

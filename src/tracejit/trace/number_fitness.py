@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any
 
-from ..varying import is_varying, plain
+from ..varying import plain
 from .numbers import UnfitError
 from .places import Place
-from .plain_keys import as_key, plain_keys
+from .plain_parts import plain_keys, plain_parts
 from .state_checks import Check, Read
 from .state_reads import reads_of
 from .transparent import attributes_of, is_transparent
@@ -45,11 +45,12 @@ def check_codes(codes: Iterable[CodeType]) -> None:
 def plain_state(checks: Iterable[Check]) -> None:
     """Put values where varying numbers were stored in the Python state that is checked."""
     for check in checks:
-        if isinstance(check, Read) and is_varying(check.current()):
-            Place(check, object).put(plain(check.current()))
+        if isinstance(check, Read) and check.writable:
+            Place(check, object).put_plain()
         for snapshot in getattr(check, "snapshots", ()):
             own = vars(snapshot.module)
-            own.update({key: plain(x) for key, x in own.items() if is_varying(x)})
+            found = {key: plain_parts(x) for key, x in own.items()}
+            own.update({key: x for key, x in found.items() if x is not own[key]})
 
 
 def check_error(error: Exception, recorder: Recorder) -> None:
@@ -75,8 +76,8 @@ def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
                 tuples.append(holder)
             elif holder is not held:
                 _replace_in(holder, values)
-        held = [x for x in tuples if as_key(x) is not x]
-        values = {id(x): as_key(x) for x in held}
+        held = [x for x in tuples if plain_parts(x) is not x]
+        values = {id(x): plain_parts(x) for x in held}
 
 
 def _replace_in(holder: Any, values: Mapping[int, Any]) -> None:
@@ -111,7 +112,7 @@ def _plain_sizes(objects: Iterable[Any]) -> None:
             continue
         seen.add(id(holder))
         parts = _parts_of(holder)
-        values = {id(x): as_key(x) for x in parts if as_key(x) is not x}
+        values = {id(x): plain_parts(x) for x in parts if plain_parts(x) is not x}
         if parts and not isinstance(holder, tuple):
             _replace_in(holder, values)
         waiting += parts

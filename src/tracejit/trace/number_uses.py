@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..ir.graph import Guard
 from ..tensor import Tensor
 from .found_sizes import APART
+from .held import Holding, arguments_in, beside, is_size, told_apart
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
+from .ran_codes import RanCodes
 from .signature import call_key, flatten, is_number, leaf_names
 from .state_values import token
 
 if TYPE_CHECKING:
     from .entry import Entry
+    from .state import StateGuard
 
 #: Unseen decisions on a number that are always allowed, and one more for each so many calls that were served.
 PATIENCE = 3
@@ -33,8 +34,6 @@ MAX_FORMS = 256
 MAX_NUMBERS = 64
 #: The name of the tensor in which a call hands over its sizes.
 SIZES = "sizes"
-#: Ints that are no sizes.
-MAX_SIZE = 1 << 40
 DECIDES = "decides what is computed at almost every call"
 
 
@@ -82,10 +81,17 @@ class NumberUse:
     def key(self, numbers: Sequence[Any]) -> Varying:
         """What replaces the exact structure in the key of a signature."""
         sizes, fixed = self.sizes, self.fixed
-        if any(type(numbers[i]) is not int or not 0 <= numbers[i] < MAX_SIZE for i in sizes):
+        if not all(is_size(numbers[i]) for i in sizes):
             sizes, fixed = (), (*fixed, *sizes)
         constants = [token(numbers[i]) for i in fixed]
         return Varying((self.structure, self.varying, sizes, *constants))
+
+    def whole_key(
+        self, numbers: Sequence[Any], places: tuple[Place, ...], tensors: list[Tensor]
+    ) -> Any:
+        """The same for a call that reads ``places`` too; all but the arguments is appended to ``tensors``."""
+        key = self.key(numbers)
+        return beside(key, places, tensors, [numbers[i] for i in key.sizes])
 
 
 class Varying(tuple[Any, ...]):
@@ -111,18 +117,11 @@ class Varying(tuple[Any, ...]):
         return positions
 
 
-def size_arguments(key: Varying, numbers: Sequence[int]) -> list[Tensor]:
-    """The tensor in which a call hands over its sizes, if it has any."""
-    if not key.sizes:
-        return []
-    return [Tensor._wrap(np.array([numbers[i] for i in key.sizes], np.int64))]
-
-
 def number_positions(
     function: Callable[..., Any], key: Any, args: Any, kwargs: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[str]]:
     """Which numbers among the arguments vary and which are sizes; and, if any, the names of all numbers."""
-    structure = key[3]
+    structure = arguments_in(key[3])
     if not isinstance(structure, Varying) or not (structure.varying or structure.sizes):
         return (), (), []
     names = leaf_names(function, args, kwargs, is_number)
@@ -138,28 +137,29 @@ class NumberUses:
         self.unfit: str | None = None  # why none may
         self.places: dict[PlaceKey, Place] = {}  # where Python state has numbers that vary
         self.settled: dict[PlaceKey, str] = {}  # places that decide too much to vary, and why
+        self.held = Holding()  # where Python state has what the function makes
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
         self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
         self.beside_sizes = False  # did such constants change?
+        self.ran = RanCodes()  # the code its calls run
 
     @property
     def in_use(self) -> bool:
         """Does the function have numbers of any kind that vary?"""
-        return bool(self.active or self.places or self.item_lines)
+        return bool(self.active or self.places or self.item_lines or self.held.sizes)
 
     def structure(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
         """The structure of the arguments for the key of a signature, and the numbers; fills ``tensors``."""
         numbers: list[Any] = []
-        if self.active:
+        places: tuple[Place, ...] = ()
+        if self.active or self.held.known:
             loose = flatten(arguments, tensors, numbers)
-            use = self.known.get(loose)
+            use, places = self.known.get(loose), self.held.places(loose)
             if use is not None and (use.varying or use.sizes):
-                key = use.key(numbers)
-                tensors += size_arguments(key, numbers)
-                return key, numbers
+                return use.whole_key(numbers, places, tensors), numbers
             tensors.clear()
-        return flatten(arguments, tensors), numbers
+        return beside(flatten(arguments, tensors), places, tensors), numbers
 
     def learn_call(self, key: Any, tensors: list[Any], arguments: Any) -> tuple[Any, list[Any]]:
         """The key of a signature after noting the numbers of a call that is new; and those, if any of them vary.
@@ -167,13 +167,18 @@ class NumberUses:
         ``tensors`` become those of the key.
         """
         tensors.clear()
-        structure, numbers = self.learn(arguments, tensors)
+        if arguments_in(key[3]) is None:  # there are only tensors
+            tensors += arguments[0]
+            structure, numbers = beside(None, self.held.places(len(tensors)), tensors), list[Any]()
+        else:
+            structure, numbers = self.learn(arguments, tensors)
         return call_key(key[:3], structure, tensors), numbers
 
     def learn(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
         """The structure for a call that is new, after noting its numbers; and the numbers if any of them vary."""
         numbers: list[Any] = []
         loose = flatten(arguments, tensors, numbers)
+        places = self.held.places(loose)
         if numbers:
             use = self.known.get(loose)
             if use is None:
@@ -184,10 +189,8 @@ class NumberUses:
                 use.learn(numbers)
             if use.varying or use.sizes:
                 self.active = True
-                found = use.key(numbers)
-                tensors += size_arguments(found, numbers)
-                return found, numbers
-        return flatten(arguments, []), []
+                return use.whole_key(numbers, places, tensors), numbers
+        return beside(flatten(arguments, []), places, tensors), []
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
         """These places had another number than recorded; True when any of them varies from now on."""
@@ -196,6 +199,14 @@ class NumberUses:
             if place.key not in self.settled and count < MAX_PLACES:
                 self.places.setdefault(place.key, place)
         return len(self.places) > count
+
+    def learn_run(self, form: Any, guard: StateGuard) -> None:
+        """A recorded run of a call of this form changed the Python state."""
+        found = told_apart(guard.changes())
+        if found is not None:
+            numbers, others = found
+            self.learn_places(numbers)
+            self.held.learn(form, others, guard.names)
 
     def learn_state(self, key: Any, variants: Sequence[Entry]) -> Entry | None:
         """A call met Python state of its own: the recording that one for any numbers will replace, if any."""
@@ -243,7 +254,7 @@ class NumberUses:
                 lines = {g.line for g in numbers if g.line is not None}
                 self.item_lines.update(lines - self.value_lines)
             return False
-        if branch.segment.choices is not None and entry.sizes:
+        if branch.segment.choices is not None and (entry.sizes or entry.sized):
             return self._decides(entry, branch)
         if not isinstance(guard, NumberGuard):
             return False
@@ -257,17 +268,24 @@ class NumberUses:
 
     def _use_of(self, entry: Entry) -> NumberUse | None:
         """What is known about the numbers of the calls that ``entry`` serves."""
-        structure = entry.key[3]
+        structure = arguments_in(entry.key[3])
         return self.known.get(structure.structure) if isinstance(structure, Varying) else None
 
     def _index(self, entry: Entry, guard: NumberGuard) -> bool:
-        """Did Python see ints of the arguments as they are, as for an index? Then they are sizes from now on."""
+        """Did Python see ints of arguments or state as they are, as for an index? Then they are sizes from now on."""
         use, sources = self._use_of(entry), [*guard.value.sources()]
-        if use is None or type(guard.expected) is not int:
+        if type(guard.expected) is not int:
             return False
-        if not all(s.name == "argument" and s.kind is int for s in sources):
+        if not all(s.name in ("argument", "place") and s.kind is int for s in sources):
             return False
-        use.take_for_sizes(s.at for s in sources)
+        arguments = [s.at for s in sources if s.name == "argument"]
+        if arguments and use is not None:
+            use.take_for_sizes(arguments)
+        found = [s.at for s in sources if s.name == "place"]
+        for place in found:
+            self.places.pop(place.key, None)
+        if found:
+            self.held.take_for_sizes(entry.form, found)
         return True
 
     def _decides(self, entry: Entry, branch: Any) -> bool:
@@ -280,11 +298,12 @@ class NumberUses:
     def without_sizes(self, entry: Entry, why: str) -> bool:
         """The numbers that ``entry`` takes for sizes are constants from now on; False when there are none."""
         use = self._use_of(entry)
-        if use is None or not entry.sizes:
-            return False
-        names = ", ".join(entry.number_names[i] for i in entry.sizes)
-        use.settle(entry.sizes, f"{names}: {why}")
-        return True
+        if use is not None and entry.sizes:
+            names = ", ".join(entry.number_names[i] for i in entry.sizes)
+            use.settle(entry.sizes, f"{names}: {why}")
+        self.held.drop(entry.form, entry.sized)
+        self.settled.update((place.key, f"{place.name}: {why}") for place in entry.sized)
+        return bool(entry.sizes or entry.sized)
 
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""

@@ -22,6 +22,7 @@ from .state import StateGuard
 from .state_checks import Item
 from .state_special import Cached
 from .state_tensors import TensorFacts
+from .state_values import MISSING
 
 _LASTING = (type, ModuleType, BuiltinFunctionType, enum.Enum, DType)
 
@@ -111,7 +112,8 @@ def unrepeatable(
             return f"it returns one {type(made).__name__} twice"
         seen.add(id(made))
     for value in _objects(structure):
-        if id(value) not in outside and not isinstance(value, _LASTING):
+        known = value is MISSING or isinstance(value, _LASTING)
+        if id(value) not in outside and not known:
             return f"it returns a {type(value).__name__} that was made inside"
     return None
 

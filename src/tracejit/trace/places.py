@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..varying import is_varying, plain
 from .numbers import Number
-from .state_checks import Bind, Cell, Check, Item, Read
-from .state_values import describe
+from .plain_parts import plain_parts
+from .state_checks import Attribute, Bind, Cell, Check, Read
+from .state_values import MISSING, describe
 
 #: Most places of one function that may vary.
 MAX_PLACES = 64
@@ -27,11 +27,17 @@ PlaceKey = tuple[int, Any]
 
 @dataclass(eq=False)
 class Place:
-    """Where a number lies: ``check`` reads it; ``owner`` is the module whose attribute it is, if it is one."""
+    """Where a number lies: ``check`` reads it; ``owner`` is the module whose attribute it is, if it is one.
+
+    Also where something else lies that the code sets: of ``kind`` object, ``blind`` if the code does no more with it.
+    The place of a number that indexes or bounds slices is ``sized``.
+    """
 
     check: Read
     kind: type
     owner: Any = None
+    blind: bool = False
+    sized: bool = False
 
     @property
     def key(self) -> PlaceKey:
@@ -48,10 +54,14 @@ class Place:
         return self.check.current()
 
     def put(self, value: Any) -> None:
-        """Replace it, without running code of the user's."""
+        """Replace it, without running code of the user's; ``MISSING`` takes it away."""
         holder, key = self.check.holder, self.check.key
-        if isinstance(self.check, Cell):
+        if value is MISSING:
+            self._take_away()
+        elif isinstance(self.check, Cell):
             holder.cell_contents = value
+        elif isinstance(self.check, Attribute):
+            object.__setattr__(holder, key, value)
         elif isinstance(holder, dict):
             dict.__setitem__(holder, key, value)
         elif isinstance(holder, list):
@@ -59,12 +69,32 @@ class Place:
         else:
             deque.__setitem__(holder, key, value)
 
+    def put_plain(self) -> None:
+        """Put a plain number in place of one that a recording knows more about; also in tuples."""
+        now = self.read()
+        value = plain_parts(now)
+        if value is not now:
+            self.put(value)
+
+    def _take_away(self) -> None:
+        holder, key = self.check.holder, self.check.key
+        if self.read() is MISSING:
+            return
+        if isinstance(self.check, Cell):
+            del holder.cell_contents
+        elif isinstance(self.check, Attribute):
+            object.__delattr__(holder, key)
+        else:
+            del holder[key]
+
     def store(self, value: Any) -> None:
         """Replace it for good, so that whoever watches the place hears of it."""
         if self.owner is None:
             self.put(value)
-        else:
+        elif value is not MISSING:
             setattr(self.owner, self.check.key, value)
+        elif self.read() is not MISSING:
+            delattr(self.owner, self.check.key)
 
 
 def place_of(check: Read, now: Any) -> Place | None:
@@ -72,8 +102,7 @@ def place_of(check: Read, now: Any) -> Place | None:
     kind = type(check.expected)
     if (kind is not int and kind is not float) or type(now) is not kind:
         return None
-    writable = isinstance(check.holder, (dict, list, deque)) and isinstance(check, Item)
-    return Place(check, kind) if writable or isinstance(check, Cell) else None
+    return Place(check, kind) if check.writable and not isinstance(check, Attribute) else None
 
 
 class StillNumber(Check):
@@ -160,5 +189,4 @@ def patched(
                 place.put(value)
                 continue
             stores[place] = now
-            if is_varying(now):
-                place.put(plain(now))
+            place.put_plain()

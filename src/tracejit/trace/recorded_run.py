@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
 from ..tensor import Tensor
+from .held import see, seen_in, standing_for, with_held
 from .number_arguments import standing_in
 from .number_functions import following
 from .outside import seen_outside
-from .places import patched
+from .places import Place, patched
 from .recorder import Recorder
 from .results import flatten_result, result_of
 from .rounds import Rounds
-from .signature import shows_sizes
+from .signature import flatten, shows_sizes, statics_of
 from .state import StateGuard
 from .state_calls import watching
 
@@ -27,12 +28,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Given:
-    """What a call was given: its tensors, one that hands over sizes too, and the objects that are its constants."""
+    """What a call was given: its tensors, one that hands over sizes too, and the objects that are its constants.
+
+    ``held`` is what lay in the places of the Python state that it reads like arguments.
+    """
 
     tensors: Sequence[Tensor]
     args: Any
     kwargs: Any
+    held: Sequence[Any]
+    structure: Any
     statics: Sequence[Any]
+
+    @classmethod
+    def of(cls, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Given:
+        """What a call of ``entry`` was given."""
+        held = seen_in(entry.held)
+        structure = flatten((args, kwargs, held), [])
+        return cls(tensors, args, kwargs, held, structure, statics_of(structure))
+
+    @property
+    def parts(self) -> Any:
+        """Everything that its tensors and constants are parts of."""
+        return self.args, self.kwargs, self.held
+
+    @property
+    def changed(self) -> bool:
+        """Is it made of other parts now?"""
+        leaves: list[Any] = []
+        if flatten(self.parts, leaves) != self.structure:
+            return True
+        return any(now is not t for now, t in zip(leaves, self.tensors, strict=False))
 
 
 def run_recorded(
@@ -42,6 +68,8 @@ def run_recorded(
 
     The caller takes the recorder away again.
     """
+    if given.changed or see(entry.held, guard.names):
+        recorder.overtaken = "what it reads there changed meanwhile"
     if entry.owner.plans.opens and entry.behind is None and not guard.limits:
         recorder.rounds = Rounds(_run.__code__, guard.reached, guard.holds)
     listener = watching()
@@ -66,6 +94,7 @@ def _run(
     positions = iter(range(len(entry.number_names)))
     outside = partial(seen_outside, guard, given.statics)
     sizes: dict[int, Any] = {}
+    left: dict[Place, Any] = {}
 
     def replace(value: Any) -> Any:
         position = next(positions)
@@ -81,16 +110,19 @@ def _run(
         recorder.follow = lambda: later.enter_context(following(guard))
     try:
         MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
-        if entry.sizes:  # before any number is handed out, which may vary beside them
+        if entry.sizes or entry.sized:  # before any number is handed out that may vary beside them
             told = recorder.sizes_handed_over(given.tensors[-1])
-            sizes.update(zip(entry.sizes, told, strict=True))
+            sizes.update(zip(entry.sizes, told, strict=False))
+            left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
         if follows:
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
             args, kwargs = later.enter_context(standing_in(args, kwargs, replace))
+        before = later.enter_context(standing_for(entry.held, left))
         result = function(*args, **kwargs)
+        result = with_held(recorder, entry.held, before, result, outside)
         return result, flatten_result(result, leaves, outside)
     finally:
         recorder.follow = None

@@ -21,6 +21,7 @@ from ..ops.table import Movement, Op
 from ..passes.gradient import storage
 from ..tensor import Tensor
 from ..types import Scalar, TensorType
+from .absent_attributes import AbsentAttributes
 from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, user_line
 from .gradients_inside import GradientsInside
@@ -28,6 +29,7 @@ from .inputs import Signature
 from .kept_alive import KeptAlive
 from .numbers import outcome_key
 from .numbers_inside import NumbersInside
+from .places import Place
 from .recording import OutputRecipe, Recording, Step
 from .rounds import Rounds
 from .writes_inside import WritesInside
@@ -35,7 +37,7 @@ from .writes_inside import WritesInside
 MAX_STATEMENTS = 200_000
 
 
-class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
+class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentAttributes):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
@@ -56,6 +58,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences = Occurrences()
         WritesInside.__init__(self)
+        self.held: tuple[
+            Place, ...
+        ] = ()  # where the run left what its leaves have after the result
+        self.overtaken: str | None = None  # what another thread did, or new code does
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
         self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
@@ -104,6 +110,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
             self.views[id(view)] = whole, value
         return value
 
+    def knows(self, x: Any) -> bool:
+        """Did the run make or use this tensor?"""
+        return id(x) in self.roots or id(x) in self.parents or not isinstance(x, Tensor)
+
     def origin(self, tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
         """The tensor whose value is known, and the view steps from it to ``tensor``."""
         steps: tuple[Step, ...] = ()
@@ -139,6 +149,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         """An op ran."""
         if self.failure is not None:
             return
+        if self.trial is not None:
+            self.trial_ran(op, operands)
         try:
             self._record(op, operands, attributes, out)
         except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
@@ -204,6 +216,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def number_read(self, tensor: Tensor, value: Scalar) -> Any:
         """What Python gets that asked for the number in a one-element tensor."""
+        self.stop_trial("reads a number from a tensor")
         if isinstance(value, complex):
             self.unsupported("a complex number read from a tensor")
         if self.failure is None and not isinstance(value, bool) and self.compared(tensor, value):
@@ -219,6 +232,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def guard(self, tensor: Tensor, value: Scalar) -> None:
         """Python asked for the truth or value of a one-element tensor."""
+        self.stop_trial("decides by the value of a tensor")
         if self.failure is None:
             with self.careful("a branch"):
                 self._guard(tensor, value)
@@ -241,6 +255,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def read(self, tensor: Tensor, how: str) -> list[int] | None:
         """The values are asked for as a list (``how``: by which call), to be given if they can be followed."""
+        self.stop_trial(f"calls {how}")
         found = None
         if self.failure is None:
             with self.careful(how):
@@ -251,6 +266,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
+        self.stop_trial("draws random numbers")
         found = self.keys.get(id(generator))
         state = generator.rebase().array.tolist()
         if found is None:
@@ -270,6 +286,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
 
     def unsupported(self, reason: str) -> None:
         """Give up recording (the run itself goes on); the first reason counts."""
+        self.stop_trial(f"does what cannot be recorded: {reason}")
         if self.failure is None:
             line = user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
@@ -301,6 +318,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
         if MODULES:
             self.signature.device = one_device(self, outputs)
+        self.check_functions(outputs)
         self.check_histories(outputs, recipes)
         writes = tuple(
             (self.external[key][1], self.roots[key], self.write_counts[key])
@@ -310,6 +328,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
+        found.held = self.held
         found.tape = self.tape(outputs, recipes)
         if self.scope is not None:
             found.sizes = SizesFound(

@@ -13,6 +13,7 @@ from .freeing import History
 from .gradients_inside import Effects
 from .numbers import Number
 from .places import Place
+from .state import StateGuard
 
 Step = tuple[Op, dict[str, Any]]
 
@@ -47,6 +48,14 @@ class Recording:
         tuple[Value, int], ...
     ] = ()  # inputs the tape keeps as written, and how often
     numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
-    stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # what it left in Python state
+    stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # numbers it left in Python state
+    held: tuple[Place, ...] = ()  # where it left what its structure has after the result
     tape: History = field(default_factory=History)  # bits are positions of outputs and of inputs
     sizes: SizesFound | None = None  # what sizes it was told on the way
+
+    def result_in(self, made: Any, guard: StateGuard) -> Any:
+        """The result of a call in what was made of its structure; what goes with it is put in its places."""
+        if not self.held:
+            return made
+        guard.stored(self.held, made[1:])
+        return made[0]

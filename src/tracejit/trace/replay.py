@@ -23,6 +23,7 @@ from .replay_checks import generate
 from .replay_numbers import NumberLines, conditions_on_item
 from .results import result_of
 from .segments import Runner, wrap_result
+from .signature import leaf_count
 from .tree import Leaf, needs_of_leaf, outcome_of
 from .walk import FAILURES, Refused, UnseenSegment
 
@@ -306,12 +307,35 @@ class _ReplayWriter(NumberLines):
             self.add(f"return {outputs[0]}")
             return
         kind, children = structure if isinstance(structure, tuple) else (None, ())
-        if kind in (tuple, list) and all(c is None for c in children):
+        if leaf.recording.held:
+            self.held_lines(leaf, outputs)
+        elif kind in (tuple, list) and all(c is None for c in children):
             listing = _tuple(outputs) if kind is tuple else f"[{', '.join(outputs)}]"
             self.add(f"return {listing}")
         else:
-            bound = self.bind("structure", structure)
-            self.add(f"return result_of({bound}, iter({_tuple(outputs)}))")
+            self.add(f"return {self.made_of(structure, outputs)}")
+
+    def made_of(self, structure: Any, outputs: Sequence[str]) -> str:
+        """The expression for what has this structure and these leaves."""
+        return f"result_of({self.bind_object(structure)}, iter({_tuple(outputs)}))"
+
+    def held_lines(self, leaf: Leaf, outputs: Sequence[str]) -> None:
+        """Put what belongs there in places of the Python state, and return the rest."""
+        kind, children = leaf.structure
+        if kind is not tuple:  # an object occurs twice
+            made = self.made_of(leaf.structure, outputs)
+            self.add(
+                f"return {self.bind('recording', leaf.recording)}.result_in({made}, entry.guard)"
+            )
+            return
+        left, parts = iter(outputs), []
+        for child in children:
+            own = [next(left) for _ in range(leaf_count(child))]
+            parts.append(own[0] if child is None else self.made_of(child, own))
+        self.add(f"result = {parts[0]}")
+        places = self.bind_object(leaf.recording.held)
+        self.add(f"entry.guard.stored({places}, {_tuple(parts[1:])})")
+        self.add("return result")
 
 
 def guarded_block(runner: Runner) -> int | None:

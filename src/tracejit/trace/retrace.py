@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
+from .held import Held, arguments_in
 from .number_uses import Varying
 from .signature import Static
 
@@ -38,8 +39,11 @@ def differences(entry: Entry, key: Any) -> Iterator[str]:
     for name, now, before in zip(FIXED, key, known, strict=False):
         if now != before:
             yield f"{name}: now {now}, before {before}"
-    if isinstance(key[3], Varying) and not isinstance(known[3], Varying):
+    now, before = arguments_in(key[3]), arguments_in(known[3])
+    if isinstance(now, Varying) and not isinstance(before, Varying):
         yield "numbers among the arguments changed, and vary from here on"
+    elif isinstance(key[3], Held) and not isinstance(known[3], Held):
+        yield "what the function leaves in its state is read at every call from here on"
     elif key[3] != known[3]:
         yield _structures(key[3], known[3])
     if len(key) != len(known):

@@ -59,7 +59,7 @@ def route_of(
     serve = entry.ready
     if serve is None or entry.routeless > MAX_ROUTELESS:
         return None
-    if len(tensors) > MAX_TENSORS or entry.sizes:  # which Python puts into a tensor
+    if len(tensors) > MAX_TENSORS or entry.sizes or entry.held:  # which Python adds to the tensors
         entry.routeless = MAX_ROUTELESS + 1
         return None
     if sum(route[_ENTRY] is entry for route in known) >= MAX_OF_ENTRY:

@@ -21,7 +21,7 @@ from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
 from .found_sizes import plain
-from .plain_keys import as_key
+from .plain_parts import plain_parts
 from .state_values import describe, token
 
 MAPPINGS = (dict, OrderedDict)
@@ -94,7 +94,7 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
         return (kind, tuple([flatten(v, leaves, numbers) for v in value]))
     if kind in MAPPINGS:
         parts = [
-            (Static(k if type(k) is str else as_key(k)), flatten(v, leaves, numbers))
+            (Static(k if type(k) is str else plain_parts(k)), flatten(v, leaves, numbers))
             for k, v in value.items()
         ]
         return (kind, tuple(parts))
@@ -158,6 +158,17 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     return result
 
 
+def leaf_count(structure: Any) -> int:
+    """How many leaves something of this structure has."""
+    if structure is None:
+        return 1
+    if not isinstance(structure, tuple):
+        return 0
+    kind, children = structure
+    pairs = kind in MAPPINGS or not issubclass(kind, (tuple, list))
+    return sum(leaf_count(child[1] if pairs else child) for child in children)
+
+
 def statics_of(structure: Any) -> list[Any]:
     """What Python state can hang on among the other parts: objects, and the classes of dataclasses and the like."""
     if structure is None:
@@ -212,7 +223,7 @@ def leaf_names(
     names: list[str] = []
     for name, value in (*zip(given, args, strict=True), *kwargs.items()):
         _name_leaves(value, name, names, wanted)
-    return _unique(names)
+    return unique(names)
 
 
 def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
@@ -246,7 +257,8 @@ def _name_leaves(
             _name_leaves(getattr(value, key), f"{name}_{key}", names, wanted)
 
 
-def _unique(names: list[str]) -> list[str]:
+def unique(names: list[str]) -> list[str]:
+    """The names, with a number behind those that occurred before."""
     seen: dict[str, int] = {}
     result = []
     for name in names:

@@ -12,19 +12,26 @@ state inside C extensions and in the standard library (a random generator, a clo
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..generated import define
 from .places import Place, PlaceKey, place_of
+from .ran_codes import RanCodes, WideError
 from .state_calls import current
-from .state_checks import Check
+from .state_checks import Check, Read
+from .state_modules import Structure
 from .state_reach import Walk
 from .state_reads import Names
+from .state_words import comparison_of
 
-__all__ = ["StateGuard", "watch"]
+__all__ = ["MANY", "StateGuard", "watch"]
+
+#: Guards of at least so many checks are compared natively.
+MANY = 24
 
 
 class StateGuard:
@@ -36,9 +43,9 @@ class StateGuard:
 
     __slots__ = (
         "__weakref__",
+        "_holds",
         "checks",
         "codes",
-        "holds",
         "hooks",
         "limits",
         "names",
@@ -47,7 +54,6 @@ class StateGuard:
         "tools",
     )
 
-    holds: Callable[[], bool]
     names: Names
     places: Sequence[Place]
     tools: Collection[int]
@@ -60,7 +66,15 @@ class StateGuard:
         self.places, self.tools, self.codes = (), (), ()
         self.reached, self.hooks = {}, {}
         self.limits = tuple(limits)
-        self.holds = _generate(self.checks)
+        self._holds: Callable[[], bool] | None = None
+
+    @property
+    def holds(self) -> Callable[[], bool]:
+        """A function without arguments: is everything as it was?"""
+        if self._holds is None:
+            native = comparison_of(self.checks, _generate) if len(self.checks) >= MANY else None
+            self._holds = native or _generate(self.checks)
+        return self._holds
 
     def difference(self) -> str | None:
         """The first change in words (``"global 'scale' was 2.0 and is 3.0"``), or None.
@@ -74,18 +88,30 @@ class StateGuard:
         listener = current()
         return None if listener is None else listener.end()
 
-    def moved(self) -> list[Place]:
-        """The places of numbers, if other numbers there are all that changed."""
+    def changes(self) -> list[Read]:
+        """Reads that give something else now, if these are all that changed."""
         reads = []
         for check in self.checks:
             found = check.moved()
             if found is None:
                 return []
             reads += found
+        return [] if any(id(read.holder) in self.tools for read in reads) else reads
+
+    def stored(self, places: Iterable[Place], values: Iterable[Any]) -> None:
+        """Put ``values`` in ``places`` that are not looked at here."""
+        modules = next((check for check in self.checks if isinstance(check, Structure)), None)
+        if modules is not None:
+            modules.stored(places, values)
+            return
+        for place, value in zip(places, values, strict=True):
+            place.store(value)
+
+    def moved(self) -> list[Place]:
+        """The places of numbers, if other numbers there are all that changed."""
+        reads = self.changes()
         places = [place_of(read, read.current()) for read in reads]
-        if None in places or any(id(read.holder) in self.tools for read in reads):
-            return []
-        return [place for place in places if place is not None]
+        return [] if None in places else [place for place in places if place is not None]
 
     def changed_by(self, run: Callable[[], Any]) -> tuple[Any, str | None]:
         """The result of ``run()``, and what it changed in words, or None.
@@ -103,12 +129,16 @@ def watch(
     function: Callable[..., Any],
     statics: Sequence[object] = (),
     varying: Mapping[PlaceKey, Place] | None = None,
+    held: Collection[PlaceKey] = (),
+    ran: RanCodes | None = None,
 ) -> StateGuard:
     """A guard on the Python state that calling ``function`` can read, as it is now.
 
     ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
     items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
-    executed. Numbers in ``varying`` places may be any. Raises ``TypeError`` when ``function`` is not callable.
+    executed. Numbers in ``varying`` places may be any, ``held`` places are not looked at. With ``ran``, only code in it
+    counts once it is known, and ``WideError`` is raised before that where too much would have to be guarded. Raises
+    ``TypeError`` when ``function`` is not callable.
 
     >>> scale = 2.0
     >>> guard = watch(lambda x: x * scale)
@@ -120,11 +150,13 @@ def watch(
     """
     if not callable(function):
         raise TypeError(f"watch takes a function, not {type(function).__name__}")
-    walk = Walk(varying or {})
+    walk = Walk(varying or {}, held, ran)
     _root(walk, function)
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")
     checks = walk.finish()
+    if walk.limits and walk.may_narrow:
+        raise WideError
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
     guard.places, guard.tools = walk.places, walk.tools
@@ -151,9 +183,10 @@ def _generate(checks: Sequence[Check]) -> Callable[[], bool]:
     What it compares are defaults of its parameters, the fastest names Python has.
     """
     bound: dict[int, tuple[str, Any]] = {}
+    numbers = count()  # `len` may be the very name that was replaced
 
     def bind(value: Any) -> str:
-        return bound.setdefault(id(value), (f"o{len(bound)}", value))[0]
+        return bound.setdefault(id(value), (f"o{next(numbers)}", value))[0]
 
     tests = [f"        if {check.broken(bind)}: return False" for check in checks]
     failures = bind((LookupError, AttributeError, ValueError))

@@ -7,10 +7,12 @@ walked again. ``broken`` gives the condition as source for the generated guard, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from keyword import iskeyword
 from operator import is_
+from types import MemberDescriptorType
 from typing import Any
 
 from .state_reads import Names
@@ -44,7 +46,7 @@ class Check(ABC):
         """What changed, or None."""
 
     def moved(self) -> list[Read] | None:
-        """Reads of numbers, if these are all that changed; None when more changed."""
+        """Reads that give something else now, if these are all that changed; None when more changed."""
         return [] if self.difference() is None else None
 
 
@@ -77,12 +79,18 @@ class Read(Check):
         return None if same(now, self.expected) else f"{self.name} {was_and_is(self.expected, now)}"
 
     def moved(self) -> list[Read] | None:
-        """This one, if it reads another number now."""
-        now = self.current()
-        if same(now, self.expected):
-            return []
-        kind = type(now)
-        return [self] if kind is type(self.expected) and kind in (int, float) else None
+        """This one, if it reads something else now."""
+        return [] if same(self.current(), self.expected) else [self]
+
+    @property
+    def owner(self) -> Any:
+        """The module of whose attributes, parameters or buffers this is one."""
+        return None
+
+    @property
+    def writable(self) -> bool:
+        """Can something else be put in this place without running code of the user's?"""
+        return False
 
 
 class Item(Read):
@@ -107,6 +115,11 @@ class Item(Read):
             return self.holder[self.key]
         except LookupError:
             return MISSING
+
+    @property
+    def writable(self) -> bool:
+        """Of dicts and lists, not of the namespaces of classes."""
+        return isinstance(self.holder, (dict, list, deque))
 
 
 class Entry(Item):
@@ -156,6 +169,11 @@ class Attribute(Read):
         """What reading gives now."""
         return getattr(self.holder, self.key, MISSING)
 
+    @property
+    def writable(self) -> bool:
+        """Slots are."""
+        return isinstance(getattr(type(self.holder), self.key, None), MemberDescriptorType)
+
 
 class Cell(Read):
     """The content of a closure cell, which may be unset."""
@@ -171,6 +189,11 @@ class Cell(Read):
     def current(self) -> Any:
         """What reading gives now."""
         return cell_content(self.holder)
+
+    @property
+    def writable(self) -> bool:
+        """Always."""
+        return True
 
 
 @dataclass(eq=False, slots=True)
@@ -282,10 +305,12 @@ class NewNames(Check):
 
     __slots__ = ("known", "length", "names")
 
-    def __init__(self, holder: dict[str, Any], name: str, names: Names) -> None:
+    def __init__(
+        self, holder: dict[str, Any], name: str, names: Names, held: Collection[Any] = ()
+    ) -> None:
         super().__init__(holder, name)
         self.names = names
-        self.known = frozenset(holder)
+        self.known = frozenset(holder).union(k for number, k in held if number == id(holder))
         self.length = [len(holder)]
 
     def broken(self, bind: Bind) -> str:
@@ -301,3 +326,8 @@ class NewNames(Check):
                 return f"{self.name} has the new attribute {key!r}"
         self.length[0] = length
         return None
+
+    def moved(self) -> list[Read] | None:
+        """The new names."""
+        new = [key for key in self.holder if key not in self.known and key in self.names]
+        return [Item(self.holder, f"attribute {k!r} of {self.name}", k, MISSING) for k in new]

@@ -10,7 +10,7 @@ count what is written into them directly. Not seen are writes that go around ``M
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from ..tensor import Tensor
@@ -112,11 +112,12 @@ def hooks_of(module: Any) -> Iterator[tuple[str, Any]]:
             yield f"{kind} hook {position}", entry
 
 
-def tensors_of(module: Any) -> Iterator[tuple[str, Tensor]]:
-    """Label and tensor of every parameter and buffer of a module itself."""
+def tensors_of(module: Any, held: Collection[Any] = ()) -> Iterator[tuple[str, Tensor]]:
+    """Label and tensor of every parameter and buffer of a module itself, but for ``held`` places."""
     for kind in ("parameter", "buffer"):
-        for key, value in tuple(vars(module).get(f"_{kind}s", {}).items()):
-            if isinstance(value, Tensor):
+        table = vars(module).get(f"_{kind}s", {})
+        for key, value in tuple(table.items()):
+            if isinstance(value, Tensor) and (id(table), key) not in held:
                 yield f"{kind} {key!r}", value
 
 
@@ -128,9 +129,9 @@ def plain_attributes(module: Any, names: Names) -> Iterator[tuple[str, Any]]:
 
 
 def _members(
-    module: Any, names: Names, varying: Collection[Any] = ()
+    module: Any, names: Names, varying: Collection[Any] = (), held: Collection[Any] = ()
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Label, value and mark of everything about a module that a recording can depend on.
+    """Label, value and mark of everything about a module that a recording can depend on, but for ``held`` places.
 
     The mark of a tensor has its type and ``requires_grad``, since ``module.double()`` keeps the object.
     """
@@ -138,7 +139,11 @@ def _members(
     yield "the class", type(module), id(type(module))
     yield "the mode 'training'", own.get("training"), token(own.get("training"))
     for kind in ("parameter", "buffer"):
-        for position, (key, value) in enumerate(tuple(own.get(f"_{kind}s", {}).items())):
+        table = own.get(f"_{kind}s", {})
+        for position, (key, value) in enumerate(tuple(table.items())):
+            if (id(table), key) in held:
+                yield f"{kind} {key!r}", None, (position, "held")
+                continue
             if isinstance(value, Tensor):
                 mark: Any = (id(value), value.spec, value.requires_grad)
             else:
@@ -149,6 +154,8 @@ def _members(
     for label, entry in hooks_of(module):
         yield label, entry, token(entry)
     for key, value in plain_attributes(module, names):
+        if (id(own), key) in held:
+            continue
         number = (id(own), key) in varying and type(value) in (int, float)
         yield f"attribute {key!r}", value, (type(value), "any") if number else token(value)
 
@@ -161,14 +168,17 @@ def _current(module: Any) -> list[Any]:
 class _Snapshot:
     """One module as it was while recording."""
 
-    def __init__(self, module: Any, name: str, names: Names, varying: Collection[Any] = ()) -> None:
-        self.module, self.name, self.names, self.varying = module, name, names, varying
+    def __init__(
+        self, module: Any, name: str, names: Names, varying: Collection[Any], held: Collection[Any]
+    ) -> None:
+        self.module, self.name, self.names = module, name, names
+        self.varying, self.held = varying, held
         self.tables = _tables(module)
         self.version = self._version()
         self.members = self._marks()
 
     def _marks(self) -> dict[str, tuple[Any, Any]]:
-        found = _members(self.module, self.names, self.varying)
+        found = _members(self.module, self.names, self.varying, self.held)
         return {label: (mark, value) for label, value, mark in found}
 
     def _version(self) -> Any:
@@ -191,25 +201,47 @@ class _Snapshot:
         self.version = version
         return None
 
-    def moved(self) -> list[Item] | None:
-        """Reads of number attributes, if these are all that changed."""
+    def moved(self) -> list[ModuleItem] | None:
+        """Reads of attributes and buffers, if these are all that changed."""
         if self.difference() is None:
             return []
         now, own = self._marks(), vars(self.module)
         found = []
-        for label in {*self.members, *now}:
-            old, new = self.members.get(label), now.get(label)
-            if old is None or new is None:
-                return None
-            if old[0] == new[0]:
+        for label in {**self.members, **now}:
+            (mark, old), (new_mark, new) = self.members.get(label, _NONE), now.get(label, _NONE)
+            if mark == new_mark:
                 continue
-            key = label.removeprefix("attribute ").strip("'")
-            if type(old[1]) is not type(new[1]) or type(new[1]) not in (int, float):
+            kind, _, key = label.partition(" ")
+            holder = own.get(_HOLDERS[kind]) if kind == "buffer" else own
+            if kind not in _HOLDERS or holder is None or new is old:
                 return None
-            if own.get(key) is not new[1]:
+            key = key.strip("'")
+            if holder.get(key, MISSING) is not new:
                 return None
-            found.append(Item(own, f"{label} of {self.name}", key, old[1]))
+            found.append(ModuleItem(self.module, holder, f"{label} of {self.name}", key, old))
         return found
+
+
+_NONE = (MISSING, MISSING)
+#: Classes of values that ``Module.__setattr__`` has no other place for.
+_ORDINARY = (Tensor, tuple, list, dict, float, int, bool, str, type(None))
+#: Under which name a module has the dict with its values of a kind.
+_HOLDERS = {"attribute": "__dict__", "buffer": "_buffers"}
+
+
+class ModuleItem(Item):
+    """A plain attribute or a buffer of a module."""
+
+    __slots__ = ("module",)
+
+    def __init__(self, module: Any, holder: Any, name: str, key: str, expected: Any) -> None:
+        super().__init__(holder, name, key, expected)
+        self.module = module
+
+    @property
+    def owner(self) -> Any:
+        """The module."""
+        return self.module
 
 
 def _change(before: Any, now: Any) -> str:
@@ -224,12 +256,16 @@ class Structure(Check):
     __slots__ = ("seen", "snapshots")
 
     def __init__(
-        self, modules: list[tuple[Any, str]], names: Names, varying: Collection[Any] = ()
+        self,
+        modules: list[tuple[Any, str]],
+        names: Names,
+        varying: Collection[Any] = (),
+        held: Collection[Any] = (),
     ) -> None:
         counter = sys.modules["tracejit.nn.structure"].STRUCTURE_VERSION
         super().__init__(counter, "module structure")
         self.seen = [counter[0]]
-        self.snapshots = [_Snapshot(module, name, names, varying) for module, name in modules]
+        self.snapshots = [_Snapshot(module, name, names, varying, held) for module, name in modules]
 
     def broken(self, bind: Bind) -> str:
         """The condition as source."""
@@ -247,8 +283,30 @@ class Structure(Check):
         self.seen[0] = version
         return None
 
+    def stored(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        """Put ``values`` in ``places``, of which these modules' recordings do not depend on what is there.
+
+        The counter moves as for any assignment, but if nothing else moves it meanwhile no module is compared for it.
+        """
+        before, count = self.holder[0], 0
+        touched: set[int] = set()
+        for place, value in zip(places, values, strict=True):
+            module, table = place.owner, place.check.holder
+            if module is None or type(value) not in _ORDINARY or place.read() is MISSING:
+                place.store(value)
+                continue
+            table[place.check.key] = value
+            sys.modules["tracejit.nn.structure"].changed(module)
+            count += 1 + (type(table) is Table)
+            touched.add(id(module))
+        found = [(x, x._version()) for x in self.snapshots if id(x.module) in touched]
+        if self.seen[0] == before and self.holder[0] == before + count:
+            for snapshot, version in found:
+                snapshot.version = version
+            self.seen[0] = before + count
+
     def moved(self) -> list[Read] | None:
-        """Reads of number attributes, if these are all that changed."""
+        """Reads of attributes and buffers, if these are all that changed."""
         found: list[Read] = []
         for snapshot in self.snapshots:
             more = snapshot.moved()

@@ -21,6 +21,8 @@ _GLOBAL_OR_CLASS = _GLOBAL | {"LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE = frozenset(
     {"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 )
+_NAMING = _GLOBAL_OR_CLASS | _ATTRIBUTE
+_SETTING = frozenset({"STORE_ATTR", "STORE_GLOBAL"})
 _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _WHOLE = frozenset(
     {"vars", "dir", "asdict", "astuple", "attrgetter", "__dict__", "__getattribute__"}
@@ -81,7 +83,7 @@ class Reads:
     ``attributes`` also holds the identifiers among its string constants (``getattr(x, "name")``, keys of dicts);
     ``everything`` is True where attributes are read by names that are not in the code, ``asking`` where the code goes
     on when an attribute is missing, ``texts`` where it formats values; ``around`` are reads that lead to state without
-    naming it.
+    naming it, ``loaded`` globals and attributes that are not only set.
     """
 
     globals: frozenset[str]
@@ -91,6 +93,7 @@ class Reads:
     asking: bool = False
     texts: bool = False
     around: frozenset[str] = frozenset()
+    loaded: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=4096)
@@ -103,7 +106,10 @@ def reads_of(code: CodeType) -> Reads:
     """
     instructions = steps(code)
     named: dict[str, set[str]] = {"globals": set(), "attributes": set(), "imports": set()}
+    loaded: set[str] = set(_identifiers(code.co_consts))
     for operation, name in instructions:
+        if operation in _NAMING and operation not in _SETTING:
+            loaded.add(name)
         if operation in _GLOBAL_OR_CLASS:
             named["globals"].add(name)
         elif operation in _ATTRIBUTE:
@@ -127,6 +133,7 @@ def reads_of(code: CodeType) -> Reads:
         asking |= inner.asking
         texts |= inner.texts
         around |= inner.around
+        loaded |= inner.loaded
     return Reads(
         frozenset(named["globals"]),
         frozenset(named["attributes"]),
@@ -135,6 +142,7 @@ def reads_of(code: CodeType) -> Reads:
         asking,
         texts,
         around,
+        frozenset(loaded),
     )
 
 
@@ -228,6 +236,7 @@ class Names:
     def __init__(self) -> None:
         self.names: set[str] = {"forward"}  # what calling a module reads
         self.used: set[str] = set()  # those in the user's code
+        self.loaded: set[str] = set()  # those that are not only set
         self.globals: set[str] = set()
         self.everything = False
         self.asking = False
@@ -237,6 +246,10 @@ class Names:
     def __contains__(self, name: object) -> bool:
         return self.everything or name in self.names
 
+    def only_sets(self, name: str) -> bool:
+        """Does the code nothing with attributes or globals of this name but to set them?"""
+        return not self.everything and name not in self.loaded
+
     def calls(self, *names: str) -> bool:
         """Does the code mention one of these, as a global or as an attribute?"""
         return not (self.globals.isdisjoint(names) and self.used.isdisjoint(names))
@@ -245,6 +258,7 @@ class Names:
         """Add what one more function can read."""
         self.names |= reads.attributes
         self.used |= reads.attributes
+        self.loaded |= reads.loaded
         self.globals |= reads.globals
         self.everything |= reads.everything
         self.asking |= reads.asking

@@ -273,7 +273,9 @@ def _summary(recording: Recording) -> Any:
     effects = recording.effects
     numbers = [(i, x if isinstance(x, Number) else outcome_key(x)) for i, x in recording.numbers]
     stores = [(p.key, x if isinstance(x, Number) else outcome_key(x)) for p, x in recording.stores]
-    return outputs, writes, draws, None if effects is None else effects.summary, numbers, stores
+    held = [place.key for place in recording.held]
+    summary = None if effects is None else effects.summary
+    return outputs, writes, draws, summary, numbers, stores, held
 
 
 def path_graph(recording: Recording, signature: Signature) -> Graph:

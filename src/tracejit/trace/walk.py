@@ -164,7 +164,11 @@ class Walk:
         results: list[Any] = list(outputs)
         for i, x in leaf.recording.numbers:
             results.insert(i, known[x] if isinstance(x, Number) else x)
-        return results[0] if leaf.structure is None else result_of(leaf.structure, iter(results))
+        if leaf.structure is None:
+            return results[0]
+        assert self.entry.guard is not None
+        made = result_of(leaf.structure, iter(results))
+        return leaf.recording.result_in(made, self.entry.guard)
 
     def ending(self, leaf: Leaf, runner: Runner) -> Ending:
         """What the end of a path does, worked out once."""

@@ -104,6 +104,8 @@ for _name, _dtype in {
     "char": dtypes.int8,
     "byte": dtypes.uint8,
     "bool": dtypes.bool_,
+    "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
 }.items():
     METHODS[_name] = _caster(_name, _dtype)
 

@@ -236,6 +236,36 @@ def _put_slices(
 
 
 @function()
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """``input`` with the slices at ``index`` combined with those of ``source``: "prod", "mean", "amax" or "amin".
+
+    Raises ``RuntimeError`` for another ``reduce`` and for indices out of range.
+
+    >>> import tracejit as tj
+    >>> tj.index_reduce(tj.ones(2), 0, tj.tensor([0, 0]), tj.tensor([2.0, 5.0]), "prod")
+    tensor([10.,  1.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
+    d, row = dim_of(dim, input), input if input.ndim else _vector(input)
+    values = source if source.ndim else _vector(source)
+    along = tuple(-1 if i == d else 1 for i in range(values.ndim))
+    places = m.expand(_vector(index).reshape(along), shape=shape_of(values))
+    found = scatter_reduce(row, d, places, values, reduce, include_self=include_self)
+    return m.reshape(found, shape=shape_of(input))
+
+
+@function()
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``input`` with the slices at ``index`` replaced by ``source``.
 
@@ -322,6 +352,28 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         return o.nonzero(input)
     rows = o.nonzero(input if input.ndim else m.reshape(input, shape=(1,)))
     return rows.unbind(1)
+
+
+@function()
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """``nonzero`` cut to ``size`` rows, or filled up to them with ``fill_value``.
+
+    >>> import tracejit as tj
+    >>> tj.nonzero_static(tj.tensor([0, 3, 0, 5]), size=3)
+    tensor([[ 1],
+            [ 3],
+            [-1]])
+    """
+    if size < 0:
+        raise RuntimeError(
+            f"nonzero_static: 'size' must be an non-negative integer, but got {size}"
+        )
+    found = constant(fill_value, dtypes.int64, (size, input.ndim))
+    rows = o.nonzero(input)
+    count = min(shape_of(rows)[0], size)
+    starts, steps = (0, 0), (1, 1)
+    kept = m.slice(rows, starts=starts, counts=(count, input.ndim), steps=steps)
+    return m.slice_scatter(found, kept, starts=starts, counts=(count, input.ndim), steps=steps)
 
 
 @function()

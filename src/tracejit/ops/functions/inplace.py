@@ -113,6 +113,7 @@ NAMES = [
     "index_copy",
     "index_fill",
     "index_put",
+    "index_reduce",
     "triu",
     "tril",
     "cumsum",

@@ -335,3 +335,4 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 alias("unsafe_split", split)
+alias("unsafe_split_with_sizes", split_with_sizes)

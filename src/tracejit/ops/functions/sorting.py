@@ -92,12 +92,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(d))
     if not input.ndim:
         return ValuesAndIndices(e.clone(input), o.argsort(input, dim=0, descending=False))
-    order = o.argsort(input, dim=d, descending=False)
-    starts = tuple(k - 1 if i == d else 0 for i in range(input.ndim))
-    counts = tuple(1 if i == d else n for i, n in enumerate(shape_of(input)))
-    return at_positions(
-        input, m.slice(order, starts=starts, counts=counts, steps=(1,) * input.ndim), d, keepdim
-    )
+    return at_positions(input, o.position_at(input, dim=d, place=k - 1), d, keepdim)
 
 
 def at_positions(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> ValuesAndIndices:

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import ShapeError
 from ...sizes import smallest
 from .. import shapes
-from ..table import function
+from ..table import alias, function
 from .common import Tensor, dim_of, is_tensor, shape_of
 from .slicing import slice_along
 
@@ -119,3 +119,6 @@ def builtin_slice(position: int, extent: int) -> int:
     """A slice bound within ``0..extent``."""
     position = shapes.as_size(position)
     return max(position + extent, 0) if position < 0 else min(position, extent)
+
+
+alias("unsafe_chunk", chunk)

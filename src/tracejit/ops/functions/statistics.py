@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
 from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
+from .. import exponential_sums
 from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
@@ -100,7 +102,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     d = dim_of(dim, input)
     if not input.ndim or not input.spec.numel:
         return e.clone(input)
-    return o.log_cumsum_exp(input, dim=d)
+    return exponential_sums.log_cumsum_exp(input, dim=d)
 
 
 @function()
@@ -142,8 +144,7 @@ def diff(
 
 def _middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
     """The lower median along ``d``; the first NaN where there is one."""
-    order = o.argsort(x, dim=d, descending=False)
-    middle = slice_along(order, d, (shape_of(x)[d] - 1) // 2, 1)
+    middle = o.position_at(x, dim=d, place=(shape_of(x)[d] - 1) // 2)
     if x.dtype.is_floating_point:
         nans = c.isnan(x)
         found = r.any_true(nans, dims=(d,), keepdim=True)
@@ -214,19 +215,50 @@ def quantile(
     >>> tj.quantile(tj.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5000)
     """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation)
+
+
+@function()
+def nanquantile(
+    input: Tensor,
+    q: Tensor | float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """:func:`quantile` of the elements that are not NaN; NaN where there is none.
+
+    Raises ``RuntimeError`` for integers and when ``q`` is not in [0, 1].
+
+    >>> import tracejit as tj
+    >>> tj.nanquantile(tj.tensor([1.0, float("nan"), 4.0]), 0.5)
+    tensor(2.5000)
+    """
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation)
+
+
+def _quantile(
+    name: str,
+    input: Tensor,
+    q: Tensor | float,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
+) -> Tensor:
     if not input.dtype.is_floating_point or input.dtype.itemsize == 2:
-        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
-            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
             f"but got {interpolation}"
         )
     if is_tensor(q) and (q.ndim > 1 or q.dtype is not input.dtype):
         raise RuntimeError(
-            "quantile() q must be a scalar or 1D tensor of the same dtype as the input tensor"
+            f"{name}() q must be a scalar or 1D tensor of the same dtype as the input tensor"
         )
     if not is_tensor(q) and not 0 <= q <= 1:
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     if dim is not None and not input.ndim:
         dim_of(dim, input)
         keepdim, dim = False, None
@@ -234,11 +266,18 @@ def quantile(
     x = m.reshape(input, shape=(input.spec.numel,)) if whole else input
     d = 0 if dim is None else dim_of(dim, x)
     if not shape_of(x)[d]:
-        raise RuntimeError("quantile() input tensor must be non-empty")
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
     values = sort(x, d).values
-    nan = r.any_true(c.isnan(x), dims=(d,), keepdim=True)
     shares = m.reshape(q, shape=(q.spec.numel,)) if is_tensor(q) else constant(q, x.dtype, (1,))
-    found = e.where(nan, float("nan"), _at_shares(values, shares, d, interpolation))
+    nans = c.isnan(x)
+    if name == "quantile":
+        nan = r.any_true(nans, dims=(d,), keepdim=True)
+        found = _at(values, e.mul(shares, shape_of(x)[d] - 1), d, interpolation, ix.take)
+        found = e.where(nan, float("nan"), found)
+    else:  # NaN is sorted last
+        count = r.sum(c.logical_not(nans), dims=(d,), keepdim=True)
+        last = as_type(e.clamp_min(e.sub(count, 1), 0), x.dtype)
+        found = _at(values, e.mul(_along(shares, x, d), last), d, interpolation, ix.gather)
     first = m.permute(found, dims=(d, *(i for i in range(found.ndim) if i != d)))
     kept = (
         (1,) * input.ndim if whole else tuple(1 if i == d else n for i, n in enumerate(shape_of(x)))
@@ -250,17 +289,25 @@ def quantile(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _at_shares(values: Tensor, shares: Tensor, d: int, interpolation: str) -> Tensor:
-    """What lies at each share of the way along sorted ``values``; the shares' dimension takes the place of ``d``."""
-    position = e.mul(shares, shape_of(values)[d] - 1)
+def _along(shares: Tensor, x: Tensor, d: int) -> Tensor:
+    """A vector as dimension ``d`` of what has the dimensions of ``x``."""
+    return m.reshape(shares, shape=tuple(shares.spec.numel if i == d else 1 for i in range(x.ndim)))
+
+
+def _at(
+    values: Tensor, position: Tensor, d: int, interpolation: str, read: Callable[..., Any]
+) -> Tensor:
+    """What lies at positions along dimension ``d`` of sorted ``values``, between neighbours too."""
     rounding = {"lower": e.floor, "higher": e.ceil, "nearest": e.round_half_even}.get(interpolation)
     if rounding is not None:
-        return ix.take(values, as_type(rounding(position), dtypes.int64), dim=d)
+        return read(values, as_type(rounding(position), dtypes.int64), dim=d)
     low = e.floor(e.detach_copy(position))
-    below = ix.take(values, as_type(low, dtypes.int64), dim=d)
-    above = ix.take(values, as_type(e.ceil(e.detach_copy(position)), dtypes.int64), dim=d)
-    along = tuple(-1 if i == d else 1 for i in range(values.ndim))
-    weight = 0.5 if interpolation == "midpoint" else e.sub(position, low).reshape(along)
+    below = read(values, as_type(low, dtypes.int64), dim=d)
+    above = read(values, as_type(e.ceil(e.detach_copy(position)), dtypes.int64), dim=d)
+    share = e.sub(position, low)
+    if read is ix.take:
+        share = _along(share, values, d)
+    weight = 0.5 if interpolation == "midpoint" else share
     return e.add(below, e.mul(e.sub(above, below), weight))
 
 

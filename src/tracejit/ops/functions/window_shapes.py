@@ -24,20 +24,22 @@ _TITLES = {
 Weights = Callable[..., "np.ndarray[Any, Any]"]
 
 
-def _cosines(at: Any, weights: Sequence[float]) -> Any:
+def cosines(at: Any, weights: Sequence[float]) -> Any:
+    """A sum of cosines whose signs alternate, over one period."""
     return sum((-1) ** k * w * np.cos(2 * math.pi * k * at) for k, w in enumerate(weights))
 
 
-def _kaiser(at: Any, beta: float) -> Any:
+def kaiser(at: Any, beta: float) -> Any:
+    """Kaiser's weights over the length of the window."""
     return np.i0(beta * np.sqrt(np.maximum(1 - (2 * at - 1) ** 2, 0.0))) / np.i0(beta)
 
 
 _SHAPES: dict[str, tuple[Weights, tuple[float, ...]]] = {
-    "hann": (lambda at: _cosines(at, (0.5, 0.5)), ()),
-    "hamming": (lambda at, alpha, beta: _cosines(at, (alpha, beta)), (0.54, 0.46)),
-    "blackman": (lambda at: _cosines(at, (0.42, 0.5, 0.08)), ()),
+    "hann": (lambda at: cosines(at, (0.5, 0.5)), ()),
+    "hamming": (lambda at, alpha, beta: cosines(at, (alpha, beta)), (0.54, 0.46)),
+    "blackman": (lambda at: cosines(at, (0.42, 0.5, 0.08)), ()),
     "bartlett": (lambda at: 1 - np.abs(2 * at - 1), ()),
-    "kaiser": (_kaiser, (12.0,)),
+    "kaiser": (kaiser, (12.0,)),
 }
 _NAMES = {"hamming": ("alpha", "beta"), "kaiser": ("beta",)}
 
@@ -70,7 +72,7 @@ def _window(name: str) -> Callable[..., Tensor]:
             **dict(zip(names, given, strict=False)),
             **named,
         }
-        return made(_values(weights, window_length, periodic, values, kind), requires_grad, device)
+        return made(sampled(weights, window_length, periodic, values, kind), requires_grad, device)
 
     window.__name__ = window.__qualname__ = f"{name}_window"
     window.__doc__ = (
@@ -81,9 +83,10 @@ def _window(name: str) -> Callable[..., Tensor]:
     return function(method=False)(window)
 
 
-def _values(
+def sampled(
     weights: Weights, count: int, periodic: bool, values: dict[str, float], kind: Any
 ) -> Tensor:
+    """``count`` weights at equal steps from 0 to 1, or just short of it; computed in double precision."""
     if count < 2:
         return s.full(shape=(count,), value=1, dtype=kind)
     at = np.arange(count) / (count if periodic else count - 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...codegen.cuda_attention import attends
+from ...codegen.cuda_calls import device_writer
 from ...ir.graph import Graph, Value
 from ...types import Shape
 from ..launcher import Step
@@ -32,11 +32,11 @@ class DeviceBodyPlanner(BodyPlanner, DevicePlanner):
         BodyPlanner.__init__(self, parent, graph, strides, slots, targets)
 
     def plan_host(self, value: Value) -> None:
-        """Attention in tiles; other library calls have no place in a native loop."""
-        if attends(value):
-            DevicePlanner.plan_host(self, value)
-        else:
+        """Kernels of their own; other library calls have no place in a native loop."""
+        if device_writer(value) is None:
             BodyPlanner.plan_host(self, value)
+        else:
+            DevicePlanner.plan_host(self, value)
 
     def run_body(self) -> list[Step]:
         """The steps of one round; temporaries are free again after each."""

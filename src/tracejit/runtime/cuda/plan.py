@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...codegen.cuda_attention import attends, write_attention
+from ...codegen.cuda_calls import device_writer
 from ...codegen.cuda_kernel import write_device_kernel
 from ...codegen.cuda_launch import DeviceCode, Status
 from ...codegen.cuda_scatter import write_device_scatter
@@ -135,13 +135,13 @@ class DevicePlanner(Planner):
             self.arena.give((owner, key))
 
     def plan_host(self, value: Value) -> None:
-        """Attention in tiles, or the op's own body."""
-        if not attends(value):
+        """A kernel of its own, or the op's own body."""
+        write = device_writer(value)
+        if write is None:
             super().plan_host(value)
             return
         self.place(value)
-        code = write_attention(value, self.layouts(value), self.layouts)
-        self.add_launches(value, code)
+        self.add_launches(value, write(value, self.layouts(value), self.layouts))
 
     def plan_scatter(self, value: Value) -> None:
         """Write new values into what lies where the result does."""

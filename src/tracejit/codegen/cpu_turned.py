@@ -1,0 +1,76 @@
+"""Printing copies between memory that lies across and pieces of it that were turned round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.graph import Value
+from ..sizes import largest
+from . import scalar
+from .cpu import Writer
+from .kernel import Scratch
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A piece of each worker's own memory that holds rows of a value, neighbours along ``inner`` side by side."""
+
+    value: Value
+    name: str
+    across: int  # the axis along which the value itself lies
+    inner: int
+    pitch: str  # from one row to the next
+    first: tuple[str, str]  # where the piece begins along both axes
+    base: str  # of a worker's piece
+
+    def place(self, row: str, column: str) -> str:
+        """The index of an element, given where it is along both axes."""
+        top, begin = self.first
+        behind = column if begin == "0" else f"{column} - {begin}"
+        return f"{self.base} + ({row} - {top}) * {self.pitch} + {behind}"
+
+
+def declare(writer: Writer, turned: Turned, count: int) -> None:
+    """The parameter that holds the memory, of so many elements for each worker."""
+    dtype = turned.value.spec.dtype
+    scratch = Scratch(turned.name, dtype, largest(count, 1), per_worker=True)
+    writer.text.parameter(turned.name, scalar.storage_type(dtype) + "*", scratch)
+
+
+def copy_turned(
+    writer: Writer, turned: Turned, last: tuple[str, str], indent: int, back: bool = False
+) -> None:
+    """Copy a piece that ends at ``last`` along both axes from where the value lies, or ``back`` to there.
+
+    Whole squares are turned round in registers, the rest goes one by one.
+    """
+    text, value = writer.text, turned.value
+    access = (writer.nest.writes if back else writer.nest.reads)[value]
+    pointer = writer.pointer(value, access, written=back)
+    stride = writer.number(f"{pointer}_s{turned.inner}", access.strides[turned.inner])
+    side = 8 if value.spec.dtype.itemsize == 8 else 16
+    (top, begin), (bottom, end) = turned.first, last
+    row, column = f"j{turned.across}", f"j{turned.inner}"
+    kept = dict(writer.variables)
+    writer.variables |= {turned.across: row, turned.inner: column}
+    there, here = writer.address(access, pointer), turned.place(row, column)
+    writer.variables = kept
+
+    def one_by_one(indent: int) -> None:
+        names = (pointer, turned.name) if back else (turned.name, pointer)
+        places = (there, here) if back else (here, there)
+        text.add(indent, f"{names[0]}[{places[0]}] = {names[1]}[{places[1]}]")
+
+    text.add(indent, f"rows = {bottom} - ({bottom} - {top}) % {side}")
+    text.add(indent, f"columns = {end} - ({end} - {begin}) % {side}")
+    text.add(indent, f"for {column} in range({begin}, columns, {side}):")
+    text.add(indent + 1, f"for {row} in range({top}, rows, {side}):")
+    lies, piece = f"{pointer}, {there}, {stride}", f"{turned.name}, {here}, {turned.pitch}"
+    both = f"{lies}, {piece}" if back else f"{piece}, {lies}"
+    text.add(indent + 2, f"turned = turn_{side}({both})")
+    text.add(indent, f"for {column} in range(columns, {end}):")
+    text.add(indent + 1, f"for {row} in range({top}, rows):")
+    one_by_one(indent + 2)
+    text.add(indent, f"for {column} in range({begin}, {end}):")
+    text.add(indent + 1, f"for {row} in range(rows, {bottom}):")
+    one_by_one(indent + 2)

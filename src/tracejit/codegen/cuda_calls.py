@@ -1,0 +1,28 @@
+"""Which library calls of the host are kernels of their own on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir.graph import Value
+from .cuda_attention import attends, write_attention
+from .cuda_convolution import convolves, write_convolution
+from .cuda_launch import DeviceCode
+from .nest import Layout
+
+__all__ = ["device_writer"]
+
+DeviceWrite = Callable[[Value, Layout, Callable[[Value], Layout]], DeviceCode]
+
+
+def device_writer(value: Value) -> DeviceWrite | None:
+    """What prints the kernel of a library call, None for those that run the op's own body.
+
+    >>> from tracejit.ir import parse
+    >>> device_writer(parse("graph f(x: f32[2]) { %0: f32[2] = exp(x)  return %0 }").outputs[0])
+    """
+    if attends(value):
+        return write_attention
+    if convolves(value):
+        return write_convolution
+    return None

@@ -1,0 +1,84 @@
+"""Running logarithms of sums of exponentials, and the weighted sums that their gradients are made of."""
+
+# mypy: disable-error-code="has-type"
+# (gradient rules name ops that are declared by the very decorator they stand in)
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..types import TensorType
+from .namespace import xp
+from .ordering import accumulated_along, running_type
+from .reduction import wide
+from .table import Array, Sample, contraction
+
+
+def _sums_type(a: TensorType, x: TensorType, top: TensorType, *, dim: int) -> TensorType:
+    return x
+
+
+_SUMS = (Sample(((3, 4), (3, 4), (3, 4)), {"dim": 1}), Sample(((5,), (5,), (5,)), {"dim": 0}))
+
+
+def _decay(later: Array, earlier: Array) -> Array:
+    """``exp(earlier - later)``; nothing is left of what has no weight."""
+    with np.errstate(invalid="ignore"):
+        return xp(earlier).where(earlier == -np.inf, 0, xp(earlier).exp(earlier - later))
+
+
+@contraction(
+    _sums_type,
+    grad={
+        "a": lambda g, x, top, dim: sums_before(g, x, top, dim=dim),
+        "x": lambda g, a, x, top, dim: g * sums_after(a, x, top, dim=dim),
+        "top": lambda g, a, x, top, dim: -(a * sums_before(g, x, top, dim=dim)),
+    },
+    samples=_SUMS,
+)
+def sums_after(a: Array, x: Array, top: Array, *, dim: int) -> Array:
+    """``sum over j >= i of a[j] * exp(x[i] - top[j])`` along ``dim``, for a ``top`` that does not fall."""
+    if not x.ndim or not x.size:
+        return a * _decay(top, x)
+    n = xp(x)
+    a, x, top = (n.moveaxis(v, dim, 0) for v in (a, x, top))
+    sums = n.empty_like(x)
+    total = n.zeros_like(x[0])
+    for i in reversed(range(len(x))):
+        total = a[i] + (total * _decay(top[i + 1], top[i]) if i + 1 < len(x) else 0)
+        sums[i] = total * _decay(top[i], x[i])
+    return n.moveaxis(sums, 0, dim)
+
+
+@contraction(
+    _sums_type,
+    grad={
+        "a": lambda g, x, top, dim: sums_after(g, x, top, dim=dim),
+        "x": lambda g, a, x, top, dim: a * sums_after(g, x, top, dim=dim),
+        "top": lambda g, a, x, top, dim: -(g * sums_before(a, x, top, dim=dim)),
+    },
+    samples=_SUMS,
+)
+def sums_before(a: Array, x: Array, top: Array, *, dim: int) -> Array:
+    """``sum over i <= j of a[i] * exp(x[i] - top[j])`` along ``dim``, for a ``top`` that does not fall."""
+    if not x.ndim or not x.size:
+        return a * _decay(top, x)
+    n = xp(x)
+    a, x, top = (n.moveaxis(v, dim, 0) for v in (a, x, top))
+    sums = n.empty_like(x)
+    for j in range(len(x)):
+        before = sums[j - 1] * _decay(top[j], top[j - 1]) if j else 0
+        sums[j] = before + a[j] * _decay(top[j], x[j])
+    return n.moveaxis(sums, 0, dim)
+
+
+@contraction(
+    running_type,
+    grad=lambda g, x, out, dim: sums_after(g, x, out, dim=dim),
+    samples=(Sample(((3, 4),), {"dim": 1}), Sample(((5,),), {"dim": 0})),
+)
+def log_cumsum_exp(x: Array, *, dim: int) -> Array:
+    """The logarithm of the sum of the exponentials of everything up to each position along ``dim``."""
+    if not x.ndim or not x.size:
+        return x.copy()
+    return accumulated_along(xp(x).logaddexp, wide(x), dim).astype(x.dtype, copy=False)
