@@ -202,8 +202,9 @@ def test_errors_of_the_first_call(library):
 
     compiled = tj.compile(fails)
     for _ in range(3):
-        with pytest.raises(ValueError, match="from inside"):
+        with pytest.raises(ValueError, match="from inside") as caught:
             compiled(X)
+        assert caught.value.__context__ is None
     assert sys.getprofile() is None
 
 

@@ -269,6 +269,7 @@ class CompiledFunction(Keeping, Inspection):
         self.stats.eager_calls += 1
         self._routes = ()
         log.info("%s is recorded: %s", self.name, why)
+        wide = False
         with listening() as listener:
             try:
                 result = entry.record(tensors, args, kwargs, why)
@@ -280,11 +281,13 @@ class CompiledFunction(Keeping, Inspection):
                     return self._record(entry.key, tensors, args, kwargs)
                 return self._recorded(entry, tensors, args, kwargs, why)
             except WideError:
-                self.stats.recordings -= 1
-                return self.uses.ran.run(self.function, args, kwargs)
+                wide = True
             except Exception:
                 self._keep(entry)
                 raise
+        if wide:  # out here: an error of the run must not look like caused by it
+            self.stats.recordings -= 1
+            return self.uses.ran.run(self.function, args, kwargs)
         given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
         if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
