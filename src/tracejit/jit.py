@@ -287,7 +287,7 @@ class CompiledFunction(Keeping, Inspection):
                 raise
         if wide:  # out here: an error of the run must not look like caused by it
             self.stats.recordings -= 1
-            return self.uses.ran.run(self.function, args, kwargs)
+            return self._collected(args, kwargs)
         given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
         if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
