@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 
@@ -202,8 +203,9 @@ def test_errors_of_the_first_call(library):
 
     compiled = tj.compile(fails)
     for _ in range(3):
-        with pytest.raises(ValueError, match="from inside"):
+        with pytest.raises(ValueError, match="from inside") as caught:
             compiled(X)
+        assert caught.value.__context__ is None
     assert sys.getprofile() is None
 
 
@@ -304,3 +306,20 @@ def test_a_default_for_an_attribute_of_each_of_several_arguments():
     for _ in range(3):
         assert compiled(*xs).item() == 24.0
     assert compiled(*[tj.tensor([float(i)]) for i in range(4)]).item() == 6.0
+
+
+def test_the_signature_of_a_function_that_is_called():
+    """Looking through wrappers asks for the limit of recursion; a function that asks for itself is not recorded."""
+
+    def inner(x, scale=2.0):
+        return x * scale
+
+    signed = tj.compile(lambda x: inner(x) + len(inspect.signature(inner).parameters))
+    limit = tj.compile(lambda x: x * sys.getrecursionlimit())
+    for _ in range(4):
+        assert signed(X).tolist() == (X * 2.0 + 2).tolist()
+        limit(X)
+    assert limit.stats.compiled_calls == 0
+    assert signed.stats.compiled_calls > 0, signed.explain()
+    inner.__defaults__ = (3.0,)
+    assert signed(X).tolist() == (X * 3.0 + 2).tolist()

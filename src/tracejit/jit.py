@@ -33,8 +33,7 @@ from .trace.places import TURNS
 from .trace.ran_codes import WideError
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES, open_door, route_of
-from .trace.signature import call_key, flatten, statics_of
-from .trace.state import watch
+from .trace.signature import call_key
 from .trace.state_calls import listening
 from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
@@ -270,6 +269,7 @@ class CompiledFunction(Keeping, Inspection):
         self.stats.eager_calls += 1
         self._routes = ()
         log.info("%s is recorded: %s", self.name, why)
+        wide = False
         with listening() as listener:
             try:
                 result = entry.record(tensors, args, kwargs, why)
@@ -281,11 +281,13 @@ class CompiledFunction(Keeping, Inspection):
                     return self._record(entry.key, tensors, args, kwargs)
                 return self._recorded(entry, tensors, args, kwargs, why)
             except WideError:
-                self.stats.recordings -= 1
-                return self._collected(args, kwargs)
+                wide = True
             except Exception:
                 self._keep(entry)
                 raise
+        if wide:  # out here: an error of the run must not look like caused by it
+            self.stats.recordings -= 1
+            return self._collected(args, kwargs)
         given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
         if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
@@ -295,15 +297,6 @@ class CompiledFunction(Keeping, Inspection):
         reason = entry.failure or entry.closed
         if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
             self._explain(reason)
-        return result
-
-    def _collected(self, args: Any, kwargs: Any) -> Any:
-        """The result of an eager run whose code is collected; with ``strict``, what has no guard is told."""
-        result = self.uses.ran.run(self.function, args, kwargs)
-        if self.strict:
-            statics = statics_of(flatten((args, kwargs), []))
-            for limit in watch(self.function, statics, ran=self.uses.ran).limits[:1]:
-                self._explain(limit)
         return result
 
     # --- copies and pickles ----------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ _WHOLE = (1 << 64) - 1
 _NEVER = _WHOLE  # no counter and no address
 _KIND = 8  # of any object: its class
 _CHANGES, _VALUES = 24, 40  # of a dict: the count of changes, and values that lie in an object
+#: Where a function keeps what can be replaced.
 FUNCTION_WORDS = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
 _CONTENT = 16  # of a cell
 _SIZE, _ITEMS = 16, 24  # of a list: how many, and where they are
@@ -166,9 +167,13 @@ def known() -> bool:
     >>> known() in (True, False)
     True
     """
-    if not ((3, 11) <= sys.version_info[:2] <= (3, 13)) or not native().knows_objects:
+    if not ((3, 11) <= sys.version_info[:2] <= (3, 13)):
         return False
-    return _dicts_known() and _holders_known() and _classes_known()
+    try:
+        objects = native().knows_objects
+    except Exception:  # noqa: BLE001  (the first compiled call reports it)
+        return False
+    return objects and _dicts_known() and _holders_known() and _classes_known()
 
 
 def _dicts_known() -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import config
 from ..backoff import Backoff
+from .signature import flatten, statics_of
+from .state import watch
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -25,7 +28,10 @@ class Keeping:
     """The part of a compiled function that remembers its entries."""
 
     name: str
+    function: Callable[..., Any]
+    strict: bool
     stats: Any
+    _explain: Callable[[str], None]
     entries: dict[Any, list[Entry]]
     uses: NumberUses
     _routes: tuple[Any, ...]
@@ -45,6 +51,15 @@ class Keeping:
         if compiled != self._compiled_before:
             self._compiled_before, self._churn = compiled, Backoff(CHURN)
         return self._churn.wait()
+
+    def _collected(self, args: Any, kwargs: Any) -> Any:
+        """The result of an eager run whose code is collected; with ``strict``, what has no guard is told at once."""
+        result = self.uses.ran.run(self.function, args, kwargs)
+        if self.strict:
+            statics = statics_of(flatten((args, kwargs), []))
+            for limit in watch(self.function, statics, ran=self.uses.ran).limits[:1]:
+                self._explain(limit)
+        return result
 
     def _is_first(self, key: Any) -> bool:
         """Was this signature never called? Asked where a first call is to cost what an eager one costs."""

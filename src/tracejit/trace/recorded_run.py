@@ -72,7 +72,7 @@ def run_recorded(
     if given.changed or see(entry.held, guard.names):
         recorder.overtaken = "what it reads there changed meanwhile"
     if entry.owner.plans.opens and entry.behind is None and not guard.limits:
-        recorder.rounds = Rounds(_run.__code__, guard.reached, guard.holds)
+        recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: guard.holds())
     listener = watching()
     if listener is not None:
         listener.base = _run.__code__

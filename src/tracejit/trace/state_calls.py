@@ -119,7 +119,8 @@ class Listener:
             reason = self._called(frame)
             caller = frame.f_back
         elif event == "c_call":
-            reason = None if self._is_guarded(argument) else outside_builtin(argument)
+            settled = self._is_guarded(argument) or _bounds_wrappers(argument, frame)
+            reason = None if settled else outside_builtin(argument)
             caller = frame
         else:
             return
@@ -188,6 +189,11 @@ def _verdict(code: CodeType, namespace: dict[str, Any]) -> str | None:
     if owner == "stdlib":
         return outside_function(code, namespace)
     return _USER if owner == "user" and code.co_name != "__del__" else None
+
+
+def _bounds_wrappers(function: Any, frame: FrameType) -> bool:
+    """Does ``inspect`` ask for the limit of recursion? It is an error to wrap a function more often."""
+    return function is sys.getrecursionlimit and frame.f_globals.get("__name__") == "inspect"
 
 
 def _by_user(frame: FrameType | None) -> bool:
