@@ -138,7 +138,7 @@ def test_what_kernels_do_not_do_is_products_and_a_softmax(library: Any) -> None:
     for arguments, options in (
         ((q, k, v), {}),
         (qkv((1,), 4, 5, 200, 2), {}),
-        (qkv((1,), 4, 5, 3, 2), {"dropout_p": 0.4}),
+        (qkv((1,), 4, 5, 3, 2), {"dropout_p": 1.0}),
     ):
         f = tj.compile(F.scaled_dot_product_attention, strict=True)
         for _ in range(2):
@@ -151,17 +151,87 @@ def test_what_kernels_do_not_do_is_products_and_a_softmax(library: Any) -> None:
     assert library.products
 
 
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        (((2,), 5, 7, 8, 4), {"is_causal": True}),
+        long(((2, 1), 64, 33, 20, 33), {}),
+        long(((1,), 17, 40, 128, 100), {"scale": 0.3}),
+    ],
+    ids=["small", "several tiles", "wide"],
+)
+def test_dropout_draws_what_the_host_draws(sizes: Any, options: Any, library: Any) -> None:
+    arguments = qkv(*sizes)
+
+    f = tj.compile(F.scaled_dot_product_attention, strict=True)
+    options = {**options, "dropout_p": 0.4}
+    tj.manual_seed(3)
+    expected = results(F.scaled_dot_product_attention, "cpu", arguments, options)
+    for function in (F.scaled_dot_product_attention, f, f, f):
+        library.launched.clear()
+        tj.manual_seed(3)
+        found = results(function, "cuda", arguments, options)
+        for a, b in zip(found, expected, strict=True):
+            close(a, b, LIMITS[a.dtype])
+    assert f.stats.compiled_calls == 2, f.explain()
+    assert not library.products
+    names = {name for name, _ in library.launched}
+    assert {"k_attention", "k_attention_dq", "k_attention_dkv"} <= names
+    assert not [
+        name for name in names if "random" in name
+    ]  # nothing as large as the scores is stored
+
+
+@pytest.mark.parametrize("dtype", [tj.bfloat16, tj.float16], ids=str)
+def test_dropout_of_half_precision_with_a_mask(dtype: Any) -> None:
+    arguments = [x.detach() for x in qkv((2,), 6, 5, 4, 3, dtype)]
+    keep = tj.ones(6, 5, dtype=tj.bool).tril(-1)
+    f = tj.compile(F.scaled_dot_product_attention, strict=True)
+    for call in range(3):
+        found = []
+        for device in ("cpu", "cuda"):
+            tj.manual_seed(call)
+            given = [x.to(device) for x in arguments]
+            function = F.scaled_dot_product_attention if device == "cpu" else f
+            found.append(function(*given, attn_mask=keep.to(device), dropout_p=0.3))
+        close(found[1], found[0], LIMITS[dtype])
+
+
+def test_layers_with_dropout_follow_the_host() -> None:
+    layer = tj.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+    weights, x, losses = layer.state_dict(), tj.randn(2, 5, 8), {}
+    for device in ("cpu", "cuda"):
+        other = tj.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+        other.load_state_dict(weights)
+        other.to(device)
+        optimizer = tj.optim.SGD(other.parameters(), lr=0.1)
+
+        def step(x: Any, other: Any = other, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = other(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        compiled = tj.compile(step, strict=True)
+        tj.manual_seed(1)
+        losses[device] = [compiled(x.to(device)).item() for _ in range(4)]
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
+
+
 @pytest.mark.parametrize("causal", [False, long(True)])
 @pytest.mark.parametrize("compiled", [long(False), True])
-def test_gradients_of_gradients(causal: bool, compiled: bool) -> None:
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+def test_gradients_of_gradients(causal: bool, compiled: bool, dropout_p: float) -> None:
     found = {}
     for device in ("cpu", "cuda"):
         arguments = [moved(x, device) for x in qkv((2,), 5, 4, 3, 2)]
         function = F.scaled_dot_product_attention
         if compiled and device == "cuda":
             function = tj.compile(function, strict=True)
-            function(*arguments, is_causal=causal)
-        out = function(*arguments, is_causal=causal)
+            function(*arguments, is_causal=causal, dropout_p=dropout_p)
+        tj.manual_seed(2)
+        out = function(*arguments, is_causal=causal, dropout_p=dropout_p)
         grads = tj.autograd.grad(out.square().sum(), arguments, create_graph=True)
         second = tj.autograd.grad(sum((g * g).sum() for g in grads), arguments)
         found[device] = [*grads, *second]
@@ -172,27 +242,39 @@ def test_gradients_of_gradients(causal: bool, compiled: bool) -> None:
 def test_memory_grows_with_the_length() -> None:
     f = tj.compile(F.scaled_dot_product_attention, strict=True)
     for length in (64, 96):
-        q, k, v = (x.detach().cuda() for x in qkv((1,), length, length, 4, 4))
-        for _ in range(2):
-            f(q, k, v)
+        for dropout_p in (0.0, 0.3):
+            q, k, v = (moved(x, "cuda") for x in qkv((1,), length, length, 4, 4))
+            for _ in range(2):
+                f(q, k, v, dropout_p=dropout_p).sum().backward()
     sizes = [p.bound(p.plan.arena_bytes) for e in f._all() for p in e.programs()]
     assert all(size < 64 * 64 for size in sizes)
 
 
 GRAPH = """graph f(q: {t}[2, {l}, {e}], k: {t}[2, {s}, {e}], v: {t}[2, {s}, {d}], m: bool[{l}, {s}],
-         g: {t}[2, {l}, {d}]) {{
-    %0: {t}[2, {l}, {d}] = attention(q, k, v, m, scale=0.5, causal={c}, masked=True)
+         g: {t}[2, {l}, {d}], r: {r}) {{
+    %0: {t}[2, {l}, {d}] = attention(q, k, v, m, r, scale=0.5, causal={c}, masked=True, {o})
     %1: f32[2, {l}] = attention_stats(q, k, m, scale=0.5, causal={c}, masked=True)
     %2: f32[2, {l}] = exp(%1)
-    %3: {t}[2, {l}, {e}] = attention_dq(g, q, k, v, m, %1, %2, scale=0.5, causal={c}, masked=True)
-    %4: {t}[2, {s}, {w}] = attention_dkv(g, q, k, v, m, %1, %2, scale=0.5, causal={c}, masked=True)
+    %3: {t}[2, {l}, {e}] = attention_dq(g, q, k, v, m, r, %1, %2, scale=0.5, causal={c},
+        masked=True, {o})
+    %4: {t}[2, {s}, {w}] = attention_dkv(g, q, k, v, m, r, %1, %2, scale=0.5, causal={c},
+        masked=True, {o})
     return %0, %1, %3, %4
 }}"""
 
 
-def graph_of(sizes: tuple[int, int, int, int], dtype: str, causal: bool) -> Any:
+#: Without dropout, by numbers in memory, and by numbers that the kernel draws.
+DROPOUT = {"none": (0.0, -1), "stored": (0.4, -1), "drawn": (0.4, 3)}
+
+
+def graph_of(
+    sizes: tuple[int, int, int, int], dtype: str, causal: bool, dropout: str = "none"
+) -> Any:
     length, keys, width, depth = sizes
+    low, index = DROPOUT[dropout]
     names = {"l": length, "s": keys, "e": width, "d": depth, "w": width + depth}
+    names |= {"o": f"dropout={low}, index={index}"}
+    names |= {"r": "i64[2]" if dropout == "drawn" else f"f32[2, {length}, {keys}]"}
     return parse(GRAPH.format(t=dtype, c=causal, **names))
 
 
@@ -200,17 +282,25 @@ def inputs(graph: Any) -> list[Any]:
     rng = np.random.default_rng(1)
     found = [rng.standard_normal(v.spec.shape).astype(v.spec.dtype.np) for v in graph.inputs]
     found[3] = rng.random(found[3].shape) < 0.8
+    drawn = found[5].shape
+    found[5] = np.array([11, 4]) if drawn == (2,) else rng.random(drawn, np.float32)
     return found
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sizes", "causal"), [((5, 17, 3, 4), True), ((17, 4, 4, 3), False)], ids=str
+    ("sizes", "causal", "dropout"),
+    [
+        ((5, 17, 3, 4), True, "none"),
+        ((5, 17, 3, 4), False, "drawn"),
+        ((17, 4, 4, 3), False, "stored"),
+    ],
+    ids=str,
 )
-def test_kernels_are_legal_in_any_order_of_warps(sizes: Any, causal: bool) -> None:
+def test_kernels_are_legal_in_any_order_of_warps(sizes: Any, causal: bool, dropout: str) -> None:
     """Bounds, barriers and races, by the simulator; its numbers are those of PTX and close to the op's body."""
-    graph = graph_of(sizes, "f32", causal)
+    graph = graph_of(sizes, "f32", causal, dropout)
     prepared = tools.prepare(graph, inputs(graph))
     body = tools.Run(prepared).execute(tools.on_host)
     ways = [tools.simulated(), tools.simulated(simulator.shuffled(1)), tools.as_ptx("sm_90")]
@@ -223,9 +313,12 @@ def test_kernels_are_legal_in_any_order_of_warps(sizes: Any, causal: bool) -> No
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "dtype"), [(16, "f32"), (64, "f32"), (128, "bf16")])
-def test_kernels_are_sound(width: int, dtype: str) -> None:
-    graph = graph_of((9, 9, width, width), dtype, True)
+@pytest.mark.parametrize(
+    ("width", "dtype", "dropout"),
+    [(16, "f32", "none"), (64, "f32", "drawn"), (64, "f32", "stored"), (128, "bf16", "drawn")],
+)
+def test_kernels_are_sound(width: int, dtype: str, dropout: str) -> None:
+    graph = graph_of((9, 9, width, width), dtype, True, dropout)
     prepared = tools.prepare(graph, inputs(graph))
     for source, launch in tools.launches(prepared).items():
         for architecture in ("sm_75", "sm_80", "sm_90"):

@@ -134,6 +134,36 @@ def test_profiles_of_programs_on_a_device_are_taken_by_events() -> None:
     assert (only.kind, only.flops, only.bytes) == ("device product", 2 * 4.0**3, 3 * 64.0)
 
 
+def pooled(x: Any) -> Any:
+    x = F.max_pool2d(x, 3, 2, 1)
+    x = F.avg_pool2d(x, 2, 1) + F.adaptive_avg_pool2d(x, (2, 3))
+    return F.interpolate(x.exp(), scale_factor=2, mode="bilinear")
+
+
+def test_pooling_and_resampling_are_kernels() -> None:
+    compiled = tj.compile(pooled, strict=True)
+    x = tj.randn(2, 3, 5, 8)
+    for _ in range(3):
+        found = []
+        for device, function in (("cpu", pooled), ("cuda", compiled)):
+            given = x.clone().to(device).detach().requires_grad_()
+            out = function(given)
+            out.square().sum().backward()
+            found.append([t.detach().cpu().numpy() for t in (out, given.grad)])
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+    items = [i for entry in compiled._all() for p in entry.programs() for i in p.plan.items]
+    assert items
+    assert not any(isinstance(item, HostCall) for item in items)
+
+
+def test_lengths_of_sequences_may_be_on_the_host() -> None:
+    scores = tj.randn(6, 2, 4).log_softmax(-1)
+    given = tj.tensor([[1, 2, 3], [2, 2, 0]]), tj.tensor([6, 5]), tj.tensor([3, 2])
+    found = F.ctc_loss(scores.cuda(), *given)
+    assert found.item() == pytest.approx(F.ctc_loss(scores, *given).item(), rel=1e-5)
+
+
 def test_options_are_kept_by_copies() -> None:
     model = tj.compile(tj.nn.Linear(2, 2), mode="reduce-overhead", verify=True)
     again = pickle.loads(pickle.dumps(model))

@@ -45,7 +45,8 @@ def write_attention(value: Value, out: Layout, layout_of: Callable[[Value], Layo
     >>> from tracejit.ir import parse
     >>> from tracejit.codegen.nest import Layout
     >>> graph = parse('''graph f(q: f32[2, 9, 8], k: f32[2, 7, 8], v: f32[2, 7, 4]) {
-    ...     %0: f32[2, 9, 4] = attention(q, k, v, q, scale=0.5, causal=True, masked=False)
+    ...     %0: f32[2, 9, 4] = attention(
+    ...         q, k, v, q, q, scale=0.5, causal=True, masked=False, dropout=0.0, index=-1)
     ...     return %0
     ... }''')
     >>> dense = lambda value: Layout(value, 0, value.spec.contiguous_strides())
@@ -123,8 +124,8 @@ class _QueryRows(TilePrinter):
         text.add(4, "row_sum = float32(0)")
         text.add(4, f"for j in range({tiles.column_steps}):")
         text.add(5, f"p = exp_f32(s[i * {tiles.column_steps} + j] - base)")
-        text.add(5, f"s[i * {tiles.column_steps} + j] = p")
         text.add(5, "row_sum = row_sum + p")
+        text.add(5, f"s[i * {tiles.column_steps} + j] = p{self.drop(5)}")
         text.add(4, "for step in range(4):")
         text.add(5, "row_sum = row_sum + shuffle_xor(row_sum, 8 >> step)")
         text.add(4, "total[i] = total[i] * keep + row_sum")
@@ -149,12 +150,15 @@ class _QueryRows(TilePrinter):
         self.tiles.weighted(text, "sums", "shared", "other", "width", 3)
 
     def score_gradients(self, indent: int, delta: str) -> None:
-        """``d``: p (d - delta)."""
+        """``d``: p (d - delta); with dropout d is multiplied first, and p, which values are weighted by, after that."""
         text, tiles = self.text, self.tiles
         text.add(indent, f"for i in range({tiles.row_steps}):")
         text.add(indent + 1, f"for j in range({tiles.column_steps}):")
         cell = f"[i * {tiles.column_steps} + j]"
-        text.add(indent + 2, f"d{cell} = s{cell} * (d{cell} - {delta})")
+        kept = self.drop(indent + 2)
+        text.add(indent + 2, f"d{cell} = s{cell} * (d{cell}{kept} - {delta})")
+        if kept:
+            text.add(indent + 2, f"s{cell} = s{cell}{kept}")
 
     def finish(self) -> None:
         text, tiles = self.text, self.tiles

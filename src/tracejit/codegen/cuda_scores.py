@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..dtypes import float32
 from ..ir.graph import Value
+from ..ops.random import random_uniform
 from ..ops.shapes import numel
 from ..sizes import call
 from . import scalar
+from .cpu_draws import NAMES, element
 from .cuda import _f32_bits, blocks_for
 from .cuda_launch import DeviceText, Launch
 from .cuda_tiles import SIDE, Tensor, Tiles, tiles_for
-from .kernel import Number
+from .kernel import Number, Pointer
 from .nest import Layout
 
 #: What is computed in tiles, and the operands of each.
 KINDS = {
-    "attention": ("q", "k", "v", "mask"),
+    "attention": ("q", "k", "v", "mask", "drawn"),
     "attention_stats": ("q", "k", "mask"),
-    "attention_dq": ("g", "q", "k", "v", "mask", "lse", "delta"),
-    "attention_dkv": ("g", "q", "k", "v", "mask", "lse", "delta"),
+    "attention_dq": ("g", "q", "k", "v", "mask", "drawn", "lse", "delta"),
+    "attention_dkv": ("g", "q", "k", "v", "mask", "drawn", "lse", "delta"),
 }
 
 
@@ -36,6 +39,14 @@ class TilePrinter:
         self.masked, self.causal = value.attributes["masked"], value.attributes["causal"]
         if not self.masked:
             del shown["mask"]
+        self.dropout = value.attributes.get("dropout", 0.0)
+        drawn = shown.pop("drawn", None)
+        self.key = None
+        if self.dropout and value.attributes["index"] >= 0:
+            assert drawn is not None
+            self.key = layout_of(drawn)
+        elif self.dropout and drawn is not None:
+            shown["drawn"] = drawn
         self.tensors = {n: Tensor(self.text, n, x, layout_of(x)) for n, x in shown.items()}
         self.out = Tensor(self.text, "out", value, out, written=True)
         q, k, v = (shown.get(n, shown["k"]).spec.shape for n in ("q", "k", "v"))
@@ -55,6 +66,7 @@ class TilePrinter:
         tasks = numel(self.batch) * rows
         text.add(1, f"tx = thread() & {SIDE - 1}")
         text.add(1, "ty = thread() >> 4")
+        self.stream()
         text.add(1, f"for task in range(block(), {self.number('tasks', tasks)}, blocks()):")
         text.add(2, f"batch = task // {self.number('row_tiles', rows)}")
         text.add(2, f"first = (task - batch * row_tiles) * {tiles.rows}")
@@ -149,10 +161,47 @@ class TilePrinter:
         else:
             self.text.add(indent, f"score = score + {found}")
 
+    def stream(self) -> None:
+        """The stream that random numbers come from, where they are computed here."""
+        if self.key is None:
+            return
+        key = self.text.parameter(
+            "stream_key", "i64*", Pointer(self.key.root, self.key.offset * 8, False)
+        )
+        given = {"seed": f"{key}[0]"}
+        step = self.number("key_step", self.key.strides[0])
+        given["offset"] = f"{key}[{step}] + {self.number('call', self.value.attributes['index'])}"
+        for name, found in given.items():
+            self.text.add(1, f"{name} = {found}")
+        for name, found in NAMES.items():
+            self.text.add(1, f"{name} = {found}")
+
+    def drop(self, indent: int) -> str:
+        """Lines that compute what dropout multiplies the probability at (i, j) by; `` * kept``, or nothing."""
+        if not self.dropout:
+            return ""
+        row, column = f"first + ty + {SIDE} * i", f"column + tx + {SIDE} * j"
+        query, key = (column, row) if self.keys_are_rows else (row, column)
+        queries, keys = self.size("queries"), self.size("keys")
+        add = self.text.add
+        if self.key is None:
+            place = f"minimum_i64({query}, {queries} - 1)", f"minimum_i64({key}, {keys} - 1)"
+            add(indent, f"drawn_here = {self.tensors['drawn'].at(*place)}")
+        else:
+            add(indent, f"i_ = uint64((batch * {queries} + {query}) * {keys} + {key})")
+            add(indent, f"drawn_here = {element(random_uniform, float32, 'i_')}")
+        low, large = self.factor("low", self.dropout), self.factor("large", 1 / (1 - self.dropout))
+        add(indent, f"kept = select(drawn_here >= {low}, {large}, float32(0))")
+        return " * kept"
+
     def scale(self) -> str:
         """The parameter holding the factor of the scores."""
-        (bits,) = call(_f32_bits, self.value.attributes["scale"])
-        return self.text.parameter("scale", "f32", Number(bits))
+        return self.factor("scale", self.value.attributes["scale"])
+
+    def factor(self, name: str, number: float) -> str:
+        """A parameter holding a float."""
+        (bits,) = call(_f32_bits, number)
+        return self.text.parameter(name, "f32", Number(bits))
 
     def before(self) -> None:
         """What a block does before it walks."""

@@ -3,6 +3,9 @@
 ``attention(q, k, v, mask)`` is ``softmax(q k^T scale + mask) v``. What the backward pass needs of the softmax is one
 number per row (`attention_stats`, the logarithm of its sum), so scores are computed again there, tile by tile (Dao et
 al. 2022). Without a mask (``masked`` is False) any tensor stands in its place. Bodies take some rows at a time.
+
+With ``dropout`` a probability stays, larger, where a uniform number is not below ``dropout``: ``drawn`` holds these
+numbers, one for each score, or (``index`` not negative) the key of the draw they come from.
 """
 
 # mypy: disable-error-code="has-type"
@@ -18,23 +21,26 @@ import numpy as np
 from .. import dtypes
 from ..errors import ShapeError
 from ..types import Shape, TensorType
-from .comparison import le
-from .contraction import matmul, transposed
-from .elementwise import add, cast, mul, where
-from .movement import slice as part_of
-from .movement import unsqueeze
+from .attention_rules import (
+    as_fine,
+    columns,
+    dropping,
+    fine,
+    row_sum,
+    second_rules,
+    stats_rule,
+)
+from .elementwise import mul
 from .namespace import xp
-from .reduction import sum as total
-from .source import arange
+from .random import random_uniform
 from .table import Array, Sample, contraction
-from .transcendental import exp
 
 #: Scores that a body holds at a time.
 PIECE = 1 << 24
 
 
 def _out_type(
-    q: TensorType, k: TensorType, v: TensorType, mask: TensorType, **_: Any
+    q: TensorType, k: TensorType, v: TensorType, mask: TensorType, drawn: TensorType, **_: Any
 ) -> TensorType:
     if q.shape[:-2] != k.shape[:-2] or k.shape[:-1] != v.shape[:-1] or q.shape[-1] != k.shape[-1]:
         raise ShapeError(f"attention: queries {q}, keys {k} and values {v} do not fit")
@@ -42,7 +48,7 @@ def _out_type(
 
 
 def _stats_type(q: TensorType, k: TensorType, mask: TensorType, **_: Any) -> TensorType:
-    return TensorType(q.shape[:-1], _fine(q.dtype))
+    return TensorType(q.shape[:-1], fine(q.dtype))
 
 
 def _dq_type(g: TensorType, q: TensorType, *_: TensorType, **__: Any) -> TensorType:
@@ -53,10 +59,6 @@ def _dkv_type(
     g: TensorType, q: TensorType, k: TensorType, v: TensorType, *_: TensorType, **__: Any
 ) -> TensorType:
     return TensorType((*k.shape[:-1], k.shape[-1] + v.shape[-1]), k.dtype)
-
-
-def _fine(dtype: Any) -> Any:
-    return dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
 
 
 # --- bodies ---------------------------------------------------------------------------------------------------------
@@ -90,6 +92,19 @@ def _scores(q: Array, k: Array, mask: Array, rows: slice, options: dict[str, Any
     return found
 
 
+def _kept(q: Array, k: Array, drawn: Array, options: dict[str, Any]) -> Array | None:
+    """What dropout multiplies every probability by, None without dropout."""
+    low, index = options["dropout"], options["index"]
+    if not low:
+        return None
+    shape = (*q.shape[:-1], k.shape[-2])
+    if index >= 0:
+        made = {"index": index, "shape": shape, "dtype": dtypes.float32}
+        drawn = random_uniform.evaluate((drawn,), made)
+    n, dtype = xp(drawn), _wide(q).dtype.type
+    return n.where(drawn >= low, dtype(1.0 / (1.0 - low)), dtype(0))
+
+
 def _lse(scores: Array, masked: bool) -> Array:
     """The logarithm of each row's sum; inf where a mask leaves nothing, so that every probability is zero."""
     n = xp(scores)
@@ -105,167 +120,68 @@ def _zeros(x: Array, shape: Shape, dtype: Any = None) -> Array:
 
 
 def _score_gradients(
-    g: Array, q: Array, k: Array, v: Array, mask: Array, lse: Array, delta: Array, **options: Any
+    g: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array,
+    drawn: Array,
+    lse: Array,
+    delta: Array,
+    **options: Any,
 ) -> Iterator[tuple[slice, Array, Array]]:
-    """For some rows at a time the probabilities and the gradients of the scores."""
-    n = xp(q)
+    """For some rows at a time what values are weighted by, and the gradients of the scores."""
+    n, kept = xp(q), _kept(q, k, drawn, options)
     for rows in _pieces(q, k):
         p = n.exp(_scores(q, k, mask, rows, options) - lse[..., rows, None])
         d = n.matmul(_wide(g[..., rows, :]), _wide(v).swapaxes(-1, -2))
-        yield rows, p, p * (d - delta[..., rows, None])
+        if kept is None:
+            yield rows, p, p * (d - delta[..., rows, None])
+        else:
+            factor = kept[..., rows, :]
+            yield rows, p * factor, p * (d * factor - delta[..., rows, None])
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
-def _float(x: Any) -> Any:
-    return cast(x, dtype=_fine(x.dtype)) if x.dtype is not _fine(x.dtype) else x
-
-
 def _delta(g: Any, out: Any) -> Any:
     """What the gradients of a row's scores have in common."""
-    return _row_sum(mul(_float(g), _float(out)))
+    return row_sum(mul(as_fine(g), as_fine(out)))
 
 
-def _saved(g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any, options: dict[str, Any]) -> Any:
-    return (g, q, k, v, mask, attention_stats(q, k, mask, **options), _delta(g, out))
-
-
-def _query_rule(
-    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, causal: Any, masked: Any
-) -> Any:
-    options = {"scale": scale, "causal": causal, "masked": masked}
-    return attention_dq(*_saved(g, out, q, k, v, mask, options), **options)
-
-
-def _columns(x: Any, first: int, count: int) -> Any:
-    """Columns of a matrix."""
-    last = len(x.spec.shape) - 1
-    starts = tuple(first if d == last else 0 for d in range(last + 1))
-    counts = tuple(count if d == last else e for d, e in enumerate(x.spec.shape))
-    return part_of(x, starts=starts, counts=counts, steps=(1,) * (last + 1))
-
-
-def _key_rule(
-    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, causal: Any, masked: Any
-) -> Any:
-    options = {"scale": scale, "causal": causal, "masked": masked}
-    found = attention_dkv(*_saved(g, out, q, k, v, mask, options), **options)
-    return _columns(found, 0, k.spec.shape[-1])
-
-
-def _value_rule(
-    g: Any, out: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, causal: Any, masked: Any
-) -> Any:
-    options = {"scale": scale, "causal": causal, "masked": masked}
-    found = attention_dkv(*_saved(g, out, q, k, v, mask, options), **options)
-    return _columns(found, k.spec.shape[-1], v.spec.shape[-1])
-
-
-class _Square:
-    """The scores and what becomes of them in ordinary ops, to be differentiated again; takes memory for all scores."""
-
-    def __init__(self, q: Any, k: Any, mask: Any, lse: Any, options: dict[str, Any]) -> None:
-        self.q, self.k, self.scale = _float(q), _float(k), options["scale"]
-        scores = mul(matmul(self.q, transposed(self.k)), self.scale)
-        if options["masked"]:
-            is_bool = mask.dtype is dtypes.bool_
-            scores = where(mask, scores, float("-inf")) if is_bool else add(scores, mask)
-        if options["causal"]:
-            rows, columns = (
-                arange(start=0, step=1, count=n, dtype=dtypes.int64) for n in scores.spec.shape[-2:]
-            )
-            seen = le(unsqueeze(columns, dims=(0,)), unsqueeze(rows, dims=(1,)))
-            scores = where(seen, scores, float("-inf"))
-        self.p = exp(scores - _column(lse))
-
-    def to_queries(self, scores_bar: Any) -> Any:
-        """The gradient of the queries for one of the scores."""
-        return mul(matmul(scores_bar, self.k), self.scale)
-
-    def to_keys(self, scores_bar: Any) -> Any:
-        """The gradient of the keys for one of the scores."""
-        return mul(matmul(transposed(scores_bar), self.q), self.scale)
-
-
-def _column(x: Any) -> Any:
-    return unsqueeze(x, dims=(len(x.spec.shape),))
-
-
-def _row_sum(x: Any) -> Any:
-    return total(x, dims=(x.ndim - 1,), keepdim=False)
-
-
-def _rounded(x: Any, dtype: Any) -> Any:
-    return x if x.dtype is dtype else cast(x, dtype=dtype)
-
-
-def _stats_rule(to: str) -> Any:
-    """The gradient of the rows' logarithms."""
+def _rule_of(make: Any) -> Any:
+    """A gradient rule: ``make`` for what the gradients are computed from, and the attributes."""
 
     def rule(
-        g: Any, out: Any, q: Any, k: Any, mask: Any, scale: Any, causal: Any, masked: Any
+        g: Any,
+        out: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        drawn: Any,
+        scale: Any,
+        causal: Any,
+        masked: Any,
+        dropout: Any,
+        index: Any,
     ) -> Any:
         options = {"scale": scale, "causal": causal, "masked": masked}
-        square = _Square(q, k, mask, out, options)
-        return _rounded(getattr(square, to)(_column(g) * square.p), q.dtype)
+        rows = attention_stats(q, k, mask, **options), _delta(g, out)
+        return make((g, q, k, v, mask, drawn, *rows), options | dropping(dropout, index))
 
     return rule
 
 
-def _second(h: Any, part: str, known: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Gradients of ``attention_dq`` (part "q") or ``attention_dkv`` ("kv") for ``h``, by operand."""
-    square = _Square(known["q"], known["k"], known["mask"], known["lse"], options)
-    g, v, h, p = _float(known["grad"]), _float(known["v"]), _float(h), square.p
-    rest = matmul(g, transposed(v)) - _column(known["delta"])
-    found: dict[str, Any] = {}
-    if part == "q":
-        a = mul(matmul(h, transposed(square.k)), square.scale)
-        p_bar = a * rest
-        found["k"] = mul(matmul(transposed(p * rest), h), square.scale)
-    else:
-        width = square.k.spec.shape[-1]
-        keys, values = _columns(h, 0, width), _columns(h, width, v.spec.shape[-1])
-        a = mul(matmul(square.q, transposed(keys)), square.scale)
-        p_bar = a * rest + matmul(g, transposed(values))
-        found["q"] = mul(matmul(p * rest, keys), square.scale)
-        found["grad"] = matmul(p, values)
-    s_bar, d_bar = p * p_bar, p * a
-    more = {
-        "grad": matmul(d_bar, v),
-        "v": matmul(transposed(d_bar), g),
-        "q": square.to_queries(s_bar),
-        "k": square.to_keys(s_bar),
-        "lse": -_row_sum(s_bar),
-        "delta": -_row_sum(d_bar),
-    }
-    return {n: found[n] + x if n in found else x for n, x in more.items()}
+def _keys(saved: Any, options: dict[str, Any]) -> Any:
+    return columns(attention_dkv(*saved, **options), 0, saved[2].spec.shape[-1])
 
 
-def _rules(part: str) -> Any:
-    """The rules of a gradient's own gradient; each has the tape's names for its parameters."""
-
-    def rule(name: str) -> Any:
-        def of(
-            g: Any,
-            grad: Any,
-            q: Any,
-            k: Any,
-            v: Any,
-            mask: Any,
-            lse: Any,
-            delta: Any,
-            scale: Any,
-            causal: Any,
-            masked: Any,
-        ) -> Any:
-            known = {"grad": grad, "q": q, "k": k, "v": v, "mask": mask, "lse": lse, "delta": delta}
-            options = {"scale": scale, "causal": causal, "masked": masked}
-            return _rounded(_second(g, part, known, options)[name], known[name].dtype)
-
-        return of
-
-    return {name: rule(name) for name in ("grad", "q", "k", "v", "lse", "delta")}
+def _values(saved: Any, options: dict[str, Any]) -> Any:
+    k, v = saved[2:4]
+    found = attention_dkv(*saved, **options)
+    return columns(found, k.spec.shape[-1], v.spec.shape[-1])
 
 
 # --- ops --------------------------------------------------------------------------------------------------------------
@@ -277,46 +193,72 @@ def _samples(shapes: tuple[Any, ...]) -> tuple[Sample, ...]:
     return tuple(Sample(shapes, {**plain, "causal": causal}) for causal in (False, True))
 
 
+def _dropped(shapes: tuple[Any, ...]) -> tuple[Sample, ...]:
+    """Plain, causal, and with dropout by numbers of the operand before the last two, and by a key."""
+    rest = {"scale": 0.7, "masked": False, "dropout": 0.4, "causal": False}
+    keyed = tuple(np.array([7, 3]) if x is _DRAWN else x for x in shapes)
+    plain = tuple(Sample(s.operands, {**s.attributes, **_WHOLE}) for s in _samples(shapes))
+    return (*plain, Sample(shapes, {**rest, "index": -1}), Sample(keyed, {**rest, "index": 2}))
+
+
+_WHOLE = {"dropout": 0.0, "index": -1}
 _Q, _K, _V = (1, 3, 2), (1, 2, 2), (1, 2, 2)
-_SAVED = (_Q, _Q, _K, _V, _Q, (1, 3), (1, 3))
+_DRAWN = np.array([[[0.1, 0.9], [0.6, 0.3], [0.5, 0.7]]], np.float32)
+_SAVED = (_Q, _Q, _K, _V, _Q, _DRAWN, (1, 3), (1, 3))
 
 
 @contraction(
     _out_type,
-    grad={"q": _query_rule, "k": _key_rule, "v": _value_rule},
+    grad={
+        "q": _rule_of(lambda saved, options: attention_dq(*saved, **options)),
+        "k": _rule_of(_keys),
+        "v": _rule_of(_values),
+    },
     samples=(
-        *_samples((_Q, _K, _V, _Q)),
+        *_dropped((_Q, _K, _V, _Q, _DRAWN)),
         Sample(
-            ((2, 5, 3), (2, 4, 3), (2, 4, 2), (5, 4)),
-            {"scale": 0.5, "causal": False, "masked": True},
+            ((2, 5, 3), (2, 4, 3), (2, 4, 2), (5, 4), _Q),
+            {"scale": 0.5, "causal": False, "masked": True, **_WHOLE},
         ),
         Sample(
-            (_Q, (1, 2, 3), _V, _Q),
-            {"scale": 0.5, "causal": False, "masked": False},
+            (_Q, (1, 2, 3), _V, _Q, _Q),
+            {"scale": 0.5, "causal": False, "masked": False, **_WHOLE},
             RuntimeError,
             "do not fit",
         ),
     ),
 )
 def attention(
-    q: Array, k: Array, v: Array, mask: Array, *, scale: float, causal: bool, masked: bool
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array,
+    drawn: Array,
+    *,
+    scale: float,
+    causal: bool,
+    masked: bool,
+    dropout: float,
+    index: int,
 ) -> Array:
     """``softmax(q k^T scale + mask) v`` for (..., L, E), (..., S, E), (..., S, V) and a mask that broadcasts to scores.
 
     A bool mask is True where attention is allowed; ``causal`` lets row i see keys up to i.
     """
-    options = {"scale": scale, "causal": causal, "masked": masked}
+    options = {"scale": scale, "causal": causal, "masked": masked, **dropping(dropout, index)}
+    kept = _kept(q, k, drawn, options)
     result = _zeros(q, (*q.shape[:-1], v.shape[-1]))
     for rows in _pieces(q, k) if k.shape[-2] else ():
         scores = _scores(q, k, mask, rows, options)
         p = xp(q).exp(scores - _lse(scores, masked)[..., None])
+        p = p if kept is None else p * kept[..., rows, :]
         result[..., rows, :] = xp(q).matmul(p, _wide(v)).astype(q.dtype)
     return result
 
 
 @contraction(
     _stats_type,
-    grad={"q": _stats_rule("to_queries"), "k": _stats_rule("to_keys")},
+    grad={"q": stats_rule("to_queries"), "k": stats_rule("to_keys")},
     samples=_samples((_Q, _K, _Q)),
 )
 def attention_stats(
@@ -330,47 +272,54 @@ def attention_stats(
     return result
 
 
-@contraction(_dq_type, grad=_rules("q"), samples=_samples(_SAVED))
+@contraction(_dq_type, grad=second_rules("q"), samples=_dropped(_SAVED))
 def attention_dq(
     grad: Array,
     q: Array,
     k: Array,
     v: Array,
     mask: Array,
+    drawn: Array,
     lse: Array,
     delta: Array,
     *,
     scale: float,
     causal: bool,
     masked: bool,
+    dropout: float,
+    index: int,
 ) -> Array:
     """The gradient of `attention` for its queries: ``lse`` are its stats, ``delta`` the row sums of grad * out."""
-    options = {"scale": scale, "causal": causal, "masked": masked}
+    options = {"scale": scale, "causal": causal, "masked": masked, **dropping(dropout, index)}
     result = _zeros(q, q.shape)
-    for rows, _, d in _score_gradients(grad, q, k, v, mask, lse, delta, **options):
+    for rows, _, d in _score_gradients(grad, q, k, v, mask, drawn, lse, delta, **options):
         result[..., rows, :] = (xp(q).matmul(d, _wide(k)) * d.dtype.type(scale)).astype(q.dtype)
     return result
 
 
-@contraction(_dkv_type, grad=_rules("kv"), samples=_samples(_SAVED))
+@contraction(_dkv_type, grad=second_rules("kv"), samples=_dropped(_SAVED))
 def attention_dkv(
     grad: Array,
     q: Array,
     k: Array,
     v: Array,
     mask: Array,
+    drawn: Array,
     lse: Array,
     delta: Array,
     *,
     scale: float,
     causal: bool,
     masked: bool,
+    dropout: float,
+    index: int,
 ) -> Array:
     """The gradients of `attention` with respect to its keys and values, side by side: (..., S, E + V)."""
     n, options = xp(q), {"scale": scale, "causal": causal, "masked": masked}
+    options |= dropping(dropout, index)
     wide = np.float64 if q.dtype.itemsize == 8 else np.float32
     keys, values = _zeros(k, k.shape, wide), _zeros(v, v.shape, wide)
-    for rows, p, d in _score_gradients(grad, q, k, v, mask, lse, delta, **options):
+    for rows, p, d in _score_gradients(grad, q, k, v, mask, drawn, lse, delta, **options):
         keys += n.matmul(d.swapaxes(-1, -2), _wide(q[..., rows, :]))
         values += n.matmul(p.swapaxes(-1, -2), _wide(grad[..., rows, :]))
     return n.concatenate([keys * wide(scale), values], -1).astype(k.dtype)

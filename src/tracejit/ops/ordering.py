@@ -266,6 +266,8 @@ def _counted_type(x: TensorType, *, minlength: int) -> TensorType:
 @indexing(_nonzero_type, dynamic=True, samples=(Sample((Ints((3, 4), 0, 2),)), Sample(((0,),))))
 def nonzero(x: Array) -> Array:
     """The positions of the elements that are not zero, one row each."""
+    if xp(x) is np and x.ndim:
+        return _positions(x)
     return (
         xp(x)
         .argwhere(x)
@@ -274,17 +276,27 @@ def nonzero(x: Array) -> Array:
     )
 
 
+def _positions(x: Array) -> Array:
+    """What ``argwhere`` gives, several times as fast: places in the flat array, divided into their dimensions."""
+    rest = np.flatnonzero(x if x.dtype == np.bool_ else x != 0)
+    found = np.empty((len(rest), x.ndim), np.int64)
+    for dim in range(x.ndim - 1, 0, -1):
+        above = rest // x.shape[dim] if len(rest) else rest
+        np.subtract(rest, above * x.shape[dim], out=found[:, dim])
+        rest = above
+    found[:, 0] = rest
+    return found
+
+
 @indexing(_unique_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"part": "values"}),))
 def unique_part(x: Array, *, part: str) -> Array:
     """A part of the sorted distinct elements of x: "values", "inverse" or "counts"."""
     n = xp(x)
-    values, inverse, counts = n.unique(wide(x), return_inverse=True, return_counts=True)
-    found = {
-        "values": values.astype(x.dtype),
-        "inverse": inverse.reshape(x.shape),
-        "counts": counts,
-    }
-    return found[part]
+    if part == "values":  # by sorting them: an order is only needed for what follows
+        return n.unique(wide(x)).astype(x.dtype)
+    if part == "counts":
+        return n.unique(wide(x), return_counts=True)[1]
+    return n.unique(wide(x), return_inverse=True)[1].reshape(x.shape)
 
 
 @indexing(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ..extents import hint
 from ..ir.graph import Graph, Value
 from ..ops.table import Elementwise
+from .draws_inside import drawn_inside
 from .growth import grown
 from .liveness import has_loops
 from .partition import across_calls, choose, is_call
@@ -119,6 +120,7 @@ class _Point:
         self.in_forward = {*graph.inputs, *values[:place]}
         self.weights = weights(graph.inputs, values)
         self.grown = grown(values[:place])
+        self.inside = drawn_inside(values) - {*graph.outputs}
         self.in_memory = {*graph.inputs, *map(root, graph.outputs)}
         for value in values[:place]:
             if is_call(value):

@@ -41,6 +41,7 @@ from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop
 from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
+from .draws_inside import drawn_inside
 from .gradient import Gradient, storage
 from .groups import is_constant
 from .growth import grown
@@ -151,7 +152,8 @@ class _Joint:
         self.by_reference = {storage(forward.inputs[i]) for i in gradient.saved_inputs}
         self.by_reference |= {storage(forward.outputs[i]) for i in gradient.saved_outputs}
         self.exposed = {*map(storage, forward.inputs), *map(storage, forward.outputs)}
-        self.in_memory = self._in_memory()
+        self.inside = drawn_inside(self.values) - {*self.outputs, *forward.outputs}
+        self.in_memory = self._in_memory() - self.inside
         self.grown = grown(self.forward.values)
 
     def _after_seeds(self) -> set[Value]:
@@ -236,7 +238,7 @@ def _price(joint: Any, value: Value) -> int:
     """Traffic of keeping ``value``; the last bits prefer values the forward computes anyway."""
     if value in joint.free:
         return 0
-    unkept = is_loop(value) or is_view(value)
+    unkept = is_loop(value) or is_view(value) or value in joint.inside
     if unkept or (isinstance(value.op, Source) and _is_cheap(value)):
         return INFINITE
     times = 1 if value in joint.in_memory else 2
@@ -296,7 +298,7 @@ def _cut(
     network = Network(2 * len(nodes) + 2)
     for value, number in nodes.items():
         here, there = 2 * number, 2 * number + 1
-        cheap = _is_cheap(value) or value in joint.grown
+        cheap = _is_cheap(value) or value in joint.grown or value in joint.inside
         must_stay = value.op is None or (value in joint.in_forward and not cheap)
         if value in forced:  # kept in any case: others may be recomputed from it for nothing
             continue

@@ -16,6 +16,7 @@ from .cse import cse
 from .dead_code import dead_code
 from .depthwise import depthwise
 from .dots import dots
+from .draws_inside import draws_inside
 from .drop_copies import drop_copies
 from .fold import fold
 from .half_sums import half_sums
@@ -48,6 +49,7 @@ class Pass:
 
 PASSES = (
     Pass("cse", cse),
+    Pass("draws_inside", draws_inside, final=True, device=True),
     Pass("drop_copies", drop_copies, final=True),
     Pass("fold", fold),
     Pass("simplify", simplify),
@@ -58,7 +60,7 @@ PASSES = (
     Pass("dots", dots, final=True, host=True),
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("depthwise", depthwise, final=True, device=True),
-    Pass("pooling", pooling, final=True, host=True),
+    Pass("pooling", pooling, final=True),
     Pass("dead_code", dead_code),
 )
 

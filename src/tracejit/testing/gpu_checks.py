@@ -42,6 +42,7 @@ def checks() -> Iterator[tuple[str, Check]]:
     yield "random numbers", random_numbers
     yield "refused indices", refused_indices
     yield "attention", attention
+    yield "convolutions", convolutions
     yield "loops", loops
     for workload in WORKLOADS:
         yield f"program {workload.name}", partial(one_program, workload)
@@ -150,17 +151,43 @@ def attention() -> None:
     function = tj.compile(tj.nn.functional.scaled_dot_product_attention)
     for shape in ((2, 33, 16), (1, 3, 70, 64), (1, 65, 128)):
         given = [tj.randn(*shape).requires_grad_() for _ in range(3)]
-        for causal in (False, True):
-            expected = _gradients(tj.nn.functional.scaled_dot_product_attention, given, causal)
-            for _ in range(2):
-                there = [x.detach().cuda().requires_grad_() for x in given]
-                found = _gradients(function, there, causal)
-                for a, b in zip(found, expected, strict=True):
-                    close(a, b, f"attention of {shape}")
+        for options in ({}, {"is_causal": True}, {"dropout_p": 0.3}):
+            eager = tj.nn.functional.scaled_dot_product_attention
+            agree(eager, function, given, f"attention of {shape}", **options)
 
 
-def _gradients(function: Any, given: Sequence[Any], causal: bool) -> list[Any]:
-    result = function(*given, is_causal=causal)
+def convolutions() -> None:
+    """Convolutions of every kind, forward and backward, around the borders of squares."""
+    shapes = (
+        ((2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}),
+        ((3, 70, 8, 9), (65, 70, 3, 2), {"stride": 2, "dilation": (1, 2)}),
+        ((9, 16, 12, 12), (24, 8, 3, 3), {"padding": 1, "groups": 2}),
+        ((4, 6, 30, 20), (6, 1, 5, 5), {"padding": 2, "groups": 6}),
+    )
+    eager = tj.nn.functional.conv2d
+    for shape, kernel, options in shapes:
+        given = [tj.randn(*sizes).requires_grad_() for sizes in (shape, kernel)]
+        agree(eager, tj.compile(eager), given, f"convolution of {shape} by {kernel}", **options)
+
+
+def agree(eager: Any, compiled: Any, given: Sequence[Any], what: str, **options: Any) -> None:
+    """Calls of a compiled function on a device, and its gradients, are those of eager execution on the host.
+
+    >>> import tracejit as tj
+    >>> if tj.cuda.is_available():
+    ...     agree(tj.exp, tj.compile(tj.exp), [tj.randn(3).requires_grad_()], "exp")
+    """
+    expected = _gradients(eager, given, options)
+    for _ in range(2):
+        there = [x.detach().cuda().requires_grad_() for x in given]
+        found = _gradients(compiled, there, options)
+        for a, b in zip(found, expected, strict=True):
+            close(a, b, what)
+
+
+def _gradients(function: Any, given: Sequence[Any], options: Any) -> list[Any]:
+    tj.manual_seed(5)
+    result = function(*given, **options)
     return [result, *tj.autograd.grad(result.square().sum(), list(given))]
 
 

@@ -16,6 +16,7 @@ from ..table import function
 from .common import Tensor, as_type, shape_of, upcast
 from .dropout import dropout
 from .matrices import matmul
+from .sampling import draw_uniform
 from .softmax import softmax
 from .triangles import positions
 
@@ -51,8 +52,11 @@ def scaled_dot_product_attention(
     factor = 1.0 / math.sqrt(shape_of(query)[-1]) if scale is None else scale
     if _is_in_tiles(query, key, value, attn_mask, dropout_p):
         masked = attn_mask is not None
-        mask = attn_mask if masked else query
-        return attention(query, key, value, mask, scale=factor, causal=is_causal, masked=masked)
+        options = {"scale": factor, "causal": is_causal, "masked": masked, "dropout": dropout_p}
+        mask, drawn = attn_mask if masked else query, query
+        if dropout_p:  # the draw that dropout would make of the scores
+            drawn = draw_uniform((*shape_of(query)[:-1], shape_of(key)[-2]), float32, None, query)
+        return attention(query, key, value, mask, drawn, index=-1, **options)
     scores = e.mul(matmul(query, m.permute(key, dims=_last_swapped(key.ndim))), factor)
     scores = _masked(upcast(scores), attn_mask, is_causal)
     weights = softmax(scores, -1) if attn_mask is None else _softmax_or_zero(scores)
@@ -65,8 +69,8 @@ WIDEST, DTYPES = 128, ("f32", "f16", "bf16")
 
 
 def _is_in_tiles(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> bool:
-    """Is attention one op here: on a device, without dropout, of what kernels there can compute?"""
-    if not MODULES or not getattr(q, "is_cuda", False) or dropout:
+    """Is attention one op here: on a device, of what kernels there can compute, and not all of it dropped?"""
+    if not MODULES or not getattr(q, "is_cuda", False) or not 0.0 <= dropout < 1.0:
         return False
     shapes = [shape_of(x) for x in (q, k, v)]
     if any(x.dtype.short not in DTYPES or x.dtype is not q.dtype for x in (q, k, v)):

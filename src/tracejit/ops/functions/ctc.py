@@ -13,7 +13,7 @@ from .. import movement as m
 from .. import source as s
 from .. import transcendental as t
 from ..table import function
-from .common import Tensor, as_type, check_tensor, constant, is_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, constant, is_tensor, place_of, shape_of
 from .extremes import amax
 from .joining import cat
 from .losses import reduced
@@ -23,6 +23,12 @@ from .statistics import cumsum
 
 #: The logarithm of next to nothing: far below any sum of logarithms, and without the NaN of differences of infinities.
 _NEVER = -1e30
+
+
+def _beside(given: Any, scores: Tensor) -> Any:
+    """Labels and lengths where the scores lie: they may be on the host."""
+    where = place_of(scores, None)
+    return given if where is None or not is_tensor(given) else given.to(where)
 
 
 def _lengths(name: str, given: Any, samples: int) -> Tensor:
@@ -115,6 +121,9 @@ def ctc_loss(
     _, samples, classes = shape_of(scores)
     if not 0 <= blank < classes:
         raise ShapeError("blank must be in label range")
+    targets, input_lengths, target_lengths = (
+        _beside(x, scores) for x in (targets, input_lengths, target_lengths)
+    )
     inputs = _lengths("input_lengths", input_lengths, samples)
     lengths = _lengths("target_lengths", target_lengths, samples)
     targets = m.unsqueeze(targets, dims=(0,)) if alone and targets.ndim == 1 else targets
