@@ -298,7 +298,7 @@ class CompiledFunction(Keeping, Inspection):
         return result
 
     def _collected(self, args: Any, kwargs: Any) -> Any:
-        """The result of an eager run whose code is collected; what has no guard nevertheless is told with ``strict``."""
+        """The result of an eager run whose code is collected; with ``strict``, what has no guard is told."""
         result = self.uses.ran.run(self.function, args, kwargs)
         if self.strict:
             statics = statics_of(flatten((args, kwargs), []))

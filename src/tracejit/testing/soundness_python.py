@@ -68,6 +68,35 @@ match {{'kind': 'a', 'v': {x}, 'k': {n}}}:
 
 {t} = tj.stack(list(itertools.accumulate(rows({x}), lambda a, b: a * 0.5 + b)))[-1]
 
+{t} = sum(itertools.takewhile(lambda v: v.sum() < 1, rows({x})), {y})
+
+{z} = itertools.accumulate(itertools.repeat({x}, 6), lambda a, b: a * 0.5 + b.abs())
+{t} = {x} * len(list(itertools.takewhile(lambda v: v.sum() < 2, {z})))
+
+def {z}(v=[{x}]):
+    v[0] = v[0] * 0.5
+    return (v[0].abs().sum() < 1).item()
+{t} = {x} * len(list(itertools.islice(iter({z}, True), 9)))
+
+{z} = len(list(filter(lambda v: v.sum() > 0, rows({x}))))
+{t} = {x} * {z} + {y}
+
+{z} = {{{n}: {x}, ('k', {n}): {y}}}
+{t} = sum({z}.values()) + len({z})
+
+{z} = copy.deepcopy({{'v': {x}.detach(), 'k': [{n}]}})
+{z}['v'].mul_(0.5)
+{t} = {z}['v'] * {z}['k'][0] + {x}
+
+{z} = copy.copy({x}.detach())
+{t} = {z} * 0.5 + {y}
+
+{t} = nn.Parameter({x}.detach() * 0.5, requires_grad=False) + {y}
+
+{z} = {x} * 0.5
+{z}.data -= {n}
+{t} = {z} + {y}
+
 {z}, *{w} = rows({x})
 {t} = {z} + sum({w})
 

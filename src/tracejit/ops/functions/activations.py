@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import dtypes
+from ...errors import ArgumentValueError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
@@ -88,6 +89,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     tensor([-0.5000,  2.0000])
     """
     count = weight.spec.numel
+    if weight.ndim > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
     if count != 1:
         channels = shape_of(input)[1] if input.ndim > 1 else 1
         if count != channels:
@@ -185,10 +190,14 @@ def hardtanh(
 ) -> Tensor:
     """``x`` limited to [min_val, max_val]; no gradient at the bounds.
 
+    Raises ``ValueError`` where the bounds cross.
+
     >>> import tracejit as tj
     >>> tj.hardtanh(tj.tensor([-2.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
+    if min_val > max_val:
+        raise ArgumentValueError("min_val cannot be greater than max_val")
     if input.dtype.category == "int":
         min_val, max_val = int(min_val), int(max_val)
     inside = c.logical_and(c.gt(input, min_val), c.lt(input, max_val))
@@ -266,10 +275,14 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x`` moved towards zero by ``lambd``, and zero when closer.
 
+    Raises ``RuntimeError`` for a negative ``lambd``.
+
     >>> import tracejit as tj
     >>> tj.softshrink(tj.tensor([-1.0, 0.3, 2.0]))
     tensor([-0.5000,  0.0000,  1.5000])
     """
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     low = e.where(c.lt(input, -lambd), input + lambd, 0.0)
     return e.where(c.gt(input, lambd), input - lambd, low)
 

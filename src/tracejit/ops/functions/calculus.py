@@ -92,6 +92,10 @@ def gradient(
         raise RuntimeError(
             f"gradient expected spacing to be unspecified, a scalar or a list of length {len(dims)}"
         )
+    places = [dim_of(d, input) for d in dims]
+    for d in places:
+        if places.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     return tuple(
         _slope(input, dim_of(d, input), step, edge_order)
         for d, step in zip(dims, steps, strict=True)
@@ -144,7 +148,8 @@ def cov(
 ) -> Tensor:
     """The covariances of variables (rows) over observations (columns).
 
-    ``fweights`` are whole numbers of repetitions, ``aweights`` the importance of observations.
+    ``fweights`` are whole numbers of repetitions, ``aweights`` the importance of observations. Raises ``RuntimeError``
+    for more than two dimensions and weights that do not fit.
 
     >>> import tracejit as tj
     >>> tj.cov(tj.tensor([[0.0, 2.0], [2.0, 0.0]]))
@@ -156,6 +161,7 @@ def cov(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
         )
     x = m.reshape(input, shape=(1, input.spec.numel)) if input.ndim < 2 else input
+    _check_weights(x, fweights=fweights, aweights=aweights)
     weights = fweights
     if aweights is not None:
         weights = aweights if weights is None else e.mul(weights, aweights)
@@ -167,6 +173,28 @@ def cov(
     free = _freedom(total, correction, fweights, aweights)
     found = e.div(matmul(scaled, adjoint(centred)), free)
     return m.reshape(found, shape=()) if shape_of(x)[0] == 1 else found
+
+
+def _check_weights(x: Tensor, **given: Tensor | None) -> None:
+    """``RuntimeError`` unless weights are vectors, one number per observation, repetitions whole numbers."""
+    for name, weights in given.items():
+        if weights is None:
+            continue
+        whole = name == "fweights"
+        if weights.ndim > 1:
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
+            )
+        if (weights.dtype.category == "int") is not whole:
+            wanted = "integral" if whole else "floating point"
+            raise RuntimeError(
+                f"cov(): expected {name} to have {wanted} dtype but got {name} with {weights.dtype.title} dtype"
+            )
+        if weights.spec.numel != shape_of(x)[1]:
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+                f"{weights.spec.numel} != {shape_of(x)[1]}"
+            )
 
 
 def _freedom(total: Any, correction: int, fweights: Any, aweights: Any) -> Any:

@@ -93,6 +93,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     """
     for position, (name, x) in enumerate((("real", real), ("imag", imag))):
         check_tensor("complex", x, name, position + 1)
+    for x in (real, imag):
         if not x.dtype.is_floating_point:
             raise DtypeError(
                 "Expected both inputs to be Half, Float or Double tensors but got "
@@ -117,6 +118,8 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     >>> tj.polar(tj.tensor([2.0]), tj.tensor([0.0]))
     tensor([2.+0.j])
     """
+    check_tensor("polar", abs, "abs")
+    check_tensor("polar", angle, "angle", 2)
     if abs.dtype is not angle.dtype:
         raise DtypeError(
             f"Expected object of scalar type {abs.dtype.title} but got scalar type "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from ...errors import ArgumentValueError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
@@ -11,6 +14,7 @@ from .. import reduction as r
 from ..table import function
 from .common import Tensor, as_type, shape_of
 from .losses import old_reduction, reduced
+from .normalization import linear
 from .softmax import log_softmax
 
 
@@ -154,3 +158,57 @@ def _smoothed(
     else:
         spread = reduced(spread, reduction)
     return nll * (1 - smoothing) + spread * (smoothing / shape_of(logs)[d])
+
+
+@function(method=False)
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """:func:`cross_entropy` of ``input @ linear_weight.T + linear_bias``, for input (N, features) or (features,).
+
+    The weight is (classes, *out, features), the bias (classes, *out). ``options``, which say how others part the work,
+    change nothing. Raises ``RuntimeError`` for shapes that do not fit, and for ``ignore_index`` beside probabilities.
+
+    >>> import tracejit as tj
+    >>> tj.linear_cross_entropy(tj.ones(1, 2), tj.zeros(4, 2), tj.tensor([3]))
+    tensor(1.3863)
+    """
+    if linear_weight.ndim < 2:
+        raise ShapeError(
+            f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}"
+        )
+    batch = shape_of(input)[:-1]
+    classes, *out, features = shape_of(linear_weight)
+    if input.ndim not in (1, 2) or shape_of(input)[-1] != features:
+        raise ShapeError(
+            f"linear_cross_entropy: expected input of shape (N, {features}) or ({features},), got {input.spec}"
+        )
+    if linear_bias is not None and shape_of(linear_bias) != (classes, *out):
+        raise ShapeError(
+            f"expected linear_bias shape {(classes, *out)}, got {shape_of(linear_bias)}"
+        )
+    if out and not batch:
+        raise ShapeError("linear_cross_entropy: losses of several dimensions need batched input")
+    if ignore_index is not None and shape_of(target) == (*batch, classes, *out):
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    rows = classes * math.prod(out)
+    flat = m.reshape(linear_weight, shape=(rows, features))
+    bias = None if linear_bias is None else m.reshape(linear_bias, shape=(rows,))
+    logits = m.reshape(linear(input, flat, bias), shape=(*batch, classes, *out))
+    return cross_entropy(
+        logits,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )

@@ -54,7 +54,7 @@ def histogram(
     return Histogram(found.hist, found.bin_edges[0])
 
 
-@function(method="histogramdd")
+@function()
 def histogramdd(
     input: Tensor,
     bins: int | Sequence[int | Tensor],

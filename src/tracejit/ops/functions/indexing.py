@@ -319,12 +319,16 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with elements of ``source``, in order, where ``mask`` is True.
 
-    Raises ``RuntimeError`` when ``source`` has too few elements.
+    Raises ``RuntimeError`` when ``source`` has too few elements and for masks that are not bool.
 
     >>> import tracejit as tj
     >>> tj.masked_scatter(tj.zeros(3), tj.tensor([True, False, True]), tj.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
     """
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.title}"
+        )
     common = shapes.broadcast("masked_scatter", [shape_of(input), shape_of(mask)])
     input, spread = (m.expand(x, shape=common) for x in (input, mask))
     flat = m.reshape(spread, shape=(input.spec.numel,))

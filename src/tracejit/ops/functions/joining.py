@@ -142,6 +142,8 @@ def hstack(tensors: Tensors) -> Tensor:
     tensor([1, 2, 3])
     """
     xs = [atleast(x, 1) for x in tensors]
+    if not xs:
+        raise RuntimeError("hstack expects a non-empty TensorList")
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 

@@ -57,12 +57,17 @@ def isclose(
 ) -> Tensor:
     """Where ``|input - other| <= atol + rtol * |other|``; infinities of one sign are close.
 
-    Raises ``RuntimeError`` when the dtypes differ.
+    Raises ``RuntimeError`` when the dtypes differ and for negative tolerances.
 
     >>> import tracejit as tj
     >>> tj.isclose(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 2.1]))
     tensor([ True, False])
     """
+    check_tensor("isclose", input)
+    check_tensor("isclose", other, "other", 2)
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {tolerance}")
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype.title} did not match {other.dtype.title}")
     close = c.eq(input, other)
@@ -137,6 +142,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
+    if isinstance(value, complex) and not input.dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
     if is_tensor(value) and value.ndim:
         raise RuntimeError(
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "

@@ -208,7 +208,7 @@ def kl_div(
     entropy = t.exp(target) * target if log_target else xlogy(target, target)
     loss = entropy - (t.exp(target) if log_target else target) * input
     if reduction == "batchmean":
-        return reduced(loss, "sum") / shape_of(input)[0]
+        return reduced(loss, "sum") / shape_of(input)[0] if input.ndim else loss
     return reduced(loss, reduction)
 
 
@@ -247,6 +247,8 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """``(log(var) + (input - target)**2 / var) / 2`` with the variance at least ``eps``.
 
+    Raises ``ValueError`` for variances of another shape, one for all elements of a dimension excepted.
+
     >>> import tracejit as tj
     >>> tj.gaussian_nll_loss(tj.zeros(1), tj.ones(1), tj.ones(1))
     tensor(0.5000)
@@ -254,6 +256,11 @@ def gaussian_nll_loss(
     spread = var if is_tensor(var) else e.mul(e.add(e.mul(input, 0.0), 1.0), var)
     if spread.ndim == input.ndim - 1:
         spread = spread.unsqueeze(-1)
+    elif is_tensor(var):
+        pairs = zip(shape_of(spread), shape_of(input), strict=False)
+        across = sum(n for n, whole in pairs if n != whole)  # one dimension may be broadcast
+        if spread.ndim != input.ndim or across > 1:
+            raise ArgumentValueError("var is of incorrect size")
     limited = e.clamp_min(spread, eps)
     safe = e.where(c.lt(spread, eps), e.detach_copy(limited), spread)
     loss = 0.5 * (t.log(safe) + e.square(input - target) / safe)
@@ -374,12 +381,14 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; ``ValueError`` unless ``margin`` is positive.
 
     >>> import tracejit as tj
     >>> tj.triplet_margin_loss(tj.zeros(1, 2), tj.zeros(1, 2), tj.ones(1, 2), margin=2.0)
     tensor(0.5858)
     """
+    if margin <= 0:
+        raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:

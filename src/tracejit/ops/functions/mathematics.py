@@ -11,7 +11,16 @@ from .. import transcendental as t
 from ..complex_numbers import magnitude
 from ..table import METHODS, function
 from .arithmetic import clamp
-from .common import Number, Tensor, as_type, constant, is_tensor, promoted, require_float
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    check_tensor,
+    constant,
+    is_tensor,
+    promoted,
+    require_float,
+)
 
 
 @function()
@@ -182,6 +191,8 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     >>> tj.heaviside(tj.tensor([-1.0, 0.0, 2.0]), tj.tensor(0.5))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    check_tensor("heaviside", input)
+    check_tensor("heaviside", values, "values", 2)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     step = as_type(c.gt(input, 0), input.dtype)

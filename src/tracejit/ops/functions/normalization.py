@@ -78,6 +78,8 @@ def embedding(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
             f"Long, Int; but got {input.dtype.tensor_name} instead"
         )
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
     if max_norm is not None:
         shorten_rows(weight, input, max_norm, norm_type)
     rows = ix.take(weight, input, dim=0)
@@ -205,6 +207,10 @@ def group_norm(
     tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
     shape = shape_of(input)
+    if len(shape) < 2:
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
+        )
     if shape[1] % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of "

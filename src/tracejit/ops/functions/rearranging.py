@@ -36,6 +36,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise ShapeError(
             f"expected total rotation dims == 2, but got dims = {len(dims)}", "Give two dimensions."
         )
+    if input.ndim < 2:
+        raise ShapeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
     first, second = (dim_of(d, input) for d in dims)
     if first == second:
         raise ShapeError(f"expected rotation dims to be different, but got {tuple(dims)}")

@@ -122,6 +122,8 @@ def ormqr(
     tensor([[-3.]])
     """
     checked("ormqr", input)
+    if input.ndim < 2:
+        raise ShapeError("ormqr: input must have at least 2 dimensions.")
     if left:
         return _reflected(input, tau, other, transpose)
     return adjoint(_reflected(input, tau, adjoint(other), not transpose))

@@ -272,7 +272,7 @@ def multinomial(
 ) -> Tensor:
     """Positions drawn by the weights in ``input``, a vector or rows.
 
-    Raises ``RuntimeError`` when more are asked for than there are, without replacement.
+    Raises ``RuntimeError`` for integers, and when more are asked for than there are, without replacement.
 
     >>> import tracejit as tj
     >>> tj.multinomial(tj.tensor([0.0, 3.0, 0.0]), 1)
@@ -280,10 +280,16 @@ def multinomial(
     """
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {input.dtype.title}"
+        )
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     last = input.ndim - 1
     count = shape_of(input)[last]
+    if count > 1 << 24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
     if not replacement and num_samples > count:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"

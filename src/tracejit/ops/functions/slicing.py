@@ -24,6 +24,8 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     >>> tj.narrow(tj.arange(5), 0, 1, 3)
     tensor([1, 2, 3])
     """
+    if not input.ndim:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
     start = shapes.whole(start)

@@ -135,12 +135,14 @@ def searchsorted(
 def bucketize(
     input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
-    """The number of the bucket, between sorted boundaries, of each element.
+    """The number of the bucket, between sorted boundaries (a vector), of each element.
 
     >>> import tracejit as tj
     >>> tj.bucketize(tj.tensor([0, 4]), tj.tensor([1, 3, 5]))
     tensor([0, 2])
     """
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 

@@ -118,6 +118,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         raise RuntimeError(
             f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
         )
+    if A.ndim < 2:
+        raise ShapeError("linalg.lstsq: input must have at least 2 dimensions.")
     by_values = driver in ("gelsd", "gelss")
     vector = B.ndim == A.ndim - 1
     right = B.unsqueeze(-1) if vector else B

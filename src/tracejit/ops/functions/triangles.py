@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
+from ...errors import ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
@@ -121,6 +122,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
             [0, 2]])
     """
     a, b = dim_of(dim1, input, extra=1), dim_of(dim2, input, extra=1)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     size = shape_of(input)[-1] + abs(offset)
     low, high = sorted((a, b))
     shape = list(shape_of(input)[:-1])

@@ -26,10 +26,14 @@ def rrelu(
 ) -> Tensor:
     """``x`` above zero, ``slope * x`` below; slopes are drawn from [lower, upper) in training, else their mean.
 
+    Raises ``RuntimeError`` where the bounds cross.
+
     >>> import tracejit as tj
     >>> tj.rrelu(tj.tensor([-2.0, 2.0]), 0.25, 0.75)
     tensor([-1.,  2.])
     """
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     slope: Any = (lower + upper) / 2
     if training:
         drawn = draw_uniform(shape_of(input), input.dtype, None, input)

@@ -1,0 +1,73 @@
+"""Arguments that PyTorch refuses are refused, with classes that one `except` clause catches, eager and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from parity_tools import compare, same_error
+
+import tracejit as tj
+
+CALLS = {
+    "crossing bounds": "f.hardtanh(x, 0.5, -0.5)",
+    "weights in rows": "f.prelu(x, t.ones(2, 3))",
+    "negative threshold": "f.softshrink(x, -0.5)",
+    "crossing slopes": "f.rrelu(x, 0.3, 0.1)",
+    "negative margin": "f.triplet_margin_loss(x, x, x, margin=-1.0)",
+    "variances of another shape": "f.gaussian_nll_loss(x, x, t.ones(2, 2))",
+    "negative tolerance": "t.isclose(x, x, atol=-0.4)",
+    "a number beside a tensor": "t.isclose(x, 2)",
+    "a number at the step": "t.heaviside(x, 2)",
+    "a number as angle": "t.polar(x, 2)",
+    "a number as imaginary part": "t.complex(x, 2)",
+    "a complex filling": "x.masked_fill(x > 0, 1j)",
+    "a mask of numbers": "x.masked_scatter(x, x)",
+    "whole weights": "t.multinomial(x.long(), 1)",
+    "a table of three dimensions": "f.embedding(t.tensor([0]), t.ones(1, 1, 1))",
+    "one dimension of groups": "f.group_norm(t.ones(1), 1)",
+    "boundaries in rows": "t.bucketize(x, x)",
+    "nothing side by side": "t.hstack([])",
+    "turns of a vector": "t.rot90(t.ones(3))",
+    "one diagonal dimension": "t.diag_embed(x, 0, 1, 1)",
+    "reflections of a number": "t.ormqr(t.ones(()), t.ones(()), t.ones(()))",
+    "part of a number": "t.narrow(t.ones(()), 0, 0, 1)",
+    "repetitions that are not whole": "t.cov(t.ones(5), fweights=t.ones(5))",
+    "too few weights": "t.cov(t.ones(5), aweights=t.ones(1))",
+    "a dimension twice": "t.gradient(x, spacing=0.1, dim=[1, 1])",
+    "two elements across": "t.linalg.cross(x, t.ones(2, 1))",
+    "least squares of a number": "t.linalg.lstsq(t.ones(()), t.ones(()))",
+    "a vector of weights": "f.linear_cross_entropy(x, t.ones(3), t.tensor([0, 1]))",
+    "a bias of another shape": "f.linear_cross_entropy(x, t.ones(4, 3), t.tensor([0, 1]), linear_bias=t.ones(3))",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_refused(name: str, compiled: bool) -> None:
+    def call(t: Any, f: Any) -> Any:
+        def run(x: Any) -> Any:
+            return eval(CALLS[name], {"t": t, "f": f, "x": x})
+
+        return (tj.compile(run) if compiled and t is tj else run)(t.ones(2, 3))
+
+    same_error(call)
+
+
+X, W, B = (np.random.default_rng(4).standard_normal(s) for s in ((3, 5), (4, 2, 5), (4, 2)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "f.linear_cross_entropy(x, w[:, 0], t.tensor([0, 3, 1]), linear_bias=b[:, 0])",
+        "f.linear_cross_entropy(x, w, t.tensor([[0, 3], [1, 1], [2, 0]]), linear_bias=b, reduction='sum')",
+        "f.linear_cross_entropy(x, w[:, 0], t.tensor([0, 3, 1]), ignore_index=3, label_smoothing=0.1)",
+        "f.linear_cross_entropy(x[0], w[:, 0], t.tensor(2), weight=b[:, 0].detach().abs())",
+        "f.kl_div(x[0, 0], x[0, 1].exp(), reduction='batchmean')",
+        "f.gaussian_nll_loss(x, x * 0.5, b[:3, :1].abs() + 0.1)",
+    ],
+)
+def test_what_is_taken(call: str) -> None:
+    compare(lambda t, f, x, w, b: eval(call, {"t": t, "f": f, "x": x, "w": w, "b": b}), [X, W, B])
