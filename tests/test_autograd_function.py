@@ -304,3 +304,61 @@ def test_only_tensors_can_be_saved():
 
     with pytest.raises(TypeError, match="save_for_backward can only save variables"):
         Bad.apply(leaf(1))
+
+
+def function_of(**methods):
+    return type("Made", (Function,), {name: staticmethod(f) for name, f in methods.items()})
+
+
+def doubled(ctx, x, *rest):
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("backward", "message"),
+    [
+        (lambda ctx, g: (g, g), r"incorrect number of gradients \(expected 1, got 2\)"),
+        (lambda ctx, g: g.sum().reshape(1, 1, 1), r"got \[1, 1, 1\] but expected shape compatible"),
+        (lambda ctx, g: [g], r"expected Variable or None \(got list\)"),
+        (lambda ctx, g: 3.0, r"expected Variable or None \(got float\)"),
+    ],
+)
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.filterwarnings("ignore::tracejit.errors.CompileWarning")
+def test_what_backward_returns_is_checked(backward, message, compiled):
+    made = function_of(forward=doubled, backward=backward)
+
+    def run(x):
+        return made.apply(x)
+
+    call = tj.compile(run) if compiled else run
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=message):
+            call(leaf(1, 2)).sum().backward()
+
+
+def test_results_without_a_gradient_have_zeros_for_one():
+    seen = []
+
+    def forward(ctx, x):
+        whole, other = (x * 2).long(), x * 3
+        ctx.mark_non_differentiable(other)
+        return x * 2, whole, other
+
+    def backward(ctx, *grads):
+        seen.extend((g.dtype, g.tolist()) for g in grads)
+        return grads[0]
+
+    function_of(forward=forward, backward=backward).apply(leaf(1))[0].sum().backward()
+    assert seen == [(tj.float32, [1.0]), (tj.int64, [0]), (tj.float32, [0.0])]
+
+
+def test_vjp_is_another_name_for_backward():
+    x = leaf(1)
+    function_of(forward=doubled, vjp=lambda ctx, g: g * 3).apply(x).sum().backward()
+    assert x.grad.tolist() == [3]
+    both = function_of(forward=doubled, vjp=lambda ctx, g: g, backward=lambda ctx, g: g)
+    with pytest.raises(RuntimeError, match="both 'backward' and 'vjp'"):
+        both.apply(leaf(1)).sum().backward()
+    with pytest.raises(RuntimeError, match="static forward"):
+        both()(leaf(1))

@@ -210,8 +210,9 @@ def test_reasons() -> None:
 
     def hooked(x: Any) -> None:
         y = w * x
-        y.register_hook(lambda g: g * 2)
-        y.sum().backward()
+        total = y.sum()
+        y.register_hook(lambda g: g * 2)  # it sees gradients of what was computed before, too
+        total.backward()
 
     def made(x: Any) -> None:
         inner = tj.optim.SGD([w], lr=0.1)

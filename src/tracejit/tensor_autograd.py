@@ -168,10 +168,13 @@ class AutogradMethods(TensorCore):
         """
         if not self.requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._grad_fn is not None:
+            handle = self._grad_fn.register_tensor_hook(self._output_nr, hook)
+            if MODES.recorder is not None:
+                MODES.recorder.hook_registered(self, hook, handle)
+            return handle
         if MODES.recorder is not None:
             MODES.recorder.unsupported("register_hook() inside a compiled function")
-        if self._grad_fn is not None:
-            return self._grad_fn.register_tensor_hook(self._output_nr, hook)
         if self._hooks is None:
             self._hooks = registry()
         return RemovableHandle(self._hooks, hook)

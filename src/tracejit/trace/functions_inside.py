@@ -9,8 +9,10 @@ value, and what it changed in Python is put back. Where it was stopped, the grap
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,6 +76,7 @@ class FunctionsInside:
     parents: dict[int, Any]
     external: dict[int, tuple[Tensor, Value]]
     alive: KeptAlive
+    path: dict[Any, None]
     rounds: Any
     scope: Any
     emit: Callable[..., Value]
@@ -89,6 +92,8 @@ class FunctionsInside:
         self.trial: _Trial | None = None
         self.reads_later: list[_Read] = []
         self.aliases: dict[int, tuple[Tensor, int, bool]] = {}
+        self.followed: set[Node] = set()  # whose hooks are rules
+        self.handles: list[weakref.ref[object]] = []
         self.suspicions: dict[Any, str | None] = {}
 
     # --- a call ------------------------------------------------------------------------------------------------------
@@ -139,7 +144,9 @@ class FunctionsInside:
         grads: list[Tensor | None] = [None] * len(raw)
         for i, (tensor, _) in zip(chosen, stands, strict=True):
             grads[i] = tensor
-        found = self._run(node, grads)
+        twin = object.__new__(type(node))
+        twin.__dict__.update(vars(node))
+        found = self._run(node.rule, vars(node), partial(twin.apply, grads), grads)
         if isinstance(found, str):
             return found
         results, trial = found
@@ -187,15 +194,63 @@ class FunctionsInside:
         found = self.roots[id(tensor)] = self.emit(stand_in, (value,), {})
         return tensor, found
 
+    # --- hooks on tensors ------------------------------------------------------------------------------------------
+
+    def hook_registered(
+        self, tensor: Tensor, hook: Callable[[Tensor], Any], handle: object
+    ) -> None:
+        """A hook on the gradient of a tensor that the run made: a rule whose result is the tensor itself."""
+        self.stop_trial("registers a hook")
+        if self.failure is not None:
+            return
+        followed = False
+        if id(tensor) in self.roots and id(tensor) not in self.external:
+            with self.careful("a gradient hook"):
+                followed = self._follow_hook(tensor, hook)
+        if not followed:
+            self.unsupported("register_hook() inside a compiled function")
+            return
+        self.followed.add(tensor._grad_fn)  # type: ignore[arg-type]
+        self.handles.append(weakref.ref(handle))
+
+    def _follow_hook(self, tensor: Tensor, hook: Callable[[Tensor], Any]) -> bool:
+        """Write the rule of a hook down, if it does no more than compute, and sees the whole gradient."""
+        value = self.roots[id(tensor)]
+        node = tensor._grad_fn
+        if node is None or node in self.followed or tensor._output_nr or tensor._base is not None:
+            return False  # of two hooks the first runs first, of two rules the last
+        if any(x is value for v in self.path for x in v.value_operands):
+            return False  # a gradient comes another way too
+        if suspicion(hook, watching() is not None) is not None:
+            return False
+        stand, of = self._stand_in(tensor, value)
+        found = self._run(hook, {}, lambda: hook(stand), [stand])
+        if isinstance(found, str):
+            return False
+        result, trial = found
+        if result is None:
+            return True
+        if not isinstance(result, Tensor) or result.spec is not tensor.spec:
+            return False
+        attributes = {"outputs": 1, "inputs": 1, "once": False, "untold": trial.untold}
+        operands = [of, value, value, self.value_of(result)]
+        token = self.emit(rule, operands, attributes, tracked=True)
+        made = self.roots[id(tensor)] = self._ruled(value, token, 0)
+        self.rounds = None
+        self.show(tensor, made)
+        return True
+
     # --- the run on stand-ins ----------------------------------------------------------------------------------------
 
     def _run(
-        self, node: FunctionNode, grads: list[Tensor | None]
-    ) -> tuple[Sequence[Tensor | None], _Trial] | str:
-        """What backward makes of stand-ins; or why it cannot be told."""
-        twin = object.__new__(type(node))
-        twin.__dict__.update(vars(node))
-        held = reachable(node.rule, vars(node))
+        self,
+        function: Callable[..., Any],
+        context: Mapping[str, Any],
+        call: Callable[[], Any],
+        grads: Sequence[Tensor | None],
+    ) -> tuple[Any, _Trial] | str:
+        """What ``call``, of a function that sees stand-ins ``grads``, makes of them; or why it cannot be told."""
+        held = reachable(function, context)
         if isinstance(held, str):
             return held
         stands = [id(g) for g in grads if g is not None]
@@ -206,9 +261,9 @@ class FunctionsInside:
         grad, MODES.grad = MODES.grad, True  # for gradients of gradients
         count = len(self.reads_later)
         reason = None
-        results: Sequence[Tensor | None] = ()
+        results: Any = ()
         try:
-            results = twin.apply(grads)
+            results = call()
         except _Stopped as stopped:
             reason = str(stopped)
         except Exception as error:  # noqa: BLE001  (the pass that asks for gradients will meet it)
@@ -296,6 +351,8 @@ class FunctionsInside:
                 self.unsupported(
                     "the backward of a custom function reads a tensor that may change before"
                 )
+        if any(handle() is not None for handle in self.handles):
+            self.unsupported("it keeps the handle of a gradient hook")
         for number, (tensor, version, own) in self.aliases.items():
             if tensor._writes.value != version and not own:
                 self.unsupported("an in-place change of what a custom function returned")

@@ -170,7 +170,7 @@ class GradientsInside(FunctionsInside):
             self.unsupported(
                 "a backward pass through operations from outside the compiled function"
             )
-        elif node.hooked:
+        elif node.hooked and node not in self.followed:
             self.unsupported("a hook in a backward pass inside a compiled function")
 
     def _leaf(self, node: AccumulateGrad) -> None:
