@@ -62,6 +62,10 @@ class SquareText:
 
     def declare(self) -> None:
         """Both factors, and the sums of a thread."""
+        if (
+            self.kind == "f32"
+        ):  # 128 registers are enough, and while one block loads another multiplies
+            self.text.together = 2
         for side in ("left", "right"):
             self.text.array(side, f"shared_{self.kind}({TERMS * LINE})")
             self.text.array(f"{side}_part", f"local_{self.kind}({EACH})")
