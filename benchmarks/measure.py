@@ -35,7 +35,7 @@ __all__ = ["TOLERANCE", "Figures", "Job", "Row", "Settings", "measure"]
 LOAD_TIMEOUT = 120.0
 #: Of the memory that is there, what one process and all together may take.
 ALONE_SHARE, TOGETHER_SHARE = 0.75, 0.5
-#: A call is steady from the first on that takes at most so many times the median.
+#: A call is steady from the first on that takes at most so many times the median of later ones.
 STEADY = 1.5
 
 
@@ -77,8 +77,8 @@ class Figures:
 
     ``starts`` are the first calls of a process with empty caches, ``warm`` those of one that finds the caches filled,
     ``resized`` those at another size; ``settled`` and ``warm_settled`` the time from the first call until calls are
-    steady. ``kernels`` is how many tracejit compiled for the other size. ``speed`` is the best peer's median over
-    this one's.
+    steady, ``following`` what a call took just after the first ones. ``kernels`` is how many tracejit compiled for the
+    other size. ``speed`` is the best peer's median over this one's.
     """
 
     backend: str
@@ -89,6 +89,7 @@ class Figures:
     kernels: int | None = None
     settled: float | None = None
     warm_settled: float | None = None
+    following: float | None = None
     median: float | None = None
     minimum: float | None = None
     rounds: list[float] = field(default_factory=list)
@@ -161,7 +162,8 @@ class Measurement:
             figures.difference = difference(sample, self.expected)
             if not figures.difference <= self.job.case.precision:
                 raise WorkerError(f"its results differ by {figures.difference:.1e}")
-            self.ask(process, "settle", 60.0, seconds=self.settings.warm_up)
+            answer = self.ask(process, "settle", 60.0, seconds=self.settings.warm_up)
+            figures.following = answer["median"]
             if self.job.full:
                 figures.peak = self.ask(process, "peak", 60.0)["peak"]
         except WorkerError as failure:
@@ -273,8 +275,10 @@ def _conclude(row: Row, peers: set[str]) -> None:
     for figures in row.figures:
         if figures.rounds and figures.reason is None:
             figures.median = statistics.median(figures.rounds)
-            figures.settled = _settled(figures.starts, figures.median)
-            figures.warm_settled = _settled(figures.warm, figures.median)
+            # Rounds come later: others may have left the machine, or its second core, alone by then, or just begun.
+            steady = max(figures.median, figures.following or 0.0)
+            figures.settled = _settled(figures.starts, steady)
+            figures.warm_settled = _settled(figures.warm, steady)
     best = min((m for m in _medians(row, peers)), default=None)
     for figures in row.figures:
         if figures.median is not None and best is not None:
@@ -285,11 +289,11 @@ def _medians(row: Row, names: set[str]) -> Iterator[float]:
     return (f.median for f in row.figures if f.median is not None and f.backend in names)
 
 
-def _settled(starts: Sequence[float], median: float) -> float | None:
+def _settled(starts: Sequence[float], steady: float) -> float | None:
     """Seconds from the first call on until a call is steady; None when none of ``starts`` was."""
     spent = 0.0
     for seconds in starts:
         spent += seconds
-        if seconds <= STEADY * median + 2e-6:
+        if seconds <= STEADY * steady + 2e-6:
             return spent
     return None

@@ -71,12 +71,13 @@ class Worker:
         return {"starts": starts, "sample": sample, "kernels": _kernels_compiled() - before}
 
     def settle(self, seconds: float) -> dict[str, Any]:
-        """Warm up, and find how many calls make a batch."""
+        """Warm up, and find how many calls make a batch; the median of the later half of the calls."""
+        times = [self._seconds(1)]
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            self._seconds(1)
+            times.append(self._seconds(1))
         self.number = max(1, round(BATCH / max(self._seconds(1), 1e-9)))
-        return {"batch": self.number}
+        return {"batch": self.number, "median": statistics.median(times[len(times) // 2 :])}
 
     def time(self, seconds: float) -> dict[str, Any]:
         """Seconds per call: median and minimum over batches."""

@@ -20,9 +20,9 @@ LAYERS: dict[str, int] = {
     ),
     "retired": 0,
     "varying": 0,
-    **dict.fromkeys(("backends", "memory_formats", "number_limits", "scripting"), 0),
+    **dict.fromkeys(("backends", "made_modules", "memory_formats", "number_limits"), 0),
     **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
-    **dict.fromkeys(("overrides", "version"), 0),
+    **dict.fromkeys(("overrides", "scripting", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
@@ -41,7 +41,7 @@ LAYERS: dict[str, int] = {
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
     **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "settings", "utils"), 5),
-    **dict.fromkeys(("masked", "paths", "signal", "sparse"), 5),
+    **dict.fromkeys(("paths", "signal", "sparse"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

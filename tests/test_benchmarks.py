@@ -174,6 +174,19 @@ def test_steady_calls_are_found(bench: dict[str, ModuleType]):
     assert settled([5.0, 2.0], 1.0) is None
 
 
+def test_steady_is_what_calls_just_after_the_first_ones_take(bench: dict[str, ModuleType]):
+    measure = bench["measure"]
+    starts = [5.0, 2.0, 0.9, 0.9]
+    slower = measure.Figures("slower", starts=starts, rounds=[0.5], following=0.9)
+    faster = measure.Figures("faster", starts=starts, rounds=[0.5, 0.8, 0.9], following=0.5)
+    unmeasured = measure.Figures("unmeasured", starts=starts, rounds=[0.5])
+    row = measure.Row("case", (1,), 2, True, False, None, 0.0)
+    row.figures = [slower, faster, unmeasured]
+    measure._conclude(row, set())
+    assert [f.settled for f in row.figures] == [pytest.approx(7.9), pytest.approx(7.9), None]
+    assert [f.median for f in row.figures] == [0.5, 0.8, 0.5]
+
+
 def test_a_run_ends_within_its_limit(bench: dict[str, ModuleType], capsys: Any):
     assert bench["peers"].main(["--quick", "--only", "branch", "--time-limit", "0.01"]) == 0
     assert "not reached within the time limit: branch 8" in capsys.readouterr().out
@@ -211,6 +224,7 @@ def test_worker_answers_requests(bench: dict[str, ModuleType]):
     assert [len(x) for x in prepared["sample"]] == [1, 8]
     assert len(prepared["starts"]) >= 3
     assert settled["batch"] >= 1
+    assert settled["median"] > 0
     assert 0 < timed["min"] <= timed["median"]
     assert timed["batches"] >= 1
     assert peak["peak"] is None or peak["peak"] > 1 << 20

@@ -54,13 +54,13 @@ def run_python(code: str, cache: Path) -> str:
 
 
 def test_careful_functions_replace_hurried_ones_where_they_are_in_use(tmp_path: Path) -> None:
-    assert run_python(REPLACED.format(idle=0.0), tmp_path) == "5 5 False\n"
+    assert run_python(REPLACED.format(idle=0.0), tmp_path) == "6 6 False\n"
     # The store has the careful ones now: nothing is left to be replaced.
-    assert run_python(REPLACED.format(idle=100.0), tmp_path) == "5 0 True\n"
+    assert run_python(REPLACED.format(idle=100.0), tmp_path) == "6 0 True\n"
 
 
 def test_a_program_that_ends_early_leaves_the_hurried_ones(tmp_path: Path) -> None:
-    assert run_python(REPLACED.format(idle=100.0), tmp_path) == "5 0 True\n"
+    assert run_python(REPLACED.format(idle=100.0), tmp_path) == "6 0 True\n"
     text = "from tracejit.runtime.native import prepare, stored\nprint(stored())\nprepare()\n"
     loaded = "import sys\nprint('llvmlite' in sys.modules)"
     expected = f"True\n{sys.platform != 'linux'}\n"
@@ -69,7 +69,7 @@ def test_a_program_that_ends_early_leaves_the_hurried_ones(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("idle", "damage"), [(0.0, "changed"), (100.0, "shortened")])
 def test_damaged_launchers_are_made_anew(tmp_path: Path, idle: float, damage: str) -> None:
-    expected = "5 5 False\n" if idle == 0.0 else "5 0 True\n"
+    expected = "6 6 False\n" if idle == 0.0 else "6 0 True\n"
     assert run_python(REPLACED.format(idle=idle), tmp_path) == expected
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 3
@@ -79,7 +79,7 @@ def test_damaged_launchers_are_made_anew(tmp_path: Path, idle: float, damage: st
         changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
         path.write_bytes(changed if damage == "changed" else content[:-9])
     # Where both were there, the careful one is made at once.
-    assert run_python(REPLACED.format(idle=idle), tmp_path) == "5 0 True\n"
+    assert run_python(REPLACED.format(idle=idle), tmp_path) == "6 0 True\n"
 
 
 def test_objects_of_both_efforts_do_the_same() -> None:

@@ -25,7 +25,6 @@ from . import (
     backends,
     compiler,
     cuda,
-    distributions,
     fft,
     func,
     linalg,
@@ -94,7 +93,6 @@ from .ops import functions as _functions  # noqa: F401  (fills the registry)
 from .ops.keywords import as_called as _as_called
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
-from .profiling import profile
 from .questions import _assert as _assert
 from .questions import _check as _check
 from .questions import (
@@ -139,13 +137,18 @@ from .version import __version__
 _install()
 
 #: Modules that are imported when they are asked for.
-_LATE = ("distributed", "hub", "multiprocessing", "signal", "testing")
+_LATE = ("distributed", "distributions", "hub", "multiprocessing", "signal", "testing")
 
 
 def __getattr__(name: str) -> _Any:
-    if name not in _LATE:
+    if name == "profile":
+        found = _importlib.import_module(f"{__name__}.profiling").profile
+    elif name in _LATE:
+        found = _importlib.import_module(f"{__name__}.{name}")
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _importlib.import_module(f"{__name__}.{name}")
+    globals()[name] = found
+    return found
 
 
 dtype = DType

@@ -30,6 +30,7 @@ from .trace.keeping import CHURN, Keeping
 from .trace.number_uses import NumberUses
 from .trace.numbers import ANY, UnfitError
 from .trace.places import TURNS
+from .trace.ran_codes import WideError
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES, open_door, route_of
 from .trace.signature import call_key
@@ -212,7 +213,7 @@ class CompiledFunction(Keeping, Inspection):
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         numbers: list[Any] = []
-        if key[3] is not None:
+        if key[3] is not None or self.uses.held.known:
             key, numbers = self.uses.learn_call(key, tensors, (args, kwargs))
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
@@ -278,11 +279,14 @@ class CompiledFunction(Keeping, Inspection):
                 if entry.varying:
                     return self._record(entry.key, tensors, args, kwargs)
                 return self._recorded(entry, tensors, args, kwargs, why)
+            except WideError:
+                self.stats.recordings -= 1
+                return self.uses.ran.run(self.function, args, kwargs)
             except Exception:
                 self._keep(entry)
                 raise
         given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
-        if entry.apart or given_up:  # the next call is recorded with constants
+        if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
             return result
         self._judge(entry, listener.verdict(entry.guard, tensors, result))

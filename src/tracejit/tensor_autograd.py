@@ -232,6 +232,8 @@ class AutogradMethods(TensorCore):
                 "data set to a tensor that requires gradients must be floating point dtype"
             )
         if MODES.recorder is not None:
+            if value.array is self.array:  # what ``x.data -= 1`` ends with: it was written in place
+                return
             MODES.recorder.unsupported("assignment to .data inside a compiled function")
         before = self._array, self._block
         self._array, self._block, self._pointer = value.array, value._block, value._pointer

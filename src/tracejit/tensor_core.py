@@ -85,6 +85,11 @@ class TensorCore(ops.OperatorMixin):
     _post_accumulate_hooks: dict[int, Callable[..., Any]] | None = None
 
     def __init__(self) -> None:
+        if (
+            MODES.recorder is not None
+        ):  # no op made this: nothing tells what it would be at another call
+            kind = type(self).__name__
+            MODES.recorder.unsupported(f"a {kind} is made inside a compiled function")
         self._array = None
         self._block = None
         self._pointer = 0

@@ -245,6 +245,9 @@ class ProtocolMethods(TensorCore):
 
     def __copy__(self) -> Tensor:
         """Another tensor on the same storage, in the same place of the graph."""
+        if self._copied_by_ops():
+            alias: Tensor = self.detach()
+            return alias
         other = self._of_my_class(self.array)
         other._writes = self._writes
         other._requires_grad, other._grad_fn = self.requires_grad, self._grad_fn
@@ -263,12 +266,23 @@ class ProtocolMethods(TensorCore):
                 "protocol at the moment.",
                 "Copy tensor.detach(), or clone() it.",
             )
+        if self._copied_by_ops():
+            copied: Tensor = self.detach().clone()
+            memo[id(self)] = copied
+            return copied
         other = self._of_my_class(_deep_array(self.array, memo))
         memo[id(self)] = other
         other._requires_grad = self._requires_grad
         if self._grad is not None:
             other._grad = self._grad.__deepcopy__(memo)
         return other
+
+    def _copied_by_ops(self) -> bool:
+        """Is a recording going on that can follow a copy, because all there is to it are the values?"""
+        from .tensor import Tensor
+
+        plain = type(self) is Tensor and self._grad is None and not self.requires_grad
+        return MODES.recorder is not None and plain
 
     def _of_my_class(self, array: Any) -> Tensor:
         """A tensor on ``array`` with this one's class and ordinary attributes."""
@@ -283,6 +297,8 @@ class ProtocolMethods(TensorCore):
                 "cannot pickle a tensor that was computed in a graph that requires grad",
                 "Pickle tensor.detach() instead.",
             )
+        if MODES.recorder is not None:
+            MODES.recorder.escape(self, "pickling")
         kind = type(self)
         data = np.ascontiguousarray(fetched(self.array)).reshape(self.array.shape)
         parts = (kind, data.tobytes(), self.dtype, data.shape, self._requires_grad)

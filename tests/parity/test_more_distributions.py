@@ -16,6 +16,8 @@ RNG = np.random.default_rng(3)
 A, B = RNG.uniform(0.3, 2, 4), RNG.uniform(0.3, 2, 4)
 VALUE = RNG.uniform(0.05, 0.95, (3, 4))
 COUNTS = RNG.integers(0, 5, (3, 4)).astype(float)
+SQUARES = (lambda x: x @ x.swapaxes(-1, -2) + 0.5 * np.eye(3))(RNG.standard_normal((2, 3, 3)))
+ROOTS = np.linalg.cholesky([[[1, r, 0.1], [r, 1, -0.2], [0.1, -0.2, 1]] for r in (0.3, -0.6)])
 
 KINDS = """
 D.Exponential(a) | v | D.Exponential(b) ; D.Gamma(a, b) | v | D.Gamma(b, a) ; D.Chi2(a) | v | ; D.Beta(a, b) | v | D.Beta(b, a)
@@ -30,6 +32,12 @@ D.TransformedDistribution(D.Normal(a, b), [D.AffineTransform(1.0, b), D.ExpTrans
 D.TransformedDistribution(D.Exponential(a), [D.PowerTransform(t.tensor(2.0, dtype=t.float64)), D.SoftplusTransform()]) | (v + 1) |
 D.MultivariateNormal(a, t.diag(b) + 0.1) | v | D.MultivariateNormal(b, t.diag(a) + 0.2) ; D.MultivariateNormal(a, scale_tril=t.diag(b)) | v |
 D.MixtureSameFamily(D.Categorical(a), D.Normal(b, a)) | v[:, 0] | ; D.MixtureSameFamily(D.Categorical(a[:2]), D.Independent(D.Normal(b.reshape(2, 2), 1.0), 1)) | v[:, :2] |
+D.LogisticNormal(a[:3], b[:3]) | (v / v.sum(-1, keepdim=True)) |
+D.LowRankMultivariateNormal(a, b.reshape(4, 1), b) | v | D.LowRankMultivariateNormal(b, a.reshape(4, 1), a)
+D.LowRankMultivariateNormal(a, t.stack([a, b], -1), b) | v | D.MultivariateNormal(b, t.diag(a) + 0.2)
+D.MultivariateNormal(b, t.diag(a) + 0.2) | v | D.LowRankMultivariateNormal(a, t.stack([a, b], -1), b)
+D.Wishart(b[:1] + 3, t.diag(a[:3]) + 0.1) | m | D.Wishart(a[:1] + 4, t.diag(b[:3]) + 0.2)
+D.Wishart(t.tensor(3.5, dtype=t.float64), scale_tril=t.diag(b[:3])) | m | ; D.LKJCholesky(3, b[0]) | r | ; D.LKJCholesky(3, b) | r[0] |
 """  # noqa: E501
 CASES = [
     tuple(p.strip() for p in c.split("|"))
@@ -48,6 +56,8 @@ def names(t: Any, a: Any, b: Any) -> dict[str, Any]:
         "v": t.tensor(VALUE),
         "n": t.tensor(COUNTS),
         "h": hot,
+        "m": t.tensor(SQUARES),
+        "r": t.tensor(ROOTS),
     }
 
 
@@ -79,6 +89,7 @@ def test_moments_and_divergences(kind: str, value: str, other: str) -> None:
         compare(measure, [A, B], second=False, gradients=False, tolerance=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:Singular sample")
 @pytest.mark.parametrize(
     "kind", [k for k, _, _ in CASES if "Cauchy" not in k and "StudentT" not in k]
 )
@@ -98,3 +109,21 @@ def test_draws(kind: str) -> None:
     assert np.all(np.abs(drawn.mean(0).numpy() - mean) < 8 * spread / 60 + 1e-9)
     if p.has_rsample:
         assert p.rsample((2,)).shape == p.sample((2,)).shape
+
+
+def test_angles() -> None:
+    """PyTorch takes Bessel functions from polynomials with seven digits."""
+
+    def density(t: Any, f: Any, a: Any, b: Any) -> Any:
+        p = t.distributions.VonMises(a, b * 30)
+        return p.log_prob(t.tensor(VALUE)), p.mean, p.variance
+
+    compare(density, [A, B], second=False, tolerance=1e-6)
+    tj.manual_seed(0)
+    for concentration in (1e-7, 0.5, 4.0, 300.0):
+        p, theirs = (t.distributions.VonMises(t.tensor(2.5), concentration) for t in (tj, torch))
+        angles = p.sample((4000,))
+        assert float(angles.min()) >= -np.pi
+        assert float(angles.max()) < np.pi
+        direction = float((angles - 2.5).cos().mean())
+        assert abs(direction - (1 - float(theirs.variance))) < 0.05

@@ -32,14 +32,16 @@ class FunctionNode(Node):
         self._constant: tuple[Any, ...] = ()
         self._materialize = True
         self._input_types: list[Any] = []
-        self._output_types: list[Any] = []
+        self._output_types: list[Any] = []  # None for those without a gradient
+        self._output_kinds: list[Any] = []  # None for what is no tensor
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors (inputs, outputs or others; None is allowed) for ``backward``, version checked."""
-        for x in tensors:
+        for number, x in enumerate(tensors):
             if x is not None and not hasattr(x, "_edge"):
                 raise ArgumentError(
-                    f"save_for_backward can only save variables, but argument is of type {type(x).__name__}",
+                    f"save_for_backward can only save variables, but argument {number} is of type "
+                    f"{type(x).__name__}",
                     "Store other values as attributes of ctx.",
                 )
         self._to_save = tensors
@@ -82,15 +84,28 @@ class FunctionNode(Node):
         """Were the saved tensors dropped?"""
         return self._saved is None
 
+    @property
+    def rule(self) -> Callable[..., Any]:
+        """The user's ``backward``, or ``vjp``, which is another name for it."""
+        function = self.function
+        if function.vjp is Function.vjp:
+            return function.backward
+        if function.backward is not Function.backward:
+            raise AutogradError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
+            )
+        return function.vjp
+
     def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the user's ``backward`` and check what it returns."""
         if self._materialize:
             grads = [
                 full(shape=t.shape, value=0, dtype=t.dtype) if g is None and t is not None else g
-                for g, t in zip(grads, self._output_types, strict=True)
+                for g, t in zip(grads, self._output_kinds, strict=True)
             ]
-        found = self.function.backward(self, *grads)
-        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        found = self.rule(self, *grads)
+        results = list(found) if isinstance(found, tuple) else [found]
         count = len(self._input_types)
         if len(results) < count or any(r is not None for r in results[count:]):
             raise AutogradError(
@@ -108,8 +123,9 @@ class FunctionNode(Node):
         if gradient is None or kind is None:
             return None
         if not hasattr(gradient, "_edge"):
-            raise ArgumentError(
-                f"expected Variable or None (got {type(gradient).__name__}) as gradient {position} of {self.name()}"
+            raise AutogradError(
+                f"expected Variable or None (got {type(gradient).__name__})",
+                f"It is gradient {position} of {self.name()}.",
             )
         shape = tuple(gradient.shape)
         if shape != kind.shape:
@@ -171,6 +187,19 @@ class Function:
             "use it with backward mode AD."
         )
 
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for :meth:`backward`; a class defines one of them."""
+        return Function.backward(ctx, *grad_outputs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: functions are not instantiated."""
+        raise AutogradError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method.",
+            f"Call {type(self).__name__}.apply(...) on the class.",
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record the call when an argument requires grad."""
@@ -226,6 +255,7 @@ def _attach(
     for number, x in enumerate(outputs):
         differentiable = hasattr(x, "_edge") and x.dtype.is_differentiable and id(x) not in constant
         node._output_types.append(x.spec if differentiable else None)
+        node._output_kinds.append(x.spec if hasattr(x, "_edge") else None)
         made.append(
             _output(node, number, x, id(x) in inputs, id(x) in dirty) if differentiable else x
         )

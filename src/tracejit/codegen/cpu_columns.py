@@ -2,7 +2,8 @@
 
 Rows are cut into blocks, each of which leaves a partial result per column; a second function adds the blocks up in
 order and does what follows from the result. So threads share the rows of a tall matrix, memory is read along its rows,
-and the result does not depend on the number of threads.
+and the result does not depend on the number of threads. Rows too narrow to fill vectors are read several at a time, as
+one wide row with partial results of its own for each of them.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ from collections.abc import Sequence
 from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import FULL, ROW
-from ..sizes import largest, smallest
+from ..passes.groups import FULL, ROW, is_random
+from ..sizes import is_zero, largest, smallest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
 from .cpu_rows import finished, step_in_order
 from .kernel import Function, Scratch
+from .nest import is_one
 
 #: Columns per tile: partial results of a tile stay in the first-level cache.
 TILE = 1024
 #: Elements per block of rows: enough to be worth a hand-over, few enough to share evenly.
 BLOCK_ELEMENTS = 1 << 14
+#: Columns that several narrow rows are to fill.
+WIDE = 128
 #: Rows that are folded into the partial results at a time, where few values are computed.
 ROWS, SHORT = 4, 6
 
@@ -43,7 +47,24 @@ class Columns:
         self.block_rows = largest(1, BLOCK_ELEMENTS // largest(1, work))
         self.blocks = largest(1, -(-self.rows // self.block_rows))
         self.outer_count = writer.extents_product(self.outer)
+        self.folds = self._goes_on()
+        # Fewer than ROWS of them would be no better than ROWS one after the other.
+        lanes = WIDE // largest(1, self.columns) // ROWS * ROWS
+        self.lanes = largest(1, lanes) if self.folds else 1
         self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
+
+    def _goes_on(self) -> bool:
+        """Does every row begin where the one before it ends, in all that is walked?"""
+        group, nest = self.writer.group, self.writer.nest
+        if len(nest.reduced) != 1 or group.tables or any(map(is_random, group.values)):
+            return False
+        walked = [a.strides for v, a in nest.writes.items() if group.level[v] == FULL]
+        walked += [a.strides for a in nest.reads.values()]
+        ends = ((strides[nest.reduced[0]], strides[self.inner]) for strides in walked)
+        return all(
+            (is_zero(row) and is_zero(step)) or (is_one(step) and bool(row == self.columns))
+            for row, step in ends
+        )
 
     @property
     def grain(self) -> int:
@@ -56,7 +77,7 @@ class Columns:
     def cells(self, index: str) -> dict[Value, str]:
         """The partial result of each reduction at ``index``."""
         writer = self.writer
-        count = self.outer_count * self.blocks * self.columns
+        count = self.outer_count * self.blocks * self.lanes * self.columns
         found = {}
         for number, value in enumerate(self.reductions):
             dtype = scalar.combine_of(value).dtype
@@ -93,41 +114,53 @@ def _write_partials(writer: Writer, columns: Columns) -> Function:
     if columns.outer:
         text.add(2, f"row = part // {blocks}")
         writer.decompose(columns.outer, "row", 2)
+    lanes, wide = "1", "stop"
     text.add(2, f"base = part * {writer.extent(inner)}")
-    loop = f"for i{inner} in range(start, stop):"
+    if columns.folds:
+        lanes, wide = writer.number("lanes", columns.lanes), "wide"
+        text.add(2, f"base = base * {lanes}")
+        text.add(2, f"wide = start + (stop - start) * {lanes}")
     cells = columns.cells(f"base + i{inner}")
-    text.add(2, loop)
+    text.add(2, f"for i{inner} in range(start, {wide}):")
     for value, cell in cells.items():
         combine = scalar.combine_of(value)
         identity = scalar.store(combine.identity, combine.dtype)
         text.add(3, f"{cell} = {identity}", describe(value))
     rest = "first"
+    if columns.folds:
+        rest = "narrow"
+        text.add(2, f"{rest} = select({lanes} > 1, last - (last - first) % {lanes}, first)")
+        text.add(2, f"for i{first_axis} in range(first, {rest}, {lanes}):")
+        text.add(3, f"for i{inner} in range(start, wide):")
+        _points_of_rows(writer, cells, [f"i{first_axis}"], 4)
     if len(nest.reduced) == 1 and len(writer.group.values) <= SHORT:
-        rest = "several"
-        text.add(2, f"{rest} = last - (last - first) % {ROWS}")
-        text.add(2, f"for i{first_axis} in range(first, {rest}, {ROWS}):")
+        text.add(2, f"several = last - (last - {rest}) % {ROWS}")
+        text.add(2, f"for i{first_axis} in range({rest}, several, {ROWS}):")
         rows = [f"i{first_axis}"] + [f"i{first_axis}_{n}" for n in range(1, ROWS)]
         for number, row in enumerate(rows[1:], 1):
             text.add(3, f"{row} = i{first_axis} + {number}")
-        text.add(3, loop)
-        writer.variables[inner] = f"i{inner}"
-        _points(writer, cells, first_axis, rows, 4)
-        del writer.variables[inner]
+        text.add(3, f"for i{inner} in range(start, stop):")
+        _points_of_rows(writer, cells, rows, 4)
+        rest = "several"
     text.add(2, f"for i{first_axis} in range({rest}, last):")
-    writer.variables[first_axis] = f"i{first_axis}"
     indent = writer.open_loops(nest.reduced[1:], 3)
-    text.add(indent, loop)
-    writer.variables[inner] = f"i{inner}"
-    _points(writer, cells, first_axis, [f"i{first_axis}"], indent + 1)
+    text.add(indent, f"for i{inner} in range(start, stop):")
+    _points_of_rows(writer, cells, [f"i{first_axis}"], indent + 1)
+    if columns.folds:
+        text.add(2, f"for lane in range(1, {lanes}):")
+        text.add(3, f"later = base + lane * {writer.extent(inner)}")
+        _add_up(writer, columns, "later", 3)
     extent = columns.outer_count * columns.blocks * columns.tiles
     doc = f"{describe_domain(writer.group)}: reduces outer axes by blocks"
     return writer.finish(extent, columns.grain, writer.name, doc)
 
 
-def _points(
-    writer: Writer, cells: dict[Value, str], axis: int, rows: Sequence[str], indent: int
+def _points_of_rows(
+    writer: Writer, cells: dict[Value, str], rows: Sequence[str], indent: int
 ) -> None:
     """The element work of some rows of a tile, in order: cells are read and written once for all of them."""
+    axis, inner = writer.nest.reduced[0], len(writer.nest.axes) - 1
+    writer.variables[inner] = f"i{inner}"
     group, text = writer.group, writer.text
     running: dict[Value, tuple[str, scalar.Combine]] = {}
     for number, row in enumerate(rows):
@@ -148,17 +181,21 @@ def _points(
             step_in_order(writer, running[value][0], combine.update, element, indent)
     for value, (name, combine) in running.items():
         text.add(indent, f"{cells[value]} = {scalar.store(name, combine.dtype)}")
+    del writer.variables[axis], writer.variables[inner]
 
 
-def _accumulate(
-    writer: Writer, cell: str, combine: scalar.Combine, update: str, element: str, indent: int
-) -> None:
-    """Fold an element into a cell of memory."""
-    name = f"acc{writer.counter}_now"
-    writer.counter += 1
-    writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
-    step_in_order(writer, name, update, element, indent)
-    writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
+def _add_up(writer: Writer, columns: Columns, later: str, indent: int) -> None:
+    """Add the partial results that begin at ``later`` to those at ``base``."""
+    text, inner = writer.text, columns.inner
+    text.add(indent, f"for i{inner} in range(start, stop):")
+    cells = columns.cells(f"base + i{inner}")
+    for value, other in columns.cells(f"{later} + i{inner}").items():
+        combine = scalar.combine_of(value)
+        part, name = scalar.load(other, combine.dtype), f"acc{writer.counter}_now"
+        writer.counter += 1
+        text.add(indent + 1, f"{name} = {scalar.load(cells[value], combine.dtype)}")
+        step_in_order(writer, name, combine.merge, part, indent + 1)
+        text.add(indent + 1, f"{cells[value]} = {scalar.store(name, combine.dtype)}")
 
 
 def _write_sums(writer: Writer, columns: Columns) -> Function:
@@ -168,17 +205,14 @@ def _write_sums(writer: Writer, columns: Columns) -> Function:
     columns.open_tile("row", 2)
     writer.decompose(columns.outer, "row", 2)
     blocks, width = writer.number("blocks", columns.blocks), writer.extent(inner)
+    if columns.folds:
+        width = writer.number("width", columns.columns * columns.lanes)
     text.add(2, f"base = row * {blocks} * {width}")
-    loop = f"for i{inner} in range(start, stop):"
-    cells = columns.cells(f"base + i{inner}")
     text.add(2, f"for block in range(1, {blocks}):")
     text.add(3, f"later = base + block * {width}")
-    text.add(3, loop)
-    for value, other in columns.cells(f"later + i{inner}").items():
-        combine = scalar.combine_of(value)
-        part = scalar.load(other, combine.dtype)
-        _accumulate(writer, cells[value], combine, combine.merge, part, 4)
-    text.add(2, loop)
+    _add_up(writer, columns, "later", 3)
+    cells = columns.cells(f"base + i{inner}")
+    text.add(2, f"for i{inner} in range(start, stop):")
     writer.variables[inner] = f"i{inner}"
     _results(writer, cells, 3)
     extent = columns.tiles * columns.outer_count

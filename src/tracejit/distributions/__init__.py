@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import constraints, kl, transforms, utils
+from . import constraint_registry, constraints, kl, supports, transforms, utils
 from .bounded import (
     FisherSnedecor,
     InverseGamma,
@@ -10,6 +10,7 @@ from .bounded import (
     Pareto,
     Weibull,
 )
+from .circular import VonMises
 from .compound import (
     Independent,
     LogNormal,
@@ -17,6 +18,7 @@ from .compound import (
     MultivariateNormal,
     TransformedDistribution,
 )
+from .constraint_registry import biject_to, transform_to
 from .counts import (
     Geometric,
     OneHotCategorical,
@@ -42,6 +44,18 @@ from .half import (
     HalfCauchy,
     HalfNormal,
 )
+from .joined_transforms import (
+    CatTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    ReshapeTransform,
+    StackTransform,
+)
+from .low_rank import LogisticNormal, LowRankMultivariateNormal
+from .matrix_valued import LKJCholesky, Wishart
 from .positive import (
     Beta,
     Chi2,
@@ -81,10 +95,13 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "Binomial",
+    "CatTransform",
     "Categorical",
     "Cauchy",
     "Chi2",
     "ComposeTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
     "Dirichlet",
     "Distribution",
     "ExpTransform",
@@ -96,10 +113,15 @@ __all__ = [
     "HalfCauchy",
     "HalfNormal",
     "Independent",
+    "IndependentTransform",
     "InverseGamma",
     "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
+    "LowerCholeskyTransform",
     "MixtureSameFamily",
     "Multinomial",
     "MultivariateNormal",
@@ -109,24 +131,35 @@ __all__ = [
     "OneHotCategoricalStraightThrough",
     "Pareto",
     "Poisson",
+    "PositiveDefiniteTransform",
     "PowerTransform",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
+    "ReshapeTransform",
     "SigmoidTransform",
     "SoftmaxTransform",
     "SoftplusTransform",
+    "StackTransform",
     "StickBreakingTransform",
     "StudentT",
     "TanhTransform",
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "VonMises",
     "Weibull",
+    "Wishart",
+    "biject_to",
+    "constraint_registry",
     "constraints",
     "identity_transform",
     "kl",
     "kl_divergence",
     "register_kl",
+    "supports",
+    "transform_to",
     "transforms",
     "utils",
 ]
+
+from . import paths as _paths  # noqa: F401  (when all names are there)

@@ -7,12 +7,17 @@ tensor([ True, False])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from ..number_limits import finfo
+from ..ops.functions import joining
 
 __all__ = [
     "Constraint",
     "boolean",
+    "cat",
+    "corr_cholesky",
     "dependent",
     "dependent_property",
     "greater_than",
@@ -25,16 +30,19 @@ __all__ = [
     "less_than",
     "lower_cholesky",
     "lower_triangular",
+    "multinomial",
     "nonnegative",
     "nonnegative_integer",
     "one_hot",
     "positive",
     "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
     "square",
+    "stack",
     "symmetric",
     "unit_interval",
 ]
@@ -45,6 +53,8 @@ class Constraint:
 
     is_discrete = False
     event_dim = 0
+    #: Is it one of its kind, so that what is registered for it holds for no other?
+    named = False
 
     def check(self, value: Any) -> Any:
         """Does each value lie in it?"""
@@ -56,6 +66,8 @@ class Constraint:
 
 class _Test(Constraint):
     """A set given by a function of the value."""
+
+    named = True
 
     def __init__(
         self, name: str, test: Callable[[Any], Any], *, discrete: bool = False, event_dim: int = 0
@@ -184,6 +196,54 @@ class integer_interval(interval):  # noqa: N801
         return (value % 1 == 0) & super().check(value)
 
 
+class multinomial(Constraint):  # noqa: N801
+    """Counts, whose sums along the last dimension are at most ``upper_bound``."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        """Are they?"""
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+
+class _Parts(Constraint):
+    """Constraints of parts along dimension ``dim``."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        self.cseq = list(cseq)
+        self.dim = dim
+        self.is_discrete = any(part.is_discrete for part in self.cseq)
+        self.event_dim = max(part.event_dim for part in self.cseq)
+
+
+class cat(_Parts):  # noqa: N801
+    """Constraints of consecutive parts, ``lengths`` long."""
+
+    def __init__(
+        self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
+    ) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = list(lengths or [1] * len(self.cseq))
+
+    def check(self, value: Any) -> Any:
+        """Does each part lie in its own?"""
+        parts = zip(self.cseq, value.split(self.lengths, self.dim), strict=True)
+        return joining.cat([one.check(part) for one, part in parts], self.dim)
+
+
+class stack(_Parts):  # noqa: N801
+    """One constraint for each position."""
+
+    def check(self, value: Any) -> Any:
+        """Does each part lie in its own?"""
+        parts = zip(self.cseq, value.unbind(self.dim), strict=True)
+        return joining.stack([one.check(part) for one, part in parts], self.dim)
+
+
 def is_dependent(constraint: Any) -> bool:
     """Does the constraint depend on other parameters?
 
@@ -201,6 +261,18 @@ def _is_definite(x: Any) -> Any:
     from ..ops.functions.linear_algebra import eigvalsh
 
     return _is_symmetric(x) & (eigvalsh(x) > 0).all(-1)
+
+
+def _is_semidefinite(x: Any) -> Any:
+    from ..ops.functions.linear_algebra import eigvalsh
+
+    return _is_symmetric(x) & (eigvalsh(x) >= 0).all(-1)
+
+
+def _is_correlation_root(x: Any) -> Any:
+    apart = ((x * x).sum(-1) - 1).abs()
+    tolerance = 10 * x.shape[-1] * finfo(x.dtype).eps
+    return lower_cholesky.check(x) & (apart < tolerance).all(-1)
 
 
 def _is_lower(x: Any) -> Any:
@@ -227,6 +299,7 @@ positive_integer = _Test(
 )
 positive = greater_than(0.0)
 nonnegative = greater_than_eq(0.0)
+positive.named = nonnegative.named = True
 unit_interval = interval(0.0, 1.0)
 real_vector = independent(real, 1)
 simplex = _Test("Simplex()", _is_simplex, event_dim=1)
@@ -241,3 +314,5 @@ lower_cholesky = _Test(
     lambda x: _is_lower(x) & (x.diagonal(dim1=-2, dim2=-1) > 0).all(-1),
     event_dim=2,
 )
+positive_semidefinite = _Test("PositiveSemidefinite()", _is_semidefinite, event_dim=2)
+corr_cholesky = _Test("CorrCholesky()", _is_correlation_root, event_dim=2)

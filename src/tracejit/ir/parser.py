@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 _PLACE = re.compile(r"#\s*(?P<file>\S.*?):(?P<line>\d+)(?:\s|$)")
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _DTYPES = {d.short: d for d in dtypes.ALL + dtypes.COMPLEX}
-_LOOPS: dict[str, Op] = {"loop": loop, "part": part, **RULE_OPS}  # ops of graphs only
+_OWN: dict[str, Op] = {op.name: op for op in (loop, part, *RULE_OPS)}  # ops of graphs only
 
 T = TypeVar("T")
 
@@ -240,7 +240,7 @@ class _Parser:
     def op(self) -> Op:
         token = self.next()
         try:
-            return _LOOPS.get(token.text) or lookup(token.text)
+            return _OWN.get(token.text) or lookup(token.text)
         except KeyError:
             self.fail(f"unknown op {token.text!r}", token)
 

@@ -114,9 +114,8 @@ rule = Rule(
     doc="How gradients of outputs become gradients of inputs.",
 )
 
-#: The ops of this module by name.
-RULE_OPS = {op.name: op for op in (stand_in, ruled, present, sealed, rule)}
-#: Those that are more than their first operand when they run on the tape.
+#: The ops of this module; those that are more than their first operand when they run on the tape.
+RULE_OPS = frozenset({stand_in, ruled, present, sealed, rule})
 FOLLOWED = frozenset({rule, ruled, sealed})
 
 

@@ -124,15 +124,19 @@ def prod(x: Array, *, dims: Shape, keepdim: bool) -> Array:
 
 
 def _prod_grad(g: Any, x: Any, dims: Shape, keepdim: bool) -> Any:
-    """The product of all other elements, exact also where elements are zero."""
+    """The product of all other elements, exact also where elements are zero, and so are its own derivatives.
+
+    For these the one other zero of a product is a factor that can be differentiated, not a constant.
+    """
     zero = x == 0
     filled = where(zero, 1.0, x)
     others = prod(filled, dims=dims, keepdim=True)
     zeros = sum(zero, dims=dims, keepdim=True)
-    nonzero = where(zero, 0.0, others / filled)
-    alone = where(zero, others, 0.0)
-    slope = where(zeros == 0, nonzero, where(zeros == 1, alone, 0.0))
-    return kept(g, _type(x), dims, keepdim) * slope
+    null = sum(where(zero, x, 0.0), dims=dims, keepdim=True)  # the zero itself where there is one
+    rest = others / filled
+    nonzero = where(zeros == 0, rest, where(zeros == 1, null * rest, 0.0))
+    alone = where(zeros == 1, others, where(zeros == 2, (null - x) * others, 0.0))
+    return kept(g, _type(x), dims, keepdim) * where(zero, alone, nonzero)
 
 
 def _type(x: Any) -> TensorType:

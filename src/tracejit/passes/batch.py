@@ -13,6 +13,7 @@ from typing import Any
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..ir.loops import body_of
+from ..ir.rules import RULE_OPS
 from ..ops import indexing
 from ..ops import movement as m
 from ..ops.contraction import matmul
@@ -83,6 +84,8 @@ def can_batch(value: Value, stacked: Sequence[bool]) -> bool:
     [True, False]
     """
     op = value.op
+    if op in RULE_OPS:  # a rule is read in one graph
+        return False
     if not any(stacked):
         return True
     if isinstance(op, Elementwise):

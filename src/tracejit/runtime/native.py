@@ -126,6 +126,7 @@ class Native:
     run_ints: _MethodDef
     run_quick: _MethodDef
     call: _MethodDef
+    unchanged: _MethodDef
     knows_objects: bool
 
     def bind(self, definition: _MethodDef, table_address: int) -> Callable[..., int]:
@@ -143,6 +144,7 @@ _BUILTINS = {
     "run_quick": (b"run", _METH_FASTCALL),
     "call": (b"__call__", _METH_FASTCALL | _METH_KEYWORDS),
     "block_del": (b"__del__", _METH_NOARGS),
+    "unchanged": (b"unchanged", _METH_NOARGS),
 }
 _ENTRIES = ("launch", "worker", "wake", "spin", *_BUILTINS)
 _lock = awaited_rlock(1)

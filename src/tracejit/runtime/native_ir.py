@@ -14,6 +14,7 @@ from string import Template
 from tracejit.runtime.native_blas_ir import BLAS_IR
 from tracejit.runtime.native_call_ir import CALL_IR
 from tracejit.runtime.native_door_ir import DOOR_IR
+from tracejit.runtime.native_guard_ir import GUARD_IR
 from tracejit.runtime.native_loops_ir import LOOPS_IR
 from tracejit.runtime.native_objects_ir import OBJECTS_IR
 from tracejit.runtime.native_pool_ir import POOL_IR
@@ -130,7 +131,7 @@ def module_text(triple: str) -> str:
     """
     declaration, pause = _PAUSE[_architecture(triple)]
     counter, clock, enough = _CLOCK[_architecture(triple)]
-    text = _EXTERNAL + POOL_IR + LOOPS_IR + RUN_IR + BLAS_IR + PYTHON_IR
+    text = _EXTERNAL + POOL_IR + LOOPS_IR + RUN_IR + BLAS_IR + PYTHON_IR + GUARD_IR
     for word, meaning in (("PAUSE", pause), ("CLOCK", clock), ("ENOUGH", str(enough))):
         text = text.replace(word, meaning)
     objects = Template(OBJECTS_IR + RESULTS_IR + QUICK_IR + DOOR_IR + CALL_IR).substitute(CONTEXT)

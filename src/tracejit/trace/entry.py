@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import config, dtypes
 from ..ir.builder import Builder
 from ..ir.graph import Value
+from ..ir.rules import SplitRuleError
 from ..layout import layout_of
 from ..locks import renewed_lock
 from ..modes import MODES
@@ -39,7 +40,6 @@ from .signature import leaf_names, unique
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
 from .state_calls import watching
-from .state_gradients import ArgumentGradient
 from .structure import Structure
 from .tree import Divergence, Raise, Segment, is_rolled
 from .tree_plan import SymbolicTree, TreePlan
@@ -68,9 +68,9 @@ class Entry(Made):
         self.key = key
         found = number_positions(owner.function, key, args, kwargs)
         self.varying, self.sizes, self.number_names = found
-        self.form, self.held = form_of(args, kwargs), places_in(key[3])
+        self.form, self.held, self.sized = form_of(args, kwargs), *places_in(key[3])
         names = [*leaf_names(owner.function, args, kwargs), *leaf_names_of(key[3])]
-        self.names = unique([*names, *([SIZES] if self.sizes else [])])
+        self.names = unique([*names, *([SIZES] if self.sizes or self.sized else [])])
         self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
@@ -84,7 +84,7 @@ class Entry(Made):
         self.diverged = False  # something other than a tensor decided on the path
         self.compiled = False
         self.tried = False  # to compile, in vain, for a reason that may pass
-        self.pinned: tuple[tuple[int, Tensor | ArgumentGradient], ...] = ()
+        self.pinned: tuple[tuple[int, Any], ...] = ()  # arguments, and what is expected of each
         self.replays = 0
         self.types = [str(layout_of(t)) for t in tensors]
         self.wants = [t.requires_grad for t in tensors]
@@ -159,7 +159,7 @@ class Entry(Made):
                 self.signature.rollback(count)
         self.history.append(why)
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.handed_out else ())
+        plain_state(guard.checks if recorder.handed_out or recorder.scope else ())
         self.unstable = guard.difference() or recorder.overtaken
         if self.unstable is not None:
             self.owner.uses.learn_run(self.form, guard)
@@ -174,10 +174,12 @@ class Entry(Made):
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
-        result = without_held(recorder, without_varying(result, structure, leaves))
+        if recorder.handed_out or recorder.scope is not None:
+            result = without_varying(result, structure, leaves)
+        result = without_held(recorder, result)
         if recorder.failure is not None:
             self.signature.rollback(count)
-            take_back(x for x in [r() for r in recorder.handed_out] if x is not None)
+            take_back(recorder, known_objects(guard))
             if self.root.leaves() and not self.diverged:
                 self.closed, self.unstable = recorder.failure, None
                 return result
@@ -191,7 +193,7 @@ class Entry(Made):
         if self.guard is None:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
         held = {place.key for place in self.held}
-        guard = watch(self.owner.function, statics, self.places, held)
+        guard = watch(self.owner.function, statics, self.places, held, uses.ran)
         check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
         return guard
 
@@ -200,7 +202,7 @@ class Entry(Made):
     ) -> bool:
         """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.handed_out else ())
+        plain_state(guard.checks if recorder.handed_out or recorder.scope else ())
         unstable = guard.difference()
         grown = False
         with self._lock:
@@ -228,7 +230,8 @@ class Entry(Made):
             if s.kind == "captured" and s.tensor is not None
         ]
         self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
-        self.pinned = (*pinned_arguments(guard, tensors), *recorder.argument_gradients())
+        expected = (*recorder.argument_gradients(), *recorder.without_attributes())
+        self.pinned = (*pinned_arguments(guard, tensors), *expected)
         if self.pinned:
             self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]
         self.holds = self.guard.holds  # type: ignore[method-assign]
@@ -279,7 +282,7 @@ class Entry(Made):
             root = self._bound()
             if rolled or self.opened:  # now, while the loops can still be taken back
                 self.root.prepare_backward()
-        except NotNativeError as error:
+        except (NotNativeError, SplitRuleError) as error:
             if not rolled:
                 self._record_anew(error)
                 raise

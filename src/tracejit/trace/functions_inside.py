@@ -130,7 +130,7 @@ class FunctionsInside:
             return "its backward may be given None for some of several gradients"
         if node.function not in self.suspicions:
             watched = watching() is not None
-            self.suspicions[node.function] = suspicion(node.function.backward, watched)
+            self.suspicions[node.function] = suspicion(node.rule, watched)
         reason = self.suspicions[node.function]
         if reason is not None or not chosen:
             return reason or "it has no differentiable result"
@@ -156,7 +156,7 @@ class FunctionsInside:
         attributes = {
             "outputs": len(chosen),
             "inputs": len(reads),
-            "once": hasattr(node.function.backward, "once_differentiable"),
+            "once": hasattr(node.rule, "once_differentiable"),
             "untold": trial.untold,
         }
         operands += [*outputs, *inputs, *gradients, *saved]  # type: ignore[list-item]
@@ -195,7 +195,7 @@ class FunctionsInside:
         """What backward makes of stand-ins; or why it cannot be told."""
         twin = object.__new__(type(node))
         twin.__dict__.update(vars(node))
-        held = reachable(node.function.backward, vars(node))
+        held = reachable(node.rule, vars(node))
         if isinstance(held, str):
             return held
         stands = [id(g) for g in grads if g is not None]

@@ -9,9 +9,11 @@ result, which replays store in the place when nothing can fail any more.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..tensor import Tensor
 from .places import Place, PlaceKey, place_of
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
 
 #: Most places that one form of call may hold, and forms of calls with such places.
 MAX_HELD, MAX_FORMS = 512, 256
-#: What stands for a tensor that the code replaces without looking at it.
-UNSEEN = "a tensor that is replaced"
+#: What stands in structures for what is not part of them.
+UNSEEN = "any"
+#: Ints that are no sizes.
+MAX_SIZE = 1 << 40
 #: Places that were seen to change once.
 MAX_SUSPECTS = 4096
 
 
 class Held(tuple[Any, ...]):
-    """In the key of a signature: the structure of the arguments, and what is in the places a call reads."""
+    """In the key of a signature: the structure of the arguments, what the places it reads hold, which are sizes."""
 
     __slots__ = ()
 
@@ -47,15 +51,20 @@ class Held(tuple[Any, ...]):
         found: tuple[Place, ...] = self[1]
         return found
 
+    @property
+    def sized(self) -> tuple[Place, ...]:
+        """Those that hold sizes."""
+        return tuple([self.places[i] for i in self[3]])
+
 
 def arguments_in(structure: Any) -> Any:
     """The structure of the arguments in the key of a signature."""
     return structure.inner if isinstance(structure, Held) else structure
 
 
-def places_in(structure: Any) -> tuple[Place, ...]:
-    """The places that a call with this structure in its key reads."""
-    return structure.places if isinstance(structure, Held) else ()
+def places_in(structure: Any) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+    """The places that a call with this structure in its key reads, and those of them that hold sizes."""
+    return (structure.places, structure.sized) if isinstance(structure, Held) else ((), ())
 
 
 def see(places: Iterable[Place], names: Names) -> bool:
@@ -76,17 +85,38 @@ def leaf_names_of(structure: Any) -> list[str]:
     return [name for name, count in zip(named, counts, strict=True) for _ in range(count)]
 
 
-def beside(structure: Any, places: tuple[Place, ...], tensors: list[Tensor]) -> Any:
-    """The structure for the key of a call that reads ``places``, whose tensors are appended to ``tensors``."""
-    if not places:
-        return structure
-    return Held((structure, places, flatten(seen_in(places), tensors)))
+def beside(
+    structure: Any, places: tuple[Place, ...], tensors: list[Tensor], sizes: Sequence[int] = ()
+) -> Any:
+    """The structure for the key of a call that reads ``places`` and has ``sizes`` among its arguments.
+
+    To ``tensors`` are appended those in the places, and one in which the call hands over all sizes, if it has any.
+    """
+    if places:
+        values = [place.read() for place in places]
+        sized = tuple([i for i, x in enumerate(values) if places[i].sized and is_size(x)])
+        sizes = (*sizes, *[values[i] for i in sized])
+        seen = flatten(list(map(_seen, places, values)), tensors)
+        structure = Held((structure, places, seen, sized))
+    if sizes:
+        tensors.append(Tensor._wrap(np.array(sizes, np.int64)))
+    return structure
+
+
+def is_size(value: Any) -> bool:
+    """Is this an int that a call can hand over?"""
+    return type(value) is int and 0 <= value < MAX_SIZE
 
 
 def seen_in(places: Sequence[Place]) -> list[Any]:
-    """What a call sees in places; of a tensor that it only replaces, that there is one."""
-    found = [(place, place.read()) for place in places]
-    return [UNSEEN if p.blind and isinstance(x, Tensor) else x for p, x in found]
+    """What a call sees in places; of sizes, and tensors that it only replaces, that there are some."""
+    return [_seen(place, place.read()) for place in places]
+
+
+def _seen(place: Place, value: Any) -> Any:
+    if (place.blind and isinstance(value, Tensor)) or (place.sized and is_size(value)):
+        return UNSEEN
+    return value
 
 
 def form_of(args: Any, kwargs: Any) -> Any:
@@ -108,6 +138,24 @@ class Holding:
     def places(self, form: Any) -> tuple[Place, ...]:
         """The places that calls of a form read."""
         return self.known.get(form, ())
+
+    @property
+    def sizes(self) -> bool:
+        """Do any places hold sizes?"""
+        return any(place.sized for places in self.known.values() for place in places)
+
+    def take_for_sizes(self, form: Any, places: Iterable[Place]) -> None:
+        """The numbers in these places index or bound slices in calls of a form."""
+        for place in places:
+            place.sized = True
+        self.known[form] = tuple(dict.fromkeys((*self.places(form), *places)))
+
+    def drop(self, form: Any, places: Collection[Place]) -> None:
+        """Calls of a form do not read these places any more."""
+        left = tuple([place for place in self.places(form) if place not in places])
+        self.known.pop(form, None)
+        if left:
+            self.known[form] = left
 
     def learn(self, form: Any, reads: Iterable[Read], names: Names) -> bool:
         """A run of code with these ``names`` changed places; True when calls of its form read more of them now."""
@@ -143,23 +191,32 @@ def told_apart(reads: Sequence[Read]) -> tuple[list[Place], list[Read]] | None:
 
 
 @contextmanager
-def twins_in(places: Sequence[Place]) -> Iterator[list[Any]]:
-    """What lies in places; a twin of a tensor that the code only replaces, so that it can be seen whether it does."""
+def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterator[list[Any]]:
+    """What lies in places while a function is recorded: ``sizes`` in some of them.
+
+    A twin stands for a tensor that the code only replaces, so that it can be seen whether it does.
+    """
     found: list[Any] = []
-    standing: list[tuple[Place, Tensor, Tensor]] = []
+    standing: list[tuple[Place, Any, Any]] = []
     try:
         for place in places:
-            value = place.read()
+            value = other = place.read()
             if place.blind and isinstance(value, Tensor):
-                twin = _twin(value)
-                place.put(twin)
-                standing.append((place, value, twin))
-                value = twin
-            found.append(value)
+                other = _twin(value)
+            elif place in sizes:
+                other = sizes[place]
+            if other is not value:
+                standing.append((place, value, other))
+                place.put(other)
+            found.append(other)
         yield found
+    except BaseException:
+        for place in places:
+            place.put_plain()
+        raise
     finally:
-        for place, value, twin in standing:
-            if place.read() is twin:
+        for place, value, other in standing:
+            if place.read() is other:
                 place.put(value)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from ..varying import is_varying, plain
+from .plain_parts import plain_keys
 from .results import is_made_of_objects, result_of
 from .signature import MAPPINGS, fields_of
 
@@ -81,8 +82,6 @@ def _setter(value: Any) -> Callable[[str, Any], None]:
 
 def without_varying(result: Any, structure: Any, leaves: Sequence[Any]) -> Any:
     """A result with values for the varying numbers among its ``leaves``."""
-    if not any(map(is_varying, leaves)):
-        return result
     if is_made_of_objects(structure):
         return result_of(structure, iter([plain(x) if is_varying(x) else x for x in leaves]))
     return _with_values(result)
@@ -100,8 +99,9 @@ def _with_values(result: Any) -> Any:
     if kind is list:
         result[:] = map(_with_values, result)
     elif kind in MAPPINGS:
-        for key, x in result.items():
+        for key, x in list(result.items()):
             result[key] = _with_values(x)
+        plain_keys(result)
     elif not isinstance(result, Tensor):
         for name in fields_of(result) or ():
             object.__setattr__(result, name, _with_values(getattr(result, name)))

@@ -7,15 +7,18 @@ mention such things keep their numbers as constants.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Mapping
 from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any
 
-from ..varying import is_varying, plain
+from ..varying import plain
 from .numbers import UnfitError
 from .places import Place
+from .plain_parts import plain_keys, plain_parts
 from .state_checks import Check, Read
 from .state_reads import reads_of
+from .transparent import attributes_of, is_transparent
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -24,6 +27,9 @@ _GLOBALS = frozenset(
     {"ctypes", "datetime", "decimal", "Decimal", "json", "marshal", "pow", "timedelta", "type"}
 )
 _ATTRIBUTES = frozenset({"Decimal", "dumps", "dump", "isscalar", "from_float", "timedelta"})
+
+#: Objects of a program that are looked through for sizes which were left there.
+_MOST_OBJECTS = 10_000
 
 
 def check_codes(codes: Iterable[CodeType]) -> None:
@@ -39,11 +45,12 @@ def check_codes(codes: Iterable[CodeType]) -> None:
 def plain_state(checks: Iterable[Check]) -> None:
     """Put values where varying numbers were stored in the Python state that is checked."""
     for check in checks:
-        if isinstance(check, Read) and is_varying(check.current()):
-            Place(check, object).put(plain(check.current()))
+        if isinstance(check, Read) and check.writable:
+            Place(check, object).put_plain()
         for snapshot in getattr(check, "snapshots", ()):
             own = vars(snapshot.module)
-            own.update({key: plain(x) for key, x in own.items() if is_varying(x)})
+            found = {key: plain_parts(x) for key, x in own.items()}
+            own.update({key: x for key, x in found.items() if x is not own[key]})
 
 
 def check_error(error: Exception, recorder: Recorder) -> None:
@@ -53,21 +60,78 @@ def check_error(error: Exception, recorder: Recorder) -> None:
         raise UnfitError(f"numbers are constants here ({error})") from None
 
 
-def take_back(numbers: Iterable[Any]) -> None:
-    """Put values where these varying numbers were stored while a function ran."""
-    found = {id(x): x for x in numbers}
-    if not found:
-        return
-    for holder in gc.get_referrers(*found.values()):
-        if holder is found:
+def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
+    """Put values where a run left numbers that stood for others, be it as keys or in tuples.
+
+    Sizes are looked for in ``objects`` and what these contain.
+    """
+    if recorder.scope is not None:
+        _plain_sizes(objects)
+    held = [x for x in [r() for r in recorder.handed_out] if x is not None]
+    values = {id(x): plain(x) for x in held}
+    while held:
+        tuples = []
+        for holder in gc.get_referrers(*held):
+            if isinstance(holder, tuple):
+                tuples.append(holder)
+            elif holder is not held:
+                _replace_in(holder, values)
+        held = [x for x in tuples if plain_parts(x) is not x]
+        values = {id(x): plain_parts(x) for x in held}
+
+
+def _replace_in(holder: Any, values: Mapping[int, Any]) -> None:
+    """Let ``holder`` hold the values of what it holds, which are given by the identities of that."""
+    if isinstance(holder, (list, deque)):
+        for i, x in enumerate(holder):
+            if id(x) in values:
+                holder[i] = values[id(x)]
+    elif isinstance(holder, dict):
+        for key, x in list(dict.items(holder)):
+            if id(x) in values:
+                dict.__setitem__(holder, key, values[id(x)])
+        plain_keys(holder)
+    elif isinstance(holder, set):
+        old = [x for x in holder if id(x) in values]
+        holder.difference_update(old)
+        holder.update([values[id(x)] for x in old])
+    elif isinstance(holder, CellType):
+        holder.cell_contents = values.get(id(holder.cell_contents), holder.cell_contents)
+    else:
+        for name, x in _attributes(holder):
+            if id(x) in values:
+                object.__setattr__(holder, name, values[id(x)])
+
+
+def _plain_sizes(objects: Iterable[Any]) -> None:
+    """Put values where these objects, or what they contain, hold sizes that were symbols in a recording."""
+    waiting, seen = list(objects), set[int]()
+    while waiting and len(seen) < _MOST_OBJECTS:
+        holder = waiting.pop()
+        if id(holder) in seen:
             continue
-        if isinstance(holder, list):
-            for i, x in enumerate(holder):
-                if id(x) in found:
-                    list.__setitem__(holder, i, plain(x))
-        elif isinstance(holder, dict):
-            for key, x in list(dict.items(holder)):
-                if id(x) in found:
-                    dict.__setitem__(holder, key, plain(x))
-        elif isinstance(holder, CellType):
-            holder.cell_contents = plain(holder.cell_contents)
+        seen.add(id(holder))
+        parts = _parts_of(holder)
+        values = {id(x): plain_parts(x) for x in parts if plain_parts(x) is not x}
+        if parts and not isinstance(holder, tuple):
+            _replace_in(holder, values)
+        waiting += parts
+
+
+def _parts_of(holder: Any) -> list[Any]:
+    """What a container or an object of a program holds."""
+    if isinstance(holder, (list, tuple, set, deque)):
+        return list(holder)
+    if isinstance(holder, dict):
+        return list(dict.values(holder))
+    return [x for _, x in _attributes(holder)]
+
+
+def _attributes(holder: Any) -> list[tuple[str, Any]]:
+    """The names and values of what an object of a program is made of; nothing for other objects."""
+    kind: type = type(holder)
+    return (
+        [pair for some in attributes_of(holder) for pair in some.items()]
+        if is_transparent(kind)
+        else []
+    )

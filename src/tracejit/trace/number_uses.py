@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..ir.graph import Guard
 from ..tensor import Tensor
 from .found_sizes import APART
-from .held import Holding, arguments_in, beside, told_apart
+from .held import Holding, arguments_in, beside, is_size, told_apart
 from .numbers import ItemRead, Number, NumberGuard
 from .places import MAX_PLACES, Place, PlaceKey
+from .ran_codes import RanCodes
 from .signature import call_key, flatten, is_number, leaf_names
 from .state_values import token
 
@@ -35,8 +34,6 @@ MAX_FORMS = 256
 MAX_NUMBERS = 64
 #: The name of the tensor in which a call hands over its sizes.
 SIZES = "sizes"
-#: Ints that are no sizes.
-MAX_SIZE = 1 << 40
 DECIDES = "decides what is computed at almost every call"
 
 
@@ -84,7 +81,7 @@ class NumberUse:
     def key(self, numbers: Sequence[Any]) -> Varying:
         """What replaces the exact structure in the key of a signature."""
         sizes, fixed = self.sizes, self.fixed
-        if any(type(numbers[i]) is not int or not 0 <= numbers[i] < MAX_SIZE for i in sizes):
+        if not all(is_size(numbers[i]) for i in sizes):
             sizes, fixed = (), (*fixed, *sizes)
         constants = [token(numbers[i]) for i in fixed]
         return Varying((self.structure, self.varying, sizes, *constants))
@@ -94,9 +91,7 @@ class NumberUse:
     ) -> Any:
         """The same for a call that reads ``places`` too; all but the arguments is appended to ``tensors``."""
         key = self.key(numbers)
-        found = beside(key, places, tensors)
-        tensors += size_arguments(key, numbers)
-        return found
+        return beside(key, places, tensors, [numbers[i] for i in key.sizes])
 
 
 class Varying(tuple[Any, ...]):
@@ -120,13 +115,6 @@ class Varying(tuple[Any, ...]):
         """Positions among the numbers of those handed over in a tensor."""
         positions: tuple[int, ...] = self[2]
         return positions
-
-
-def size_arguments(key: Varying, numbers: Sequence[int]) -> list[Tensor]:
-    """The tensor in which a call hands over its sizes, if it has any."""
-    if not key.sizes:
-        return []
-    return [Tensor._wrap(np.array([numbers[i] for i in key.sizes], np.int64))]
 
 
 def number_positions(
@@ -154,11 +142,12 @@ class NumberUses:
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
         self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
         self.beside_sizes = False  # did such constants change?
+        self.ran = RanCodes()  # the code its calls run
 
     @property
     def in_use(self) -> bool:
         """Does the function have numbers of any kind that vary?"""
-        return bool(self.active or self.places or self.item_lines)
+        return bool(self.active or self.places or self.item_lines or self.held.sizes)
 
     def structure(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
         """The structure of the arguments for the key of a signature, and the numbers; fills ``tensors``."""
@@ -177,10 +166,12 @@ class NumberUses:
 
         ``tensors`` become those of the key.
         """
-        if arguments_in(key[3]) is None:  # there are no numbers
-            return key, []
         tensors.clear()
-        structure, numbers = self.learn(arguments, tensors)
+        if arguments_in(key[3]) is None:  # there are only tensors
+            tensors += arguments[0]
+            structure, numbers = beside(None, self.held.places(len(tensors)), tensors), list[Any]()
+        else:
+            structure, numbers = self.learn(arguments, tensors)
         return call_key(key[:3], structure, tensors), numbers
 
     def learn(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
@@ -263,7 +254,7 @@ class NumberUses:
                 lines = {g.line for g in numbers if g.line is not None}
                 self.item_lines.update(lines - self.value_lines)
             return False
-        if branch.segment.choices is not None and entry.sizes:
+        if branch.segment.choices is not None and (entry.sizes or entry.sized):
             return self._decides(entry, branch)
         if not isinstance(guard, NumberGuard):
             return False
@@ -281,13 +272,20 @@ class NumberUses:
         return self.known.get(structure.structure) if isinstance(structure, Varying) else None
 
     def _index(self, entry: Entry, guard: NumberGuard) -> bool:
-        """Did Python see ints of the arguments as they are, as for an index? Then they are sizes from now on."""
+        """Did Python see ints of arguments or state as they are, as for an index? Then they are sizes from now on."""
         use, sources = self._use_of(entry), [*guard.value.sources()]
-        if use is None or type(guard.expected) is not int:
+        if type(guard.expected) is not int:
             return False
-        if not all(s.name == "argument" and s.kind is int for s in sources):
+        if not all(s.name in ("argument", "place") and s.kind is int for s in sources):
             return False
-        use.take_for_sizes(s.at for s in sources)
+        arguments = [s.at for s in sources if s.name == "argument"]
+        if arguments and use is not None:
+            use.take_for_sizes(arguments)
+        found = [s.at for s in sources if s.name == "place"]
+        for place in found:
+            self.places.pop(place.key, None)
+        if found:
+            self.held.take_for_sizes(entry.form, found)
         return True
 
     def _decides(self, entry: Entry, branch: Any) -> bool:
@@ -300,11 +298,12 @@ class NumberUses:
     def without_sizes(self, entry: Entry, why: str) -> bool:
         """The numbers that ``entry`` takes for sizes are constants from now on; False when there are none."""
         use = self._use_of(entry)
-        if use is None or not entry.sizes:
-            return False
-        names = ", ".join(entry.number_names[i] for i in entry.sizes)
-        use.settle(entry.sizes, f"{names}: {why}")
-        return True
+        if use is not None and entry.sizes:
+            names = ", ".join(entry.number_names[i] for i in entry.sizes)
+            use.settle(entry.sizes, f"{names}: {why}")
+        self.held.drop(entry.form, entry.sized)
+        self.settled.update((place.key, f"{place.name}: {why}") for place in entry.sized)
+        return bool(entry.sizes or entry.sized)
 
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""

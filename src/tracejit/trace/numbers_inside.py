@@ -185,7 +185,8 @@ class NumbersInside:
     def stored(self) -> tuple[tuple[Place, Any], ...]:
         """The numbers that the run left in places of the Python state."""
         found = []
-        for place, x in self.stores.items():
+        for place, left in self.stores.items():
+            x = self.size(left) if type(left) is Extent else left
             if type(plain(x)) is not place.kind:
                 self.unsupported(f"it changes Python state: the type of {place.name}")
             (number,) = self._operands([x])

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..varying import is_varying, plain
 from .numbers import Number
+from .plain_parts import plain_parts
 from .state_checks import Attribute, Bind, Cell, Check, Read
 from .state_values import MISSING, describe
 
@@ -30,12 +30,14 @@ class Place:
     """Where a number lies: ``check`` reads it; ``owner`` is the module whose attribute it is, if it is one.
 
     Also where something else lies that the code sets: of ``kind`` object, ``blind`` if the code does no more with it.
+    The place of a number that indexes or bounds slices is ``sized``.
     """
 
     check: Read
     kind: type
     owner: Any = None
     blind: bool = False
+    sized: bool = False
 
     @property
     def key(self) -> PlaceKey:
@@ -66,6 +68,13 @@ class Place:
             list.__setitem__(holder, key, value)
         else:
             deque.__setitem__(holder, key, value)
+
+    def put_plain(self) -> None:
+        """Put a plain number in place of one that a recording knows more about; also in tuples."""
+        now = self.read()
+        value = plain_parts(now)
+        if value is not now:
+            self.put(value)
 
     def _take_away(self) -> None:
         holder, key = self.check.holder, self.check.key
@@ -180,5 +189,4 @@ def patched(
                 place.put(value)
                 continue
             stores[place] = now
-            if is_varying(now):
-                place.put(plain(now))
+            place.put_plain()

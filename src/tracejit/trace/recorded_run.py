@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
 from ..tensor import Tensor
-from .held import see, seen_in, twins_in, with_held
+from .held import see, seen_in, standing_for, with_held
 from .number_arguments import standing_in
 from .number_functions import following
 from .outside import seen_outside
-from .places import patched
+from .places import Place, patched
 from .recorder import Recorder
 from .results import flatten_result, result_of
 from .rounds import Rounds
@@ -94,6 +94,7 @@ def _run(
     positions = iter(range(len(entry.number_names)))
     outside = partial(seen_outside, guard, given.statics)
     sizes: dict[int, Any] = {}
+    left: dict[Place, Any] = {}
 
     def replace(value: Any) -> Any:
         position = next(positions)
@@ -109,16 +110,17 @@ def _run(
         recorder.follow = lambda: later.enter_context(following(guard))
     try:
         MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
-        if entry.sizes:  # before any number is handed out, which may vary beside them
+        if entry.sizes or entry.sized:  # before any number is handed out that may vary beside them
             told = recorder.sizes_handed_over(given.tensors[-1])
-            sizes.update(zip(entry.sizes, told, strict=True))
+            sizes.update(zip(entry.sizes, told, strict=False))
+            left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
         if follows:
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
         args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
             args, kwargs = later.enter_context(standing_in(args, kwargs, replace))
-        before = later.enter_context(twins_in(entry.held))
+        before = later.enter_context(standing_for(entry.held, left))
         result = function(*args, **kwargs)
         result = with_held(recorder, entry.held, before, result, outside)
         return result, flatten_result(result, leaves, outside)

@@ -21,6 +21,7 @@ from ..ops.table import Movement, Op
 from ..passes.gradient import storage
 from ..tensor import Tensor
 from ..types import Scalar, TensorType
+from .absent_attributes import AbsentAttributes
 from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, user_line
 from .gradients_inside import GradientsInside
@@ -36,7 +37,7 @@ from .writes_inside import WritesInside
 MAX_STATEMENTS = 200_000
 
 
-class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside):
+class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentAttributes):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:

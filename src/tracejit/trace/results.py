@@ -15,6 +15,7 @@ from ..extents import Extent
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
+from .plain_parts import plain_parts
 from .signature import MAPPINGS, SizeLeaf, Static, flatten, unflatten
 from .transparent import attributes_of, base_of, is_transparent
 
@@ -112,7 +113,7 @@ class _Walk:
         keys, items = None, ()
         if isinstance(value, dict):
             base = base_of(kind)
-            keys = tuple(map(Static, base.keys(value)))
+            keys = tuple([Static(plain_parts(key)) for key in base.keys(value)])
             items = tuple([dict.__getitem__(value, key.value) for key in keys])
         elif isinstance(value, (list, tuple)):
             items = (*value,)

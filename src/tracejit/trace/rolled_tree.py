@@ -9,6 +9,7 @@ from typing import Any
 from ..codegen.cpu_along import goes_along
 from ..codegen.cpu_scatter import scatters
 from ..ir.graph import Graph, Value
+from ..ir.rules import RULE_OPS
 from ..ops.random import RandomSource
 from ..ops.table import Contraction, Movement
 from ..passes.loops import prepare
@@ -122,7 +123,7 @@ def is_native(value: Value) -> bool:
         return True
     if isinstance(value.op, Contraction) and value.op.name == "matmul":
         return value.spec.dtype.short in ("f32", "f64")
-    return is_fusible(value)
+    return is_fusible(value) or value.op in RULE_OPS  # of which none is left by then
 
 
 def _replace(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ..codegen.scalar import printable
 from ..ir.graph import Value
 from ..ir.loops import body_of, is_loop
+from ..ir.rules import RULE_OPS
 from ..ops.contraction import matmul
 from ..ops.table import Elementwise, Reduction
 from ..passes.groups import is_view
@@ -55,7 +56,7 @@ def natively_plannable(value: Value) -> bool:
     op = value.op
     if isinstance(op, (Elementwise, Reduction)):
         return printable(value)
-    return op is matmul or is_view(value)
+    return op is matmul or is_view(value) or op in RULE_OPS  # of which none is left
 
 
 def roll(

@@ -54,6 +54,7 @@ class FrameState:
     names: dict[str, Any]
     tensors: dict[str, list[Tensor]]
     integers: dict[str, int]  # all local variables that are whole numbers
+    own: dict[str, Any]  # those and the tensors among the variables that only this frame can set
     followed: bool
 
 
@@ -177,7 +178,7 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
     names: dict[str, Any] = {}
     tensors: dict[str, list[Tensor]] = {}
     if flow is None or code.co_flags & _SUSPENDED:
-        return FrameState(frame, (code, -1), names, tensors, {}, False)
+        return FrameState(frame, (code, -1), names, tensors, {}, {}, False)
     number = flow.at(frame.f_lasti)
     live = live_names(code, number) or frozenset()
     followed = True
@@ -189,7 +190,26 @@ def _describe_frame(frame: FrameType, describer: Describer) -> FrameState:
     except Unfollowed:
         followed = False
     integers = {name: x for name, x in frame.f_locals.items() if type(x) is int}
-    return FrameState(frame, (code, number), names, tensors, integers, followed)
+    shared = {*code.co_cellvars, *code.co_freevars}
+    own = {
+        name: x
+        for name, x in frame.f_locals.items()
+        if name not in shared and (type(x) is int or isinstance(x, Tensor))
+    }
+    return FrameState(frame, (code, number), names, tensors, integers, own, followed)
+
+
+def came_around(x: FrameState, y: FrameState) -> bool:
+    """Did a frame's own code come back to the instruction it is at?
+
+    An instruction that calls may read many truths at once: what it calls can be a loop in C, whose state is hidden
+    (``list(takewhile(...))``). Then no variable of the frame is set between them.
+    """
+    code, number = y.place
+    flow = flow_of(code)
+    if flow is not None and flow.steps[number].takes_truth:
+        return True
+    return any(x.own.get(name) is not value for name, value in y.own.items())
 
 
 def same_depth(states: list[FrameState], others: list[FrameState]) -> int:

@@ -22,7 +22,7 @@ from ..ops import elementwise
 from ..ops.table import Op
 from ..tensor import Tensor
 from .round_counters import ENDLESS, Loop, driven_name, ends_for_good, rounds_of_counter
-from .round_state import FrameState, describe, driver, frames_of, reader, same_depth
+from .round_state import FrameState, came_around, describe, driver, frames_of, reader, same_depth
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -150,7 +150,7 @@ def relate(a: Visit, b: Visit) -> Relation | None:
         return None
     loop = same_depth(a.states, b.states)
     changes = driver(b.states, loop) if loop >= 0 else None
-    if changes is None:
+    if changes is None or not came_around(a.states[loop], b.states[loop]):
         return None
     most, first, second = ENDLESS, list[Tensor](), list[Tensor]()
     for number in range(loop, len(a.states)):

@@ -136,7 +136,8 @@ class Held:
                 changed = "a list"
         for mapping, held in self.maps:
             if not _same(mapping, held):
-                mapping.clear()
+                for key in [key for key in mapping if key not in held]:
+                    del mapping[key]
                 mapping.update(held)
                 changed = "attributes, variables or a dictionary"
         for members, had in self.sets:
@@ -213,6 +214,7 @@ _OF_NODES = frozenset(
         "_materialize",
         "_input_types",
         "_output_types",
+        "_output_kinds",
         "n_outputs",
     }
 )

@@ -21,6 +21,7 @@ from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..varying import is_varying
 from .found_sizes import plain
+from .plain_parts import plain_parts
 from .state_values import describe, token
 
 MAPPINGS = (dict, OrderedDict)
@@ -92,7 +93,11 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any] | None = None) -> 
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return (kind, tuple([flatten(v, leaves, numbers) for v in value]))
     if kind in MAPPINGS:
-        return (kind, tuple([(Static(k), flatten(v, leaves, numbers)) for k, v in value.items()]))
+        parts = [
+            (Static(k if type(k) is str else plain_parts(k)), flatten(v, leaves, numbers))
+            for k, v in value.items()
+        ]
+        return (kind, tuple(parts))
     names = fields_of(value)
     if names is not None:
         fields = [(n, flatten(getattr(value, n), leaves, numbers)) for n in names]

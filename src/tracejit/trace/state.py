@@ -14,18 +14,24 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..generated import define
 from .places import Place, PlaceKey, place_of
+from .ran_codes import RanCodes, WideError
 from .state_calls import current
 from .state_checks import Check, Read
 from .state_modules import Structure
 from .state_reach import Walk
 from .state_reads import Names
+from .state_words import comparison_of
 
-__all__ = ["StateGuard", "watch"]
+__all__ = ["MANY", "StateGuard", "watch"]
+
+#: Guards of at least so many checks are compared natively.
+MANY = 24
 
 
 class StateGuard:
@@ -37,9 +43,9 @@ class StateGuard:
 
     __slots__ = (
         "__weakref__",
+        "_holds",
         "checks",
         "codes",
-        "holds",
         "hooks",
         "limits",
         "names",
@@ -48,7 +54,6 @@ class StateGuard:
         "tools",
     )
 
-    holds: Callable[[], bool]
     names: Names
     places: Sequence[Place]
     tools: Collection[int]
@@ -61,7 +66,15 @@ class StateGuard:
         self.places, self.tools, self.codes = (), (), ()
         self.reached, self.hooks = {}, {}
         self.limits = tuple(limits)
-        self.holds = _generate(self.checks)
+        self._holds: Callable[[], bool] | None = None
+
+    @property
+    def holds(self) -> Callable[[], bool]:
+        """A function without arguments: is everything as it was?"""
+        if self._holds is None:
+            native = comparison_of(self.checks, _generate) if len(self.checks) >= MANY else None
+            self._holds = native or _generate(self.checks)
+        return self._holds
 
     def difference(self) -> str | None:
         """The first change in words (``"global 'scale' was 2.0 and is 3.0"``), or None.
@@ -117,13 +130,15 @@ def watch(
     statics: Sequence[object] = (),
     varying: Mapping[PlaceKey, Place] | None = None,
     held: Collection[PlaceKey] = (),
+    ran: RanCodes | None = None,
 ) -> StateGuard:
     """A guard on the Python state that calling ``function`` can read, as it is now.
 
     ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
     items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
-    executed. Numbers in ``varying`` places may be any, ``held`` places are not looked at. Raises ``TypeError`` when
-    ``function`` is not callable.
+    executed. Numbers in ``varying`` places may be any, ``held`` places are not looked at. With ``ran``, only code in it
+    counts once it is known, and ``WideError`` is raised before that where too much would have to be guarded. Raises
+    ``TypeError`` when ``function`` is not callable.
 
     >>> scale = 2.0
     >>> guard = watch(lambda x: x * scale)
@@ -135,11 +150,13 @@ def watch(
     """
     if not callable(function):
         raise TypeError(f"watch takes a function, not {type(function).__name__}")
-    walk = Walk(varying or {}, held)
+    walk = Walk(varying or {}, held, ran)
     _root(walk, function)
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")
     checks = walk.finish()
+    if walk.limits and walk.may_narrow:
+        raise WideError
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
     guard.places, guard.tools = walk.places, walk.tools
@@ -166,9 +183,10 @@ def _generate(checks: Sequence[Check]) -> Callable[[], bool]:
     What it compares are defaults of its parameters, the fastest names Python has.
     """
     bound: dict[int, tuple[str, Any]] = {}
+    numbers = count()  # `len` may be the very name that was replaced
 
     def bind(value: Any) -> str:
-        return bound.setdefault(id(value), (f"o{len(bound)}", value))[0]
+        return bound.setdefault(id(value), (f"o{next(numbers)}", value))[0]
 
     tests = [f"        if {check.broken(bind)}: return False" for check in checks]
     failures = bind((LookupError, AttributeError, ValueError))

@@ -26,6 +26,7 @@ from .state_package import asking_functions
 from .state_purity import outside_builtin, outside_function
 
 if TYPE_CHECKING:
+    from .ran_codes import RanCodes
     from .state_reach import Walk
 
 #: Most code objects whose verdict is remembered.
@@ -53,6 +54,8 @@ class Listener:
         self.hook = self._event
         self.blind: str | None = None
         self.names = reads.Names()
+        self.ran: RanCodes | None = None
+        self.learned = False  # did code run that did not count?
 
     def begin(self, walk: Walk) -> None:
         """From here on: what ``walk`` found has a guard. Only where it found reasons to is every call watched."""
@@ -60,7 +63,7 @@ class Listener:
         if not walk.suspect:
             return
         self.known = {id(code): code for code in walk.codes}
-        self.reached = walk.reached
+        self.reached, self.ran = walk.reached, walk.ran
         self.states = [(name, read, read()) for name, read in _readers(walk.generators)]
         if sys.getprofile() is None:
             self.active = True
@@ -154,8 +157,12 @@ class Listener:
             if len(_verdicts) > _REMEMBERED:
                 _verdicts.clear()
             found = _verdicts[id(code)] = (code, _verdict(code, frame.f_globals))
-        if code is _ABSENT and MODES.recorder.inside(frame.f_locals["self"]):
-            return None  # whether it has an attribute, the run itself decides
+        recorder = MODES.recorder
+        if code is _ABSENT and recorder is not None:
+            tensor, name = frame.f_locals["self"], frame.f_locals["name"]
+            if not recorder.inside(tensor):  # else the run itself decides what it has
+                recorder.absent(tensor, name, self.names)
+            return None
         return found[1]
 
     def _report(self, frame: FrameType, reason: str) -> None:
@@ -163,12 +170,15 @@ class Listener:
         if recorder is None:
             return
         if reason is _USER:
+            if self.ran is not None and self.ran.add(frame.f_code):
+                self.learned = True
             recorder.unsupported(
                 f"it calls {frame.f_code.co_qualname}(), which its code does not name"
             )
         else:
             recorder.unsupported(f"it calls {reason}()")
-        self.stop()  # the first reason counts
+        if not self.learned:
+            self.stop()  # the first reason counts
 
 
 def _verdict(code: CodeType, namespace: dict[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..autograd.function import Function
 from . import state_reads as reads
-from .state_checks import Attribute, Item
+from .state_checks import Attribute, Item, NewNames
 from .state_values import MISSING
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ClassWalk:
             return
         if cls not in self.classes:
             if issubclass(cls, Function):
-                self.walk.names.names |= {"backward", "setup_context"}
+                self.walk.names.names |= {"backward", "setup_context", "vjp"}
             for base in cls.__mro__:
                 if reads.is_library_class(base) and base.__name__ not in ("Module", "ModuleTree"):
                     self.walk.names.names |= reads.class_reads(base)
@@ -95,6 +95,14 @@ class ClassWalk:
                         self._own_member(
                             owner, f"{name!r} of class {owner.__qualname__}", name, member
                         )
+
+    def last_checks(self) -> None:
+        """Names that classes may get, which would stand before the attributes of instances or be found at last."""
+        owners = {owner: None for cls in self.classes for owner in cls.__mro__}
+        for owner in owners:
+            if not reads.is_library_class(owner):
+                name = f"class {owner.__qualname__}"
+                self.walk.add(NewNames(self._namespace(owner), name, self.walk.names))
 
     def _used(self, owner: type, made: bool) -> Iterator[tuple[str, Any]]:
         library = reads.is_library_class(owner)

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from .state_reach import Walk
 
 
+#: What can be seen of a function without calling it, besides its attributes, and names by which code looks.
+_SHOWN = ("__code__", "__defaults__", "__kwdefaults__")
+_SHOWING = (*_SHOWN, "signature", "getfullargspec", "getcallargs", "getsource")
+
+
 class FunctionWalk:
     """Enters functions, and looks up the names in library modules that reached code mentions."""
 
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self._entered: list[FunctionType] = []
+        self._shown: list[FunctionType] = []  # those that do not run
         self._libraries: list[tuple[ModuleType, str]] = []
 
     def enter_root(self, function: FunctionType) -> None:
@@ -33,11 +39,14 @@ class FunctionWalk:
         self.enter(function)
 
     def enter(self, function: FunctionType) -> None:
-        """Check a user's function; of a library's, go on at what it wraps."""
+        """Check a user's function; of a library's, go on at what it wraps; one that did not run is only itself."""
         own = function.__name__
         if "__wrapped__" in vars(function):
             self.walk.reach(vars(function)["__wrapped__"], f"the function that {own} wraps")
         library = reads.is_library_function(function)
+        if not library and self.walk.ran is not None and function.__code__ not in self.walk.ran:
+            self._looks(function, own)
+            return
         self.walk.suspect |= library and is_suspect(function)
         for variable, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
@@ -50,6 +59,13 @@ class FunctionWalk:
         if not library:
             self._own_state(function, own)
             self._globals(function)
+
+    def _looks(self, function: FunctionType, own: str) -> None:
+        """What can be seen of a function without calling it."""
+        self._entered.append(function)
+        self._shown.append(function)
+        if vars(function):
+            self.walk.watch_names(function, vars(function), f"function {own}")
 
     def enter_library(self, module: ModuleType, name: str) -> None:
         """A module of the standard library: its data and functions count where code mentions them."""
@@ -74,6 +90,10 @@ class FunctionWalk:
         """Attributes that functions may get, where the code looks whether there are any."""
         for function in self._entered if self.walk.names.asking else ():
             self.walk.add(NewNames(vars(function), function.__name__, self.walk.names))
+        for function in self._shown if self.walk.names.calls(*_SHOWING) else ():
+            for key in _SHOWN:
+                name = f"{key!r} of {function.__name__}"
+                self.walk.add(Attribute(function, name, key, getattr(function, key)), key)
 
     def _user_function(self, value: Any, name: str) -> None:
         if isinstance(value, (FunctionType, MethodType, dict)) or is_module(value):

@@ -58,9 +58,17 @@ _PURE = frozenset(
         ("sys", "audit"),
         ("sys", "exc_info"),
         ("sys", "exception"),
+        ("sys", "getrecursionlimit"),
         ("sys", "getsizeof"),
         ("sys", "intern"),
     }
+)
+#: Functions that read variables of the environment, which are compared.
+_ENVIRONMENT = words(
+    """
+    getenv _Environ.__getitem__ _Environ.__iter__ _Environ.__len__ _createenviron.<locals>.encode
+    _createenviron.<locals>.decode
+    """
 )
 _REMEMBERED = 4096
 _builtins: dict[Any, str | None] = {}
@@ -100,6 +108,8 @@ def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
     """The same for a Python function of the standard library."""
     home = str(namespace.get("__name__", ""))
     if home.partition(".")[0] in _PURE_PYTHON or reads.is_numeric(home):
+        return None
+    if home == "os" and code.co_qualname in _ENVIRONMENT:
         return None
     if home == "importlib._bootstrap" and code.co_name == "_handle_fromlist":
         return None  # looks for names in a loaded package; loading one calls more

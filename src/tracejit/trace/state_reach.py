@@ -27,6 +27,7 @@ import numpy as np
 from ..tensor import Tensor
 from . import state_reads as reads
 from .places import Place, PlaceKey, StillNumber
+from .ran_codes import RanCodes, WideError
 from .state_calls import is_generator
 from .state_checks import Attribute, Check, Item, Kind, NewNames, Read
 from .state_classes import ClassWalk
@@ -37,7 +38,7 @@ from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attr
 from .state_optimizers import is_tool, step_hooks
 from .state_package import Package, replaced
 from .state_purity import are_suspect, is_suspect
-from .state_special import Registered, is_opaque, settings_of_log, special
+from .state_special import Environment, Registered, is_opaque, settings_of_log, special
 from .state_tensors import TensorFacts
 from .state_values import MISSING
 
@@ -45,6 +46,8 @@ from .state_values import MISSING
 MAX_DEPTH = 100
 #: A guard has at most this many checks.
 MAX_CHECKS = 4096
+#: The same where only code counts that is known to run.
+MAX_NARROW = 16384
 
 _LEAVES = (
     str,
@@ -89,9 +92,13 @@ class Walk:
         self,
         varying: Mapping[PlaceKey, Place] = MappingProxyType({}),
         held: Collection[PlaceKey] = (),
+        ran: RanCodes | None = None,
     ) -> None:
         self.varying = varying
         self.held = held  # places that calls look at by themselves
+        self.ran = ran if ran is not None and ran.known else None
+        self.most = MAX_CHECKS if self.ran is None else MAX_NARROW
+        self.may_narrow = ran is not None and ran.possible
         self.places: list[Place] = []  # those of ``varying`` that were met
         self.tools: set[int] = (
             set()
@@ -101,7 +108,7 @@ class Walk:
         self.codes: list[CodeType] = []
         self.generators: list[tuple[str, Any]] = []
         self.limits: dict[str, None] = {}
-        self.suspect = False
+        self.suspect = self.ran is not None  # whether other code runs, only watching tells
         self.modules: list[tuple[Any, str]] = []
         self.tensors: dict[int, tuple[str, Tensor]] = {}
         self.hooks: dict[int, tuple[int, ...]] = {}  # of leaves that have some
@@ -136,8 +143,10 @@ class Walk:
             return False
         if self.held and isinstance(check, Read) and (id(check.holder), check.key) in self.held:
             return False
-        if len(self.checks) >= MAX_CHECKS:
-            self.limits[f"more than {MAX_CHECKS} places to check: the rest is not guarded"] = None
+        if len(self.checks) >= self.most:
+            if self.may_narrow:  # what else there is does not matter
+                raise WideError
+            self.limits[f"more than {self.most} places to check: the rest is not guarded"] = None
             return False
         self._known.add(place)
         check = self._of_number(check)
@@ -186,8 +195,11 @@ class Walk:
         for _, namespace, name, _ in self._objects:
             self.add(NewNames(namespace, name, self.names, self.held))
         self._functions.last_checks()
+        self._classes.last_checks()
         if self._classes.abstract:
             self.add(Registered())
+        if self.names.calls("environ", "getenv"):
+            self.add(Environment())
         self.checks.insert(0, Package())
         if self.tensors:
             self.checks.insert(0, TensorFacts.of(self.tensors.values()))

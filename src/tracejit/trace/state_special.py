@@ -4,6 +4,7 @@ references, registers of abstract classes, and containers too long for one compa
 from __future__ import annotations
 
 import abc
+import os
 import sys
 import threading
 import weakref
@@ -151,6 +152,27 @@ class Imported(Check):
             ):
                 return f"module {name!r} was {'removed' if name in before else 'imported'}"
         self.seen[0] = now
+        return None
+
+
+class Environment(Check):
+    """The variables of the environment, as this process sees them."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        super().__init__(os.environ._data, "the environment")  # type: ignore[attr-defined]
+        self.seen = dict(self.holder)
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.holder)} != {bind(self.seen)}"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        for key in (*self.seen, *self.holder):
+            if self.seen.get(key) != self.holder.get(key):
+                return f"the variable {key!r} of the environment changed"
         return None
 
 

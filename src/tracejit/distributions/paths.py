@@ -1,0 +1,29 @@
+"""The module paths that PyTorch has for distributions: ``from tracejit.distributions.normal import Normal``."""
+
+from __future__ import annotations
+
+import sys
+
+from ..made_modules import make_module
+from . import transforms
+
+__all__: list[str] = []
+
+_PATHS = (
+    *("bernoulli", "beta", "binomial", "categorical", "cauchy", "chi2", "continuous_bernoulli"),
+    *("dirichlet", "exponential", "fishersnedecor", "gamma", "geometric", "gumbel", "half_cauchy"),
+    *("half_normal", "independent", "inverse_gamma", "kl", "kumaraswamy", "laplace", "log_normal"),
+    *("logistic_normal", "lowrank_multivariate_normal", "mixture_same_family", "multinomial"),
+    *("multivariate_normal", "negative_binomial", "normal", "one_hot_categorical", "pareto"),
+    *("poisson", "relaxed_bernoulli", "relaxed_categorical", "studentT", "uniform", "von_mises"),
+    *("transformed_distribution", "weibull", "wishart"),
+)
+
+
+def _make_all() -> None:
+    package = sys.modules[__package__ or ""]
+    for name in _PATHS:
+        make_module(f"distributions.{name}", package, transforms)
+
+
+_make_all()

@@ -1,0 +1,171 @@
+"""Functions with a backward of their own compile: first and second derivatives, whole steps, loops; what must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from custom_functions import (
+    Again,
+    Clipped,
+    Codes,
+    Exp,
+    Linear,
+    Once,
+    Pair,
+    Partly,
+    Relu,
+    Reversed,
+    Rounded,
+    Same,
+    Sin,
+    Swish,
+    Unrolled,
+)
+
+Run = Callable[..., Any]
+
+
+def fresh(*shape: int) -> Any:
+    return tj.randn(*shape, dtype=tj.float64)
+
+
+tj.manual_seed(5)
+W = fresh(4, 4).requires_grad_()
+BOOK = fresh(6, 4).requires_grad_()
+
+
+def many(x: Any) -> Any:
+    for i in range(7):
+        x = Swish.apply(Linear.apply(x, W)) * (0.5 + 0.1 * i)
+    return x
+
+
+def branches(x: Any) -> Any:
+    if x.sum() > 0:
+        return Swish.apply(x) * 2
+    return Exp.apply(-x.abs())
+
+
+def until(x: Any) -> Any:
+    while x.abs().sum() > 0.5:
+        x = Linear.apply(x, W * 0.1).sin()
+    return x
+
+
+PROGRAMS: dict[str, Run] = {
+    "kept result": lambda x: Exp.apply(x * 2),
+    "of an argument": lambda x: Exp.apply(x),
+    "reversed": lambda x: Reversed.apply(x * 3, 0.5) * x,
+    "argument reversed": lambda x: Reversed.apply(x, 0.5) * x,
+    "rounded": lambda x: Rounded.apply(x * 3) * x,
+    "same": lambda x: Same.apply(x * 2).sin(),
+    "swish": lambda x: Swish.apply(x @ W),
+    "linear": lambda x: Linear.apply(x, W).tanh(),
+    "relu": lambda x: Relu.apply(x @ W),
+    "both of a pair": lambda x: Pair.apply(x, x * 2)[0] * x + Pair.apply(x, x)[1].sin(),
+    "one of a pair": lambda x: Pair.apply(x, x.sin())[0],
+    "codes": lambda x: Codes.apply(x * 2, BOOK)[0] * x,
+    "again": lambda x: Again.apply(x * 0.3),
+    "sine": lambda x: Sin.apply(x),
+    "partly": lambda x: Partly.apply(x * 2, x.sin()),
+    "nested": lambda x: Exp.apply(Sin.apply(Swish.apply(x))),
+    "loops inside": lambda x: Unrolled.apply(x),
+    "many": many,
+    "branches": branches,
+    "until": until,
+}
+
+
+def values(tensors: Any) -> list[Any]:
+    return [None if t is None else t.detach().numpy().copy() for t in tensors]
+
+
+def assert_close(found: list[Any], expected: list[Any]) -> None:
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def first(f: Run, start: Any) -> list[Any]:
+    x = start.clone().requires_grad_()
+    W.grad = BOOK.grad = None
+    y = f(x)
+    (y * y).sum().backward()
+    return values((y, x.grad, W.grad, BOOK.grad))
+
+
+def second(f: Run, start: Any) -> list[Any]:
+    x = start.clone().requires_grad_()
+    y = f(x)
+    (g,) = tj.autograd.grad((y * x).sum(), x, create_graph=True)
+    (h,) = tj.autograd.grad((g * g + g).sum(), x, allow_unused=True)
+    return values((y, g, h))
+
+
+def whole(f: Run) -> Run:
+    def step(x: Any) -> Any:
+        y = f(x)
+        (y * y).sum().backward()
+        return y.detach()
+
+    return step
+
+
+def stepped(f: Run, start: Any) -> list[Any]:
+    x = start.clone().requires_grad_()
+    W.grad = BOOK.grad = None
+    return values((f(x), x.grad, W.grad, BOOK.grad))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("how", ["first", "second", "step"])
+def test_derivatives_are_those_of_eager_execution(name: str, how: str) -> None:
+    f = whole(PROGRAMS[name]) if how == "step" else PROGRAMS[name]
+    run = {"first": first, "second": second, "step": stepped}[how]
+    compiled = tj.compile(f)
+    for rows in (3, 3, 5, 1, 3):
+        start = fresh(rows, 4)
+        assert_close(run(compiled, start), run(f, start))
+    assert compiled.stats.compiled_calls >= 2, compiled.explain()
+
+
+def test_gradients_are_clipped_after_they_were_added_up() -> None:
+    def twice(x: Any) -> Any:
+        h = Clipped.apply(x)
+        return h.sin() + h * 0.3
+
+    compiled = tj.compile(twice)
+    for _ in range(3):
+        start = fresh(5, 2)
+        assert_close(first(compiled, start), first(twice, start))
+    assert compiled.stats.compiled_calls == 2
+
+
+def test_a_result_that_nothing_uses_has_zeros_or_nothing_for_a_gradient() -> None:
+    compiled = tj.compile(lambda x: Pair.apply(x, x.sin()))
+    for use in ((0,), (1,), (0, 1)):
+        found = []
+        for f in (compiled, compiled, compiled.function):
+            x = tj.tensor([0.5, float("inf")], dtype=tj.float64, requires_grad=True)
+            outputs = f(x)
+            tj.autograd.backward([outputs[i] for i in use], [tj.ones_like(x) for _ in use])
+            found.append(values([x.grad]))
+        np.testing.assert_array_equal(found[1], found[2])
+
+
+def test_a_gradient_that_may_be_taken_once_only() -> None:
+    compiled = tj.compile(lambda x: Once.apply(x))
+    for f in (compiled.function, compiled, compiled):
+        assert_close(first(f, tj.ones(2, 2)), first(compiled.function, tj.ones(2, 2)))
+        x = fresh(2, 2).requires_grad_()
+        (g,) = tj.autograd.grad((f(x) * x).sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            g.sum().backward()
+    assert compiled.stats.compiled_calls >= 2
