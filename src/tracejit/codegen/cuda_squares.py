@@ -14,7 +14,7 @@ from ..types import Shape
 from . import scalar
 from .cuda import NARROW
 from .cuda_functions import divisor
-from .cuda_launch import BLOCK, DeviceText
+from .cuda_launch import BLOCK, DeviceText, Launch
 from .kernel import Number
 
 __all__ = ["EACH", "SQUARE", "TERMS", "SquareText"]
@@ -87,9 +87,10 @@ class SquareText:
         cell = f"sums[i * {EACH} + j]"
         add(indent + 3, f"{cell} = fma_{self.kind}(left_part[i], right_part[j], {cell})")
 
-    def source(self, name: str, doc: str) -> str:
-        """The function as text."""
-        return self.text.source(name, doc)
+    def launch(self, name: str, doc: str, grid: int) -> Launch:
+        """The function that was written, for so many blocks."""
+        parameters = tuple(self.text.parameters.values())
+        return Launch(name, self.text.source(name, doc), parameters, grid)
 
 
 def is_narrow(count: int) -> bool:
