@@ -285,3 +285,56 @@ def test_parameters_that_are_replaced_stay_parameters() -> None:
         assert same(eager(x), f(x))
         assert isinstance(other.fc.bias, nn.Parameter)
         assert same(eager.fc.bias, other.fc.bias)
+
+
+def test_places_in_objects_that_are_gone_are_forgotten() -> None:
+    class Net(Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = {"k": tj.zeros(2)}
+
+        def forward(self, x):
+            self.table["k"] = self.table["k"] + x
+            return self.table["k"] * 2
+
+    eager, other = pair(Net)
+    f = tj.compile(other.forward)
+    for step in range(500):
+        if step % 5 == 0:
+            eager.table, other.table = {"k": tj.zeros(2)}, {"k": tj.zeros(2)}
+        x = tj.full((2,), float(step))
+        assert same(eager(x), f(x)), step
+        assert same(eager.table, other.table), step
+    assert max(map(len, f.uses.held.known.values())) < 80
+
+
+def test_threads_meet_numbers_of_a_recording() -> None:
+    class Net(Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rate, self.pair = 1.0, (tj.zeros(1), [1.0])
+
+        @tj.compile
+        def __call__(self, x):
+            self.rate = self.rate * 0.5 + 1
+            self.pair = (x * self.rate, [self.rate])
+            return x * 2
+
+    nets, wrong = [Net() for _ in range(3)], []
+
+    def work(number: int) -> None:
+        for i in range(80):
+            x = tj.ones(number % 2 + i % 7 + 1)
+            try:
+                if not same(nets[i % 3](x), x * 2):
+                    wrong.append(i)
+            except Exception as error:  # noqa: BLE001
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+    assert all(type(net.rate) is float and type(net.pair[1][0]) is float for net in nets)

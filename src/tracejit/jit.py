@@ -33,7 +33,8 @@ from .trace.places import TURNS
 from .trace.ran_codes import WideError
 from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES, open_door, route_of
-from .trace.signature import call_key
+from .trace.signature import call_key, flatten, statics_of
+from .trace.state import watch
 from .trace.state_calls import listening
 from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
@@ -281,7 +282,7 @@ class CompiledFunction(Keeping, Inspection):
                 return self._recorded(entry, tensors, args, kwargs, why)
             except WideError:
                 self.stats.recordings -= 1
-                return self.uses.ran.run(self.function, args, kwargs)
+                return self._collected(args, kwargs)
             except Exception:
                 self._keep(entry)
                 raise
@@ -294,6 +295,15 @@ class CompiledFunction(Keeping, Inspection):
         reason = entry.failure or entry.closed
         if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
             self._explain(reason)
+        return result
+
+    def _collected(self, args: Any, kwargs: Any) -> Any:
+        """The result of an eager run whose code is collected; what has no guard nevertheless is told with ``strict``."""
+        result = self.uses.ran.run(self.function, args, kwargs)
+        if self.strict:
+            statics = statics_of(flatten((args, kwargs), []))
+            for limit in watch(self.function, statics, ran=self.uses.ran).limits[:1]:
+                self._explain(limit)
         return result
 
     # --- copies and pickles ----------------------------------------------------------------------------------------

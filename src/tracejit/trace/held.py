@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..tensor import Tensor
+from ..varying import is_varying, plain
 from .places import Place, PlaceKey, place_of
-from .signature import MAPPINGS, fields_of, flatten, leaf_count
+from .signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
 from .state_checks import Read
 from .state_reads import Names
 from .state_values import MISSING, is_value
@@ -31,6 +32,8 @@ MAX_HELD, MAX_FORMS = 512, 256
 UNSEEN = "any"
 #: Ints that are no sizes.
 MAX_SIZE = 1 << 40
+#: Places of one form from which on it is looked whether they are still in use.
+MANY = 64
 #: Places that were seen to change once.
 MAX_SUSPECTS = 4096
 
@@ -96,7 +99,11 @@ def beside(
         values = [place.read() for place in places]
         sized = tuple([i for i, x in enumerate(values) if places[i].sized and is_size(x)])
         sizes = (*sizes, *[values[i] for i in sized])
-        seen = flatten(list(map(_seen, places, values)), tensors)
+        found: list[Any] = []
+        seen = flatten(list(map(_seen, places, values)), found)
+        if any(map(is_varying, found)):  # another thread is recording
+            seen = flatten(unflatten(seen, map(plain, (*found,))), found := [])
+        tensors += found
         structure = Held((structure, places, seen, sized))
     if sizes:
         tensors.append(Tensor._wrap(np.array(sizes, np.int64)))
@@ -149,6 +156,13 @@ class Holding:
         for place in places:
             place.sized = True
         self.known[form] = tuple(dict.fromkeys((*self.places(form), *places)))
+
+    def forget(self, form: Any, reached: Collection[int]) -> None:
+        """Where calls of a form read many places: do without those in objects that are not ``reached`` any more."""
+        places = self.places(form)
+        if len(places) > MANY:
+            ends = [(p, (id(p.check.holder), id(p.owner))) for p in places]
+            self.drop(form, [p for p, ids in ends if not any(x in reached for x in ids)])
 
     def drop(self, form: Any, places: Collection[Place]) -> None:
         """Calls of a form do not read these places any more."""

@@ -68,6 +68,7 @@ def run_recorded(
 
     The caller takes the recorder away again.
     """
+    entry.owner.uses.held.forget(entry.form, guard.reached)
     if given.changed or see(entry.held, guard.names):
         recorder.overtaken = "what it reads there changed meanwhile"
     if entry.owner.plans.opens and entry.behind is None and not guard.limits:

@@ -58,7 +58,6 @@ _PURE = frozenset(
         ("sys", "audit"),
         ("sys", "exc_info"),
         ("sys", "exception"),
-        ("sys", "getrecursionlimit"),
         ("sys", "getsizeof"),
         ("sys", "intern"),
     }

@@ -142,6 +142,7 @@ class Walk:
         if place in self._known:
             return False
         if self.held and isinstance(check, Read) and (id(check.holder), check.key) in self.held:
+            self._seen.setdefault(id(check.holder), check.holder)
             return False
         if len(self.checks) >= self.most:
             if self.may_narrow:  # what else there is does not matter
