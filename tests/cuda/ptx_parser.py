@@ -64,7 +64,7 @@ def parse(text: str) -> Kernel:
             kernel.constants[found[2]] = np.array(words, f"u{int(found[1]) // 8}")
         elif found := re.match(r"(\$\w+):$", line):
             kernel.labels[found[1]] = len(kernel.code)
-        elif re.match(r"(\.(version|target|address_size|pragma)\b.*|[(){}]|)$", line):
+        elif re.match(r"(\.(version|target|address_size|pragma|minnctapersm)\b.*|[(){}]|)$", line):
             continue
         elif found := _INSTRUCTION.match(line):
             operands = tuple(_OPERAND.findall(found[4]))

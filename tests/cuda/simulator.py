@@ -111,7 +111,7 @@ class _Hands:
     def __init__(self, block: _Block, thread: int) -> None:
         self.block, self.thread = block, thread
 
-    def threads(self, count: int) -> None:
+    def threads(self, count: int, together: int = 0) -> None:
         if count != self.block.size:
             raise SimulatorError(
                 f"the kernel needs blocks of {count} threads, not {self.block.size}"

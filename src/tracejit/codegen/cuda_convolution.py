@@ -93,12 +93,7 @@ class _Results(WindowPrinter):
         self.terms()
         self.store()
         doc = f"{self.value.spec}: squares of channels and positions"
-        return Launch(
-            name,
-            self.source(name, doc),
-            tuple(self.text.parameters.values()),
-            blocks_for(tasks, 1),
-        )
+        return self.launch(name, doc, blocks_for(tasks, 1))
 
     def column(self, index: str, indent: int) -> None:
         """The sample and position of a column; those past the end are the last one's."""

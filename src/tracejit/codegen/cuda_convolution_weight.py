@@ -84,12 +84,7 @@ class _Weights(WindowPrinter):
         self.walk()
         self.store()
         doc = f"{self.value.spec}: squares of channels and elements of the kernel"
-        return Launch(
-            name,
-            self.source(name, doc),
-            tuple(self.text.parameters.values()),
-            blocks_for(tasks, 1),
-        )
+        return self.launch(name, doc, blocks_for(tasks, 1))
 
     def split_columns(self, columns: int) -> None:
         """For the four columns that a thread reads: where the channel lies, and how far the element is from a start."""
@@ -192,6 +187,5 @@ class _Sums(WindowPrinter):
         terms = [f"{n} * {self.out.stride(axis)}" for axis, n in enumerate(names)]
         stored = scalar.store("found", self.dtype)
         add(2, f"{self.out.pointer()}[{' + '.join(terms)}] = {stored}")
-        parameters = tuple(self.text.parameters.values())
-        source = self.source(name, f"{self.value.spec}: sums of parts")
-        return Launch(name, source, parameters, blocks_for(numel(shape)))
+        doc = f"{self.value.spec}: sums of parts"
+        return self.launch(name, doc, blocks_for(numel(shape)))

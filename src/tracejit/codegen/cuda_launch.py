@@ -59,9 +59,13 @@ class DeviceCode:
 
 @dataclass
 class DeviceText(Text):
-    """Lines and parameters of one device function; ``arrays`` are declared before everything else."""
+    """Lines and parameters of one device function; ``arrays`` are declared before everything else.
+
+    ``together`` is how many blocks a multiprocessor shall run at a time, 0 where that does not matter.
+    """
 
     arrays: list[str] = field(default_factory=list)
+    together: int = 0
 
     def array(self, name: str, declaration: str) -> str:
         """Declare an array once; its name."""
@@ -74,6 +78,7 @@ class DeviceText(Text):
         """The function as text."""
         listing = ",\n    ".join(f'{n}: "{t}"' for n, t in self.types.items())
         head = [f"def {name}(", f"    {listing},", ') -> "i32":', f"    # {doc}"]
+        shape = f"{BLOCK}, {self.together}" if self.together else f"{BLOCK}"
         return "\n".join(
-            [*head, f"    threads({BLOCK})", *self.arrays, *self.lines, "    return 0\n"]
+            [*head, f"    threads({shape})", *self.arrays, *self.lines, "    return 0\n"]
         )

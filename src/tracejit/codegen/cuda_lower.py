@@ -9,6 +9,7 @@ form takes that form.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from tracejit.codegen.cuda_functions import source_of
 from tracejit.codegen.cuda_primitives import (
@@ -53,14 +54,14 @@ class KernelLowering(DeviceFunctionLowering):
 
     def __init__(self, node: ast.FunctionDef) -> None:
         super().__init__(node, LIBRARY)
-        self.block_threads = 0
+        self.block_threads = self.blocks_together = 0
         self.shared: list[str] = []
 
     def statement(self, node: ast.stmt) -> None:
         """Lower one statement."""
         match node:
-            case ast.Expr(value=ast.Call(func=ast.Name(id="threads"), args=[size])):
-                self._threads(node, size)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="threads"), args=[size, *blocks])):
+                self._threads(node, size, blocks)
             case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call) if name in EFFECTS:
                 values = [self.expression(argument) for argument in call.args]
                 EFFECTS[name](self, values, call)
@@ -71,11 +72,15 @@ class KernelLowering(DeviceFunctionLowering):
             case _:
                 super().statement(node)
 
-    def _threads(self, node: ast.stmt, size: ast.expr) -> None:
+    def _threads(self, node: ast.stmt, size: ast.expr, blocks: Sequence[ast.expr]) -> None:
         count = literal_number(size)
         if not isinstance(count, int) or count % WARP or not 0 < count <= LARGEST_BLOCK:
             fail(node, f"a block has a multiple of {WARP} threads, at most {LARGEST_BLOCK}")
         self.block_threads = count
+        found = [literal_number(number) for number in blocks]
+        if len(found) > 1 or not all(isinstance(n, int) and n > 0 for n in found):
+            fail(node, "how many blocks a multiprocessor runs at a time is one literal number")
+        self.blocks_together = int(found[0] or 0) if found else 0
 
     def _array(self, node: ast.Assign, target: str, name: str, call: ast.Call) -> None:
         size = literal_number(call.args[0]) if len(call.args) == 1 else None
@@ -134,11 +139,11 @@ def cuda_llvm_ir(source: str, entry: str) -> str:
         fail(node, 'a kernel returns "i32"')
     if not lowering.block_threads:
         fail(node, "a device kernel says how many threads a block has: threads(256)")
-    text = module_text(node, body, LIBRARY, _LACKING, _entry(node, body, lowering.block_threads))
+    text = module_text(node, body, LIBRARY, _LACKING, _entry(node, body, lowering))
     return "\n".join([*lowering.shared, text])
 
 
-def _entry(node: ast.FunctionDef, body: LoweredFunction, block_threads: int) -> str:
+def _entry(node: ast.FunctionDef, body: LoweredFunction, lowering: KernelLowering) -> str:
     names = [argument.arg for argument in node.args.args]
     typed = list(zip(names, body.parameters, strict=True))
     parameters = ", ".join(
@@ -146,6 +151,8 @@ def _entry(node: ast.FunctionDef, body: LoweredFunction, block_threads: int) -> 
         for name, type_ in typed
     )
     operands = ", ".join(f"{type_.llvm} %{name}" for name, type_ in typed)
+    blocks = lowering.blocks_together
+    together = f', !"minctasm", i32 {blocks}' if blocks else ""
     return "\n".join(
         [
             f"define ptx_kernel void @{node.name}({parameters}) nounwind {{",
@@ -153,6 +160,6 @@ def _entry(node: ast.FunctionDef, body: LoweredFunction, block_threads: int) -> 
             "  ret void",
             "}",
             "!nvvm.annotations = !{!1000000}",
-            f'!1000000 = !{{ptr @{node.name}, !"reqntidx", i32 {block_threads}}}\n',
+            f'!1000000 = !{{ptr @{node.name}, !"reqntidx", i32 {lowering.block_threads}{together}}}\n',
         ]
     )

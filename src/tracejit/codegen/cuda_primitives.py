@@ -1,7 +1,9 @@
 """What device kernels may say beyond the kernel language: the one list of these names, with their LLVM meaning.
 
 ===============================  =======================================================================================
-``threads(256)``                 the number of threads of a block, a literal; the first statement of every kernel
+``threads(256)``                 the number of threads of a block, a literal; the first statement of every kernel. A
+                                 second literal is how many blocks a multiprocessor shall run at a time: it bounds
+                                 the registers of a thread
 ``thread()``, ``block()``        which thread of its block and which block of the grid this is, as i64
 ``blocks()``                     how many blocks the grid has, as i64
 ``barrier()``                    every thread of the block arrives before one goes on; memory is seen by all of them

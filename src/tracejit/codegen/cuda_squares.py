@@ -14,7 +14,7 @@ from ..types import Shape
 from . import scalar
 from .cuda import NARROW
 from .cuda_functions import divisor
-from .cuda_launch import BLOCK, DeviceText
+from .cuda_launch import BLOCK, DeviceText, Launch
 from .kernel import Number
 
 __all__ = ["EACH", "SQUARE", "TERMS", "SquareText"]
@@ -62,6 +62,10 @@ class SquareText:
 
     def declare(self) -> None:
         """Both factors, and the sums of a thread."""
+        if (
+            self.kind == "f32"
+        ):  # 128 registers are enough, and while one block loads another multiplies
+            self.text.together = 2
         for side in ("left", "right"):
             self.text.array(side, f"shared_{self.kind}({TERMS * LINE})")
             self.text.array(f"{side}_part", f"local_{self.kind}({EACH})")
@@ -83,9 +87,10 @@ class SquareText:
         cell = f"sums[i * {EACH} + j]"
         add(indent + 3, f"{cell} = fma_{self.kind}(left_part[i], right_part[j], {cell})")
 
-    def source(self, name: str, doc: str) -> str:
-        """The function as text."""
-        return self.text.source(name, doc)
+    def launch(self, name: str, doc: str, grid: int) -> Launch:
+        """The function that was written, for so many blocks."""
+        parameters = tuple(self.text.parameters.values())
+        return Launch(name, self.text.source(name, doc), parameters, grid)
 
 
 def is_narrow(count: int) -> bool:
