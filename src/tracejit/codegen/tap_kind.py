@@ -87,9 +87,7 @@ class Kind:
         bits = f.make(f"bitcast {self.vector} {seen} to {words}")
         sign = ", ".join([f"i{width} {-(1 << (width - 1))}"] * self.lanes)
         gap = f.make(f"icmp eq {words} {bits}, <{sign}>")
-        return f.make(
-            f"select {self.mask} {gap}, {self.vector} {otherwise}, {self.vector} {value}"
-        )
+        return f.make(f"select {self.mask} {gap}, {self.vector} {otherwise}, {self.vector} {value}")
 
     def masked_store(self, f: FunctionText, value: str, pointer: str, mask: str) -> None:
         """Write the elements that the mask has."""

@@ -17,10 +17,10 @@ After::
 
 Padding is written out. Where windows are s apart, elements s apart become neighbours: memory is split into s *phases*
 along the dimension, and every tap sees one phase. The gradient of the input is one such product for every phase of the
-result; that of the weight sees the same memory as the convolution. Where eager execution adds up windows, what lies
-around the windows is no zero but a gap, so that nan and infinities of the weight stay where windows are. Runs on graphs that are not differentiated any more,
-on machines for which :mod:`tracejit.codegen.tap_machine` knows a vector; depthwise convolutions are left to
-:mod:`tracejit.passes.depthwise`.
+result; that of the weight sees the same memory as the convolution. Where eager execution adds up windows for the
+gradient of the input, around them is no zero but a gap, so that nan and infinities of a weight stay where windows are.
+Runs on graphs that are not differentiated any more, on machines for which :mod:`tracejit.codegen.tap_machine` knows a
+vector; depthwise convolutions are left to :mod:`tracejit.passes.depthwise`.
 """
 
 from __future__ import annotations
