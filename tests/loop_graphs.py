@@ -273,7 +273,7 @@ def random_loop(seed: int, rounds: int = 3) -> tuple[Graph, list[np.ndarray]]:
     given += [np.stack([known[v]] * rounds) for v in items]
     if items:  # other values in other rounds where they may be any
         given[len(inputs) - len(items) :] = [
-            a * np.linspace(0.5, 1.5, rounds).reshape(-1, *[1] * (a.ndim - 1))
+            a * np.linspace(0.5, 1.5, rounds, dtype=a.dtype).reshape(-1, *[1] * (a.ndim - 1))
             if a.dtype.kind == "f"
             else a
             for a in given[len(inputs) - len(items) :]

@@ -65,7 +65,7 @@ def test_recorder_hears_of_everything(listener):
     assert listener.calls[-1][0] == "record"
     assert listener.calls[-1][-1] is y
     y.add_(1)
-    assert [c[0] for c in listener.calls[-2:]] == ["record", "assign"]
+    assert [c[0] for c in listener.calls[-3:]] == ["record", "trial_writes", "assign"]
     listener.calls.clear()
     assert bool(y[0] > 0)
     assert listener.calls[-1][0] == "guard"

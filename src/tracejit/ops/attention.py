@@ -100,8 +100,8 @@ def _kept(q: Array, k: Array, drawn: Array, options: dict[str, Any]) -> Array | 
     shape = (*q.shape[:-1], k.shape[-2])
     if index >= 0:
         made = {"index": index, "shape": shape, "dtype": dtypes.float32}
-        drawn = random_uniform.evaluate((drawn,), made)
-    n, dtype = xp(drawn), _wide(q).dtype.type
+        drawn = xp(q).asarray(random_uniform.evaluate((drawn,), made))
+    n, dtype = xp(q), _wide(q).dtype.type
     return n.where(drawn >= low, dtype(1.0 / (1.0 - low)), dtype(0))
 
 
