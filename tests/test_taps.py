@@ -68,6 +68,7 @@ class Case:
         self.x = rng.standard_normal((samples, groups * channels, memory)).astype(dtype)
         self.w = rng.standard_normal((groups * rows, channels, taps)).astype(dtype)
         self.y = rng.standard_normal((samples, groups * rows, self.positions)).astype(dtype)
+        self.gaps = 0
         self.short = {"float32": "f32", "float64": "f64"}[np.dtype(dtype).name]
 
     def attributes(self):
@@ -87,7 +88,7 @@ class Case:
         strides += [s // other.itemsize for s in other.strides[:2]]
         if name == "tap_products":
             out = np.full((self.samples, self.groups * self.rows, self.positions), 7, x.dtype)
-            strides += [out.shape[1] * out.shape[2], out.shape[2]]
+            strides += [out.shape[1] * out.shape[2], out.shape[2], self.gaps]
             after = [*self.offsets, *range(len(self.offsets))]
             scratch = product_scratch(machine, x.itemsize, count)
             strip = machine.vectors * machine.vector // x.itemsize
@@ -106,7 +107,10 @@ class Case:
         edges = [units * i // parts for i in range(parts + 1)]
         for lo, hi in itertools.pairwise(edges):
             assert native(name, self.short, machine)(ctypes.addressof(block), lo, hi, 0) == 0
-        expected = meaning.evaluate([x, other], self.attributes())
+        attributes = self.attributes()
+        if name == "tap_products":
+            attributes["gaps"] = self.gaps
+        expected = meaning.evaluate([x, other], attributes)
         return out, np.asarray(expected).reshape(out.shape)
 
 
@@ -137,6 +141,22 @@ def test_what_is_no_number_stays_where_it_belongs(name, machine):
     found, expected = case.run(name, machine, 1)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     np.testing.assert_allclose(found[~np.isnan(found)], expected[~np.isnan(expected)], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gaps", [0, 1])
+def test_gaps_add_nothing(machine, dtype, gaps):
+    case = Case(np.random.default_rng(1), 2, 2, 3, 13, (2, 3, 21), 5, dtype)
+    case.gaps = gaps
+    rng = np.random.default_rng(2)
+    case.x[...] = np.where(rng.random(case.x.shape) < 0.3, 0, case.x)
+    case.x[...] = np.where(rng.random(case.x.shape) < 0.8, -0.0, case.x)
+    case.w[0, 0, 1], case.w[7, 2, 0], case.w[-1, 1, 3] = np.nan, np.inf, -np.inf
+    for parts in (1, 3):
+        found, expected = case.run("tap_products", machine, parts)
+        assert 0 < np.isnan(expected).sum() < expected.size / (1 + gaps)
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
 
 
 @st.composite

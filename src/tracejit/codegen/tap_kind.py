@@ -70,6 +70,25 @@ class Kind:
         given = f"ptr align {self.nbytes} {pointer}, {self.mask} {mask}, {self.vector} {otherwise}"
         return f.make(f"call {self.vector} @llvm.masked.load.{self.suffix}.p0({given})")
 
+    def has_nan(self, f: FunctionText, values: list[str]) -> str:
+        """Is an element of some vectors no number?"""
+        pairs = zip(values[::2], [*values[1::2], values[-1]], strict=False)
+        found = [f.make(f"fcmp uno {self.vector} {a}, {b}") for a, b in pairs]
+        odd = found[0]
+        for other in found[1:]:
+            odd = f.make(f"or {self.mask} {odd}, {other}")
+        bits = f.make(f"bitcast {self.mask} {odd} to i{self.lanes}")
+        return f.make(f"icmp ne i{self.lanes} {bits}, 0")
+
+    def unless_gap(self, f: FunctionText, seen: str, value: str, otherwise: str) -> str:
+        """The elements of ``value``, those of ``otherwise`` where a negative zero was seen."""
+        width = 8 * self.nbytes
+        words = f"<{self.lanes} x i{width}>"
+        bits = f.make(f"bitcast {self.vector} {seen} to {words}")
+        sign = ", ".join([f"i{width} {-(1 << (width - 1))}"] * self.lanes)
+        gap = f.make(f"icmp eq {words} {bits}, <{sign}>")
+        return f.make(f"select {self.mask} {gap}, {self.vector} {otherwise}, {self.vector} {value}")
+
     def masked_store(self, f: FunctionText, value: str, pointer: str, mask: str) -> None:
         """Write the elements that the mask has."""
         given = f"{self.vector} {value}, ptr align {self.nbytes} {pointer}, {self.mask} {mask}"

@@ -4,6 +4,9 @@ A strip of positions is laid out once for all rows of results: for every channel
 masked loads of its runs. Then block after block of rows goes through all channels and taps, where every number of
 the weight meets all vectors of the strip. A result is summed in one order, channel by channel and tap by tap, whatever
 part of the work a thread does.
+
+Gaps in memory are negative zeros. They are products like others, and only where something came out that is no number
+are results computed again without them: nan and infinities of the weight leave it nowhere else.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ PRODUCT_WORDS = (
     *("x", "w", "out", "scratch", "each"),  # addresses, and bytes of scratch memory per worker
     *("samples", "groups", "channels", "rows"),  # channels and rows of a group
     *("p2", "p1", "p0"),  # positions
-    *("xn", "xc", "x2", "x1", "wm", "wc", "on", "om", "taps"),  # strides in elements
+    *("xn", "xc", "x2", "x1", "wm", "wc", "on", "om"),  # strides in elements
+    *("gaps", "taps"),
 )
 #: Up to this many runs of a vector are loaded without a loop.
 _FEW_RUNS = 3
@@ -42,7 +46,7 @@ def products_text(dtype: str, machine: Machine) -> str:
     1
     """
     kind = Kind(dtype, machine)
-    parts = [declarations(kind), runs(kind), _layout(kind)]
+    parts = [declarations(kind), runs(kind), _layout(kind), _without_gaps(kind)]
     parts += [_block(kind, r, v) for r in kind.blocks for v in range(1, machine.vectors + 1)]
     return "\n".join([*parts, _step(kind)])
 
@@ -55,7 +59,7 @@ def _block(kind: Kind, rows: int, vectors: int) -> str:
     f = inner(
         kind,
         f"internal void @block.{rows}.{vectors}(ptr noalias %w, i64 %wm, ptr noalias %kw,"
-        " ptr noalias %seen, i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs)",
+        " ptr noalias %seen, i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs, i64 %gaps)",
     )
     zero = "zeroinitializer"
     sums = [[f.variable(kind.vector, zero) for _ in range(vectors)] for _ in range(rows)]
@@ -76,6 +80,38 @@ def _block(kind: Kind, rows: int, vectors: int) -> str:
             for i, row in enumerate(sums):
                 there = f.at(target, f.product("%om", i), "i8")
                 kind.masked_store(f, row[v].get(), there, mask)
+    odd = kind.has_nan(f, [total.get() for row in sums for total in row])
+    with f.when(f.make(f"and i1 {odd}, {f.compare('sgt', '%gaps', 0)}")):
+        f.add(
+            f"call void @without_gaps(ptr %w, i64 %wm, ptr %kw, ptr %seen, i64 %count, ptr %out,"
+            f" i64 %om, ptr %runs, i64 {rows}, i64 {vectors})"
+        )
+    f.add("ret void")
+    return f.finish()
+
+
+def _without_gaps(kind: Kind) -> str:
+    """The same for any block, where gaps add nothing."""
+    f = inner(
+        kind,
+        "internal void @without_gaps(ptr noalias %w, i64 %wm, ptr noalias %kw, ptr noalias %seen,"
+        " i64 %count, ptr noalias %out, i64 %om, ptr noalias %runs, i64 %rows, i64 %vectors)",
+    )
+    with f.loop(0, "%rows") as i, f.loop(0, "%vectors") as v:
+        row = f.at("%w", f.product("%wm", i), "i8")
+        strip = f.at("%seen", f.product(v, kind.machine.vector), "i8")
+        total = f.variable(kind.vector, "zeroinitializer")
+        with f.loop(0, "%count") as k:
+            seen = kind.load(f, f.at(strip, f.product(k, kind.strip_bytes), "i8"))
+            factor = kind.number(f, f.at(row, f.word("%kw", k), "i8"))
+            more = kind.multiply_add(f, factor, seen, total.get())
+            total.set(kind.unless_gap(f, seen, more, total.get()))
+        entry = f.at("%runs", f.product(v, kind.run_words), "i64")
+        target = f.at("%out", f.product("%om", i), "i8")
+        with f.loop(0, f.word(entry, 0)) as r:
+            place = f.at(entry, f.sum(r, 1), "i64")
+            mask = kind.as_mask(f, f.word(place, kind.lanes))
+            kind.masked_store(f, total.get(), f.at(target, f.word(place, 0), "i8"), mask)
     f.add("ret void")
     return f.finish()
 
@@ -192,7 +228,7 @@ def _rows(
             there = f.at(a["out"], f.product(m, om), "i8")
             given = (
                 f"ptr {here}, i64 {wm}, ptr {a['kw']}, ptr {a['seen']}, i64 {a['count']},"
-                f" ptr {there}, i64 {om}, ptr {written}"
+                f" ptr {there}, i64 {om}, ptr {written}, i64 {a['gaps']}"
             )
             kind.call_block(f, rows, vectors, given)
             row.set(f.sum(m, rows))

@@ -39,9 +39,19 @@ def depthwise_weight(x: Array, y: Array, windows: Windows, shape: Shape) -> Arra
     """The weight-shaped sum over samples and positions of x's windows times y."""
     n, groups, counts = xp(x), x.shape[1], y.shape[2:]
     per_group = shape[0] // groups
-    total = n.zeros((volume(windows.kernel), groups, per_group), x.dtype)
     by_group = y.reshape(y.shape[0], groups, per_group, *counts)
     plane = _Plane(windows, counts, x.shape[2:])
+    total = _tap_totals(x, by_group, windows, plane)
+    if plane.flat and n.isnan(total).any():  # of elements between the rows of the result too
+        plane = _Plane(windows, counts, x.shape[2:], flat=False)
+        total = _tap_totals(x, by_group, windows, plane)
+    return n.ascontiguousarray(n.moveaxis(total, 0, -1)).reshape(shape)
+
+
+def _tap_totals(x: Array, by_group: Array, windows: Windows, plane: _Plane) -> Array:
+    """The sums of what each tap sees times y, tap by tap: (taps, groups, outputs of a group)."""
+    n = xp(x)
+    total = n.zeros((volume(windows.kernel), *by_group.shape[1:3]), x.dtype)
     for samples, source in _sources(x, windows, plane):
         part = by_group[samples]
         spread = n.zeros((*part.shape[:3], *plane.shape), x.dtype)
@@ -49,16 +59,16 @@ def depthwise_weight(x: Array, y: Array, windows: Windows, shape: Shape) -> Arra
         axes = "abcdef"[: len(plane.shape)]
         for tap, index in plane.taps():
             total[tap] += n.einsum(f"sg{axes},sgo{axes}->go", source[index][:, :, 0], spread)
-    return n.ascontiguousarray(n.moveaxis(total, 0, -1)).reshape(shape)
+    return total
 
 
 class _Plane:
     """How the windows of one channel are walked: as a vector when they lie side by side, else along each dimension."""
 
-    def __init__(self, windows: Windows, counts: Shape, size: Shape) -> None:
+    def __init__(self, windows: Windows, counts: Shape, size: Shape, flat: bool = True) -> None:
         self.windows = windows
         self.counts = counts
-        self.flat = all(s == 1 for s in windows.stride)
+        self.flat = flat and all(s == 1 for s in windows.stride)
         extents = windows.buffer(size)
         self.steps = tuple(volume(extents[d + 1 :]) for d in range(len(extents)))
         last = sum((n - 1) * step for n, step in zip(counts, self.steps, strict=True))

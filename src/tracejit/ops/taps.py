@@ -4,6 +4,9 @@ What tap t sees from a position is the element ``offsets[t]`` further on. Positi
 whose dimensions walk the memory in ``steps``, the last one element by element. Strides, dilation and padding are in the
 offsets: see :mod:`tracejit.passes.taps`, which writes convolutions in these two ops when nothing is differentiated any
 more. They are no part of the op table, and have no gradients.
+
+Where ``gaps`` is positive, negative zeros in the memory of ``tap_products`` are places where there is nothing: they add
+nothing, whatever the weight is there, while other zeros make nan of its infinities.
 """
 
 from __future__ import annotations
@@ -21,7 +24,14 @@ __all__ = ["tap_products", "tap_weights"]
 
 
 def _products_type(
-    x: TensorType, w: TensorType, *, offsets: Shape, counts: Shape, steps: Shape, groups: int
+    x: TensorType,
+    w: TensorType,
+    *,
+    offsets: Shape,
+    counts: Shape,
+    steps: Shape,
+    groups: int,
+    gaps: int,
 ) -> TensorType:
     return TensorType((x.shape[0], w.shape[0], *counts), x.dtype)
 
@@ -44,11 +54,15 @@ def _windows(x: Array, offsets: Shape, counts: Shape, steps: Shape, groups: int)
     return np.stack(seen, 2).reshape(samples, groups, channels // groups, len(offsets), -1)
 
 
-def _products(x: Array, w: Array, **attributes: Any) -> Array:
+def _products(x: Array, w: Array, *, gaps: int, **attributes: Any) -> Array:
     groups, counts = attributes["groups"], attributes["counts"]
     seen = _windows(np.ascontiguousarray(x), **attributes)
     weight = w.reshape(groups, w.shape[0] // groups, w.shape[1], -1)
     found = np.einsum("ngctp,gmct->ngmp", seen, weight, optimize=True)
+    if gaps > 0 and np.isnan(found).any():
+        each = np.einsum("ngctp,gmct->ngmctp", seen, weight)
+        nothing = (seen == 0) & np.signbit(seen)
+        found = np.where(nothing[:, :, None], 0, each).sum((3, 4), dtype=x.dtype)
     return found.reshape(x.shape[0], w.shape[0], *counts)
 
 
@@ -66,7 +80,7 @@ tap_products = Contraction(
     name="tap_products",
     operands=("x", "w"),
     variadic=False,
-    attributes=_ATTRIBUTES,
+    attributes={**_ATTRIBUTES, "gaps": Parameter.empty},
     body=_products,
     grads={},
     infer_type=_products_type,

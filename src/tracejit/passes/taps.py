@@ -11,15 +11,16 @@ After::
 
     graph f(x: f32[2, 3, 8], w: f32[4, 3, 2]) {
         %0: f32[2, 3, 8] = reshape(x, shape=(2, 3, 8))
-        %1: f32[2, 4, 7] = tap_products(%0, w, offsets=(0, 1), counts=(7,), steps=(1,), groups=1)
+        %1: f32[2, 4, 7] = tap_products(%0, w, offsets=(0, 1), counts=(7,), steps=(1,), groups=1, gaps=0)
         return %1
     }
 
 Padding is written out. Where windows are s apart, elements s apart become neighbours: memory is split into s *phases*
 along the dimension, and every tap sees one phase. The gradient of the input is one such product for every phase of the
-result; that of the weight sees the same memory as the convolution. Runs on graphs that are not differentiated any more,
-on machines for which :mod:`tracejit.codegen.tap_machine` knows a vector; depthwise convolutions are left to
-:mod:`tracejit.passes.depthwise`.
+result; that of the weight sees the same memory as the convolution. Where eager execution adds up windows for the
+gradient of the input, around them is no zero but a gap, so that nan and infinities of a weight stay where windows are.
+Runs on graphs that are not differentiated any more, on machines for which :mod:`tracejit.codegen.tap_machine` knows a
+vector; depthwise convolutions are left to :mod:`tracejit.passes.depthwise`.
 """
 
 from __future__ import annotations
@@ -173,6 +174,7 @@ def _forward(rewriter: Rewriter, value: Value) -> Value | None:
         counts=form.counts,
         steps=seen.steps,
         groups=form.groups,
+        gaps=0,
     )
 
 
@@ -216,18 +218,31 @@ def _input(rewriter: Rewriter, value: Value) -> Value | None:
     ]
     if any(a < 0 or b < 0 for a, b in widths):
         return None
+    gaps: Any = 0
     if any(a != 0 or b != 0 for a, b in widths):
         around = ((0, 0), (0, 0), *widths)
-        y = rewriter.write("pad", (y,), form.line, widths=around, value=0)
-    seen = _flat(rewriter, y, form.line), _row_steps(y.spec.shape[2:])
+        gaps = _gaps(value, form)
+        y = rewriter.write("add", (y, 0.0), form.line)  # gaps are the only negative zeros
+        y = rewriter.write("pad", (y,), form.line, widths=around, value=-0.0)
+    seen = _Seen(_flat(rewriter, y, form.line), (), _row_steps(y.spec.shape[2:]))
     counts = tuple(end - start for start, end in zip(starts, ends, strict=True))
     turned = _turned(rewriter, weight, form)
     found = [
-        _phase(rewriter, form, seen, turned, phase, counts, spans)
+        _phase(rewriter, form, seen, turned, phase, counts, spans, gaps)
         for phase in itertools.product(*map(range, form.stride))
     ]
     first = [before % s for (before, _), s in zip(form.padding, form.stride, strict=True)]
     return found[0] if len(found) == 1 else _interleaved(rewriter, form, found, counts, first)
+
+
+def _gaps(value: Value, form: _Form) -> Any:
+    """Positive where eager execution adds up windows, instead of reversing the kernel: see `ops.convolve`."""
+    y, weight = value.value_operands
+    if any(s != 1 for s in form.stride):
+        return 1
+    if form.groups > 1 and weight.spec.shape[1] == 1:
+        return 0
+    return y.spec.shape[1] * numel(value.spec.shape[2:]) - value.spec.shape[1] * numel(form.counts)
 
 
 def _turned(rewriter: Rewriter, weight: Value, form: _Form) -> Value:
@@ -247,14 +262,15 @@ def _turned(rewriter: Rewriter, weight: Value, form: _Form) -> Value:
 def _phase(
     rewriter: Rewriter,
     form: _Form,
-    seen: tuple[Value, Shape],
+    seen: _Seen,
     weight: Value,
     phase: Shape,
     counts: Shape,
     spans: Sequence[int],
+    gaps: Any,
 ) -> Value:
     """One phase of the gradient of the input."""
-    memory, steps = seen
+    memory, _, steps = seen
     at, every, number = [], [], []
     parts = []
     for dim, (r, k) in enumerate(zip(phase, form.kernel, strict=True)):
@@ -285,6 +301,7 @@ def _phase(
         counts=counts,
         steps=steps,
         groups=form.groups,
+        gaps=gaps,
     )
 
 

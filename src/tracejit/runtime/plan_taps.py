@@ -38,7 +38,7 @@ def is_read(value: Value, number: int, strides: Shape) -> bool:
     >>> from tracejit.dtypes import float32
     >>> from tracejit.types import TensorType
     >>> x, w = Value(TensorType((1, 2, 9), float32)), Value(TensorType((4, 2, 3), float32))
-    >>> made = {"offsets": (0, 1, 2), "counts": (7,), "steps": (1,), "groups": 1}
+    >>> made = {"offsets": (0, 1, 2), "counts": (7,), "steps": (1,), "groups": 1, "gaps": 0}
     >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (x, w), made)
     >>> is_read(value, 0, (18, 1, 2)), is_read(value, 1, (1, 4, 8))
     (False, True)
@@ -51,7 +51,7 @@ def is_written(value: Value, strides: Shape) -> bool:
 
     >>> from tracejit.dtypes import float32
     >>> from tracejit.types import TensorType
-    >>> made = {"offsets": (0, 1, 2), "counts": (7,), "steps": (1,), "groups": 1}
+    >>> made = {"offsets": (0, 1, 2), "counts": (7,), "steps": (1,), "groups": 1, "gaps": 0}
     >>> value = Value(TensorType((1, 4, 7), float32), tap_products, (), made)
     >>> is_written(value, (99, 10, 1)), is_written(value, (28, 1, 4))
     (True, False)
@@ -134,7 +134,7 @@ def _numbers(planner: Planner, value: Value) -> list[Any]:
         ]
     on, om = planner.layouts(value).strides[:2]
     sizes = [x.spec.shape[0], groups, channels, value.spec.shape[1] // groups, p2, p1, p0]
-    return [*sizes, xn, xc, x2, x1, first, second, on, om, taps]
+    return [*sizes, xn, xc, x2, x1, first, second, on, om, value.attributes["gaps"], taps]
 
 
 def _box(counts: Shape, steps: Shape) -> tuple[tuple[Any, Any, Any], tuple[Any, Any]]:
