@@ -37,7 +37,7 @@ SIZES = templates(
 
 {z} = {x}[{x} > 0]
 while {z}.numel() > 1:
-    {z} = {z}[{z} > {z}.mean()]
+    {z} = {z}[{z} > {z}.mean()][1:]
 {t} = {y} + {z}.sum()
 
 {z} = {x}[{x} > 0]

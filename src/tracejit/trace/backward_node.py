@@ -28,6 +28,10 @@ from .collection import collecting_rarely
 from .freeing import History
 from .kept_alive import give_back
 from .leaf_pass import LeafPass, leaf_pass, run_for_leaves, run_into_leaves
+from .state import StateGuard
+
+#: Ends the error of a pass that would have to read it as it is now.
+STALE = "Compiled code reads it when the function is called: change it before the call, or after the backward pass."
 
 
 @dataclass(eq=False)
@@ -46,9 +50,19 @@ class Site:
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
+    later: tuple[tuple[str, StateGuard], ...] = ()  # state that custom backwards read, by name
     #: Those of all its nodes, where all that wants gradients is captured.
     edges: tuple[Edge | None, ...] = ()
     short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
+
+    def check_state(self) -> None:
+        """Refuse a pass through a custom backward that would find other Python state than the call did."""
+        for name, guard in self.later:
+            if not guard.holds():
+                raise AutogradError(
+                    f"the backward of {name} in the compiled {self.function} reads Python state that has changed "
+                    f"since the call: {guard.difference()}. {STALE}"
+                )
 
     @cached_property
     def everything(self) -> int:
@@ -166,6 +180,8 @@ class CompiledBackward(LateNode):
     ) -> Sequence[Tensor | None]:
         """Gradients of the inputs from those of the outputs, by kernels or, to be differentiated again, op by op."""
         site = self.site
+        if site.later:
+            site.check_state()
         if self.inputs is None or self.gone:
             self.check_kept(site.visited(grads, wanted))
         seeds = [grads[i] for i in site.seeds]
@@ -208,7 +224,7 @@ class CompiledBackward(LateNode):
 
     def known_pass(self) -> LeafPass | None:
         """The pass from a number, as soon as there is one."""
-        found = self.site.short = leaf_pass(self.site)
+        found = self.site.short = None if self.site.later else leaf_pass(self.site)
         return found
 
     def needs(

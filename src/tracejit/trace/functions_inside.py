@@ -24,7 +24,8 @@ from ..ir.rules import rule, ruled, stand_in
 from ..modes import MODES
 from ..tensor import Tensor
 from .kept_alive import KeptAlive
-from .rule_effects import reachable, suspicion
+from .rule_effects import reachable, state_read, suspicion
+from .state import StateGuard
 from .state_calls import watching
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class FunctionsInside:
     def __init__(self) -> None:
         self.trial: _Trial | None = None
         self.reads_later: list[_Read] = []
+        self.state_later: list[tuple[str, StateGuard]] = []  # of functions by name
         self.aliases: dict[int, tuple[Tensor, int, bool]] = {}
         self.followed: set[Node] = set()  # whose hooks are rules
         self.handles: list[weakref.ref[object]] = []
@@ -150,6 +152,11 @@ class FunctionsInside:
         if isinstance(found, str):
             return found
         results, trial = found
+        later = state_read(node.rule, vars(node))
+        if isinstance(later, str):
+            return later
+        if later.checks:
+            self.state_later.append((node.function.__name__, later))
         reads = [(i, g) for i, g in enumerate(results) if g is not None]
         if not reads:
             return "its backward gives no gradients"
@@ -225,8 +232,11 @@ class FunctionsInside:
             return False
         stand, of = self._stand_in(tensor, value)
         found = self._run(hook, {}, lambda: hook(stand), [stand])
-        if isinstance(found, str):
+        later = state_read(hook, {})
+        if isinstance(found, str) or isinstance(later, str):
             return False
+        if later.checks:
+            self.state_later.append((getattr(hook, "__name__", "a gradient hook"), later))
         result, trial = found
         if result is None:
             return True

@@ -84,6 +84,7 @@ class Made:
                 self.owner.compile_failed,
                 leaf.positions,
                 leaf.tape,
+                leaf.recording.later,
             )
         found: Site = leaf.site
         return found

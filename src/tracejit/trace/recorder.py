@@ -328,7 +328,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
-        found.held = self.held
+        found.held, found.later = self.held, tuple(self.state_later)
         found.tape = self.tape(outputs, recipes)
         if self.scope is not None:
             found.sizes = SizesFound(

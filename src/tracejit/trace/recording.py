@@ -50,6 +50,7 @@ class Recording:
     numbers: tuple[tuple[int, Number | Scalar], ...] = ()  # among the results, by position
     stores: tuple[tuple[Place, Number | Scalar], ...] = ()  # numbers it left in Python state
     held: tuple[Place, ...] = ()  # where it left what its structure has after the result
+    later: tuple[tuple[str, StateGuard], ...] = ()  # what custom backwards read, by their names
     tape: History = field(default_factory=History)  # bits are positions of outputs and of inputs
     sizes: SizesFound | None = None  # what sizes it was told on the way
 

@@ -23,8 +23,11 @@ import numpy as np
 
 from ..device import device
 from ..dtypes import DType
+from ..extents import is_symbolic
 from ..tensor import Tensor
+from ..varying import is_varying
 from . import state_reads as reads
+from .state import StateGuard
 from .state_reach import Walk
 from .state_values import MISSING
 
@@ -181,6 +184,27 @@ def _content(cell: CellType) -> Any:
         return MISSING
 
 
+def state_read(function: Any, context: Mapping[str, Any]) -> StateGuard | str:
+    """A guard on the Python state that a backward pass reads; or why a call does not settle what it will be then.
+
+    >>> scale = 2.0
+    >>> guard = state_read(lambda g: g * scale, {})
+    >>> scale = 3.0
+    >>> guard.difference()
+    "global 'scale' was 2.0 and is 3.0"
+    """
+    checks = _walk(function, _own(context)).checks
+    for check in checks:
+        known = getattr(check, "expected", None)
+        if is_varying(known) or is_symbolic(known):
+            return f"its backward reads a number that varies ({check.name})"
+    return StateGuard(checks)
+
+
+def _own(context: Mapping[str, Any]) -> list[Any]:
+    return [x for name, x in context.items() if name not in _OF_NODES]
+
+
 def reachable(function: Any, context: Mapping[str, Any]) -> Held | str:
     """What ``function`` can reach, also by way of the attributes in ``context``; or why that cannot be told.
 
@@ -190,8 +214,7 @@ def reachable(function: Any, context: Mapping[str, Any]) -> Held | str:
     >>> held.put_back() is None, calls
     (False, [])
     """
-    own = [x for name, x in context.items() if name not in _OF_NODES]
-    walk = _walk(function, own)
+    walk = _walk(function, _own(context))
     held = Held()
     for value in walk.reached.values():
         unknown = held.add(value)
