@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -274,3 +275,21 @@ def test_threads_with_positions_of_their_own() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_a_position_is_a_number_after_an_error() -> None:
+    cache, state = tj.zeros(4, 3), {"pos": 0}
+
+    @tj.compile
+    def step(x):
+        state["pos"] += 1
+        cache[state["pos"] % 4] = x
+        if state["pos"] > 2:
+            raise ValueError("a number")
+        return cache[state["pos"] % 4].sum().item()
+
+    for expected in range(1, 9):
+        with pytest.raises(ValueError, match="a number") if expected > 2 else nullcontext():
+            assert step(tj.ones(3)) == 3.0
+        assert type(state["pos"]) is int
+        assert state["pos"] == expected

@@ -288,6 +288,7 @@ def _fresh_write(body: Body, pool: list[str], depth: int) -> list[str]:
     ways = [f"{target} = {source} * 1.0", f"{target} = {source}.clone()", f"{target} = {source}"]
     form, way = body.choices.pick(_FRESH_WRITES), body.choices.pick(ways)
     body.writes_arguments |= way == ways[-1] and source in body.arguments
+    body.alone &= way != ways[-1]  # it may be state
     lines = [way, body.fill(form, pool, t=target)]
     pool.append(target)
     return lines

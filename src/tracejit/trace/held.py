@@ -224,10 +224,6 @@ def standing_for(places: Sequence[Place], sizes: Mapping[Place, Any]) -> Iterato
                 place.put(other)
             found.append(other)
         yield found
-    except BaseException:
-        for place in places:
-            place.put_plain()
-        raise
     finally:
         for place, value, other in standing:
             if place.read() is other:

@@ -125,6 +125,10 @@ def _run(
         result = function(*args, **kwargs)
         result = with_held(recorder, entry.held, before, result, outside)
         return result, flatten_result(result, leaves, outside)
+    except BaseException:
+        for place in entry.held:  # what it left there is the user's again
+            place.put_plain()
+        raise
     finally:
         recorder.follow = None
         later.close()
