@@ -83,6 +83,20 @@ def test_a_method_is_replaced_on_the_class_or_covered_on_the_object(monkeypatch,
     expect_change(guard, f"has the new attribute {name!r}")
 
 
+@pytest.mark.parametrize("others", [2, 40])
+def test_a_name_that_is_read_comes_while_others_go(others):
+    config = Config()
+    vars(config).update({f"unread{i}": i for i in range(others)})
+    guard = watch(use, (config,))
+    for name in ("unread0", "unread1"):
+        delattr(config, name)
+        setattr(config, f"other{name}", 1)
+        expect_same(guard)
+    vars(config)["half"] = lambda x: x
+    del config.otherunread0
+    expect_change(guard, "has the new attribute 'half'")
+
+
 def test_a_class_attribute_is_replaced(monkeypatch):
     guard = watch(use, (Config(),))
     monkeypatch.setattr(Config, "base", 11)

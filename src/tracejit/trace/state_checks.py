@@ -297,13 +297,22 @@ class Contents(Check):
         return None if equal else f"the values of {self.name} changed"
 
 
+#: As many names are compared one by one, which takes about 20 ns each.
+FEW_NAMES = 16
+
+
+def _latest(holder: dict[str, Any]) -> str | None:
+    return next(reversed(holder), None)
+
+
 class NewNames(Check):
     """A namespace got no new name that the code can read (an attribute in front of a method, an optional one).
 
-    Names that nobody reads may come and go: then the new length is remembered.
+    Names that nobody reads may come and go: then it is remembered which there are. Of many names, the number and the
+    latest are compared.
     """
 
-    __slots__ = ("known", "length", "names")
+    __slots__ = ("few", "known", "names", "seen")
 
     def __init__(
         self, holder: dict[str, Any], name: str, names: Names, held: Collection[Any] = ()
@@ -311,20 +320,30 @@ class NewNames(Check):
         super().__init__(holder, name)
         self.names = names
         self.known = frozenset(holder).union(k for number, k in held if number == id(holder))
-        self.length = [len(holder)]
+        self.few = len(holder) <= FEW_NAMES
+        self.seen: list[Any] = []
+        self._look()
+
+    def _look(self) -> None:
+        holder = self.holder
+        self.seen[:] = [frozenset(holder) if self.few else None, len(holder), _latest(holder)]
 
     def broken(self, bind: Bind) -> str:
         """The condition as source."""
-        holder, length = bind(self.holder), bind(self.length)
-        return f"{bind(len)}({holder}) != {length}[0] and {bind(self.difference)}() is not None"
+        holder, seen, again = bind(self.holder), bind(self.seen), bind(self.difference)
+        if self.few:
+            return f"{holder}.keys() != {seen}[0] and {again}() is not None"
+        return (
+            f"({bind(len)}({holder}) != {seen}[1] or {bind(_latest)}({holder}) is not {seen}[2])"
+            f" and {again}() is not None"
+        )
 
     def difference(self) -> str | None:
         """What changed, or None."""
-        length = len(self.holder)
         for key in tuple(self.holder):
             if key not in self.known and key in self.names:
                 return f"{self.name} has the new attribute {key!r}"
-        self.length[0] = length
+        self._look()
         return None
 
     def moved(self) -> list[Read] | None:
