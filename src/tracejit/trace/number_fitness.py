@@ -71,9 +71,11 @@ def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
     values = {id(x): plain(x) for x in held}
     while held:
         tuples = []
-        for holder in gc.get_referrers(*held):
+        asked = tuple(held)  # since CPython 3.13 among what refers to its items
+        for holder in gc.get_referrers(*asked):
             if isinstance(holder, tuple):
-                tuples.append(holder)
+                if holder is not asked:
+                    tuples.append(holder)
             elif holder is not held:
                 _replace_in(holder, values)
         held = [x for x in tuples if plain_parts(x) is not x]
