@@ -86,9 +86,28 @@ def test_histories_with_shared_and_separate_parts() -> None:
     shared = x * y
     a, b, c = shared * z, shared.exp(), z.sin()
     ends = {x._edge(): 1, y._edge(): 2, z._edge(): 4}
-    found = history_of([a.grad_fn, b.grad_fn, c.grad_fn, None], ends, 0)
+    found = history_of([a._edge(), b._edge(), c._edge(), None], ends, 0)
     assert found.ends == (7, 3, 4, 0)
     assert set(found.parts) == {(0b011, 3), (0b001, 7), (0b010, 3), (0b100, 4)}
-    late = history_of([a.grad_fn], ends, a.grad_fn.sequence)
+    late = history_of([a._edge()], ends, a.grad_fn.sequence)
     assert late.parts == ((1, 4),)
     assert late.ends == (4,)
+    earlier = history_of([a._edge(), b._edge()], {b._edge(): 8}, c.grad_fn.sequence)
+    assert earlier == type(earlier)((), (0, 8))
+
+
+def test_what_was_copied_from_an_argument_has_its_history() -> None:
+    def function(x, y):
+        made = tj.zeros(2)
+        made.copy_(y)
+        return made, x * 2
+
+    compiled = tj.compile(function, strict=True)
+    for _ in range(3):
+        x = tj.ones(2, requires_grad=True)
+        given = x.sin()
+        copied, doubled = compiled(x, given)
+        copied.sum().backward(retain_graph=True)
+        assert x.grad.tolist() == pytest.approx(x.cos().tolist())
+        (doubled.sum() + copied.sum()).backward()
+        assert x.grad.tolist() == pytest.approx((2 * x.cos() + 2).tolist())

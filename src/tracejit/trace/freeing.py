@@ -25,20 +25,23 @@ class History:
     ends: tuple[int, ...] = ()
 
 
-def history_of(roots: Sequence[Node | None], ends: Mapping[Edge, int], first: int) -> History:
-    """The history behind ``roots``, the nodes of results; node ``first`` was the first recorded.
+def history_of(roots: Sequence[Edge | None], ends: Mapping[Edge, int], first: int) -> History:
+    """The history behind ``roots``, the edges of results; node ``first`` was the first recorded.
+
+    A result whose own edge leads to an input (``copy_`` gives it the history of what it copies) has none of its own.
 
     ``ends`` has the bits of the inputs to which edges lead. Bits of results are positions among ``roots``.
 
     >>> import tracejit as tj
     >>> x, y = tj.ones(2, requires_grad=True), tj.ones(2, requires_grad=True)
     >>> a, b = x * x, x.sin() + y
-    >>> found = history_of([a.grad_fn, b.grad_fn], {x._edge(): 1, y._edge(): 2}, 0)
+    >>> found = history_of([a._edge(), b._edge()], {x._edge(): 1, y._edge(): 2}, 0)
     >>> sorted(found.parts), found.ends
     ([(1, 1), (2, 1)], (1, 3))
     """
     above: dict[Node, int] = {}
-    for number, node in enumerate(roots):
+    for number, root in enumerate(roots):
+        node = root[0] if root is not None else None
         if node is not None and _inside(node, first):
             above[node] = above.get(node, 0) | 1 << number
     inside = _behind(list(above), first)
@@ -55,7 +58,8 @@ def history_of(roots: Sequence[Node | None], ends: Mapping[Edge, int], first: in
             found |= below.get(edge[0], 0) if edge[0] in inside else ends.get(edge, 0)
         below[node] = found
     parts = dict.fromkeys((above[node], below[node]) for node in nodes if node.keeps)
-    return History(tuple(parts), tuple(below.get(node, 0) if node else 0 for node in roots))
+    reached = [0 if r is None else below.get(r[0], ends.get(r, 0)) for r in roots]
+    return History(tuple(parts), tuple(reached))
 
 
 def _passing(node: Node) -> list[Edge]:

@@ -307,9 +307,8 @@ class GradientsInside(FunctionsInside):
         wanted = [r.kind == "computed" and r.requires_grad for r in recipes]
         if not any(wanted):
             return History()
-        roots = [
-            self.origin(t)[0].grad_fn if w else None for t, w in zip(outputs, wanted, strict=True)
-        ]
+        origins = [self.origin(t)[0] if w else None for t, w in zip(outputs, wanted, strict=True)]
+        roots = [None if t is None or t.grad_fn is None else t._edge() for t in origins]
         positions = {source.value: i for i, source in enumerate(self.signature.sources)}
         ends: dict[Edge, int] = {}
         for tensor, value in self.external.values():
