@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import gc
+import importlib
 import inspect
 import sys
 import threading
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _REMEMBERED = 20_000
 _USER = "user"
 _RESUME = dis.opmap["RESUME"]
+#: What runs when a module is imported that was not loaded.
+_IMPORTS: CodeType = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 #: What runs when a tensor has no attribute of some name.
 _ABSENT = TensorCore.__getattr__.__code__
 _verdicts: dict[int, tuple[CodeType, str | None]] = {}
@@ -126,7 +129,7 @@ class Listener:
             return
         if reason is None or not self.active or not (reason is _USER or _by_user(caller)):
             return
-        if not self._by_finalizer(frame):
+        if not self._by_finalizer(frame) and not _by_import(frame):
             self._report(frame, reason)
 
     def _is_guarded(self, function: Any) -> bool:
@@ -202,6 +205,15 @@ def _by_user(frame: FrameType | None) -> bool:
         owner = reads.owner_of(frame.f_code, frame.f_globals)
         if owner in ("user", "package"):
             return owner == "user"
+        frame = frame.f_back
+    return False
+
+
+def _by_import(frame: FrameType | None) -> bool:
+    """Does this package import something, for which installed hooks are called?"""
+    while frame is not None:
+        if frame.f_code is _IMPORTS:
+            return not _by_user(frame.f_back)
         frame = frame.f_back
     return False
 
