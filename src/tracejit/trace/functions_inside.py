@@ -24,7 +24,7 @@ from ..ir.rules import rule, ruled, stand_in
 from ..modes import MODES
 from ..tensor import Tensor
 from .kept_alive import KeptAlive
-from .rule_effects import reachable, state_read, suspicion
+from .rule_effects import reachable, suspicion
 from .state import StateGuard
 from .state_calls import watching
 
@@ -66,7 +66,6 @@ class _Read:
 
     tensor: Tensor
     version: int
-    name: str
 
 
 class FunctionsInside:
@@ -148,15 +147,11 @@ class FunctionsInside:
             grads[i] = tensor
         twin = object.__new__(type(node))
         twin.__dict__.update(vars(node))
-        found = self._run(node.rule, vars(node), partial(twin.apply, grads), grads)
+        name = node.function.__name__
+        found = self._run(name, node.rule, vars(node), partial(twin.apply, grads), grads)
         if isinstance(found, str):
             return found
         results, trial = found
-        later = state_read(node.rule, vars(node))
-        if isinstance(later, str):
-            return later
-        if later.checks:
-            self.state_later.append((node.function.__name__, later))
         reads = [(i, g) for i, g in enumerate(results) if g is not None]
         if not reads:
             return "its backward gives no gradients"
@@ -231,12 +226,10 @@ class FunctionsInside:
         if suspicion(hook, watching() is not None) is not None:
             return False
         stand, of = self._stand_in(tensor, value)
-        found = self._run(hook, {}, lambda: hook(stand), [stand])
-        later = state_read(hook, {})
-        if isinstance(found, str) or isinstance(later, str):
+        name = getattr(hook, "__name__", "a gradient hook")
+        found = self._run(name, hook, {}, lambda: hook(stand), [stand])
+        if isinstance(found, str):
             return False
-        if later.checks:
-            self.state_later.append((getattr(hook, "__name__", "a gradient hook"), later))
         result, trial = found
         if result is None:
             return True
@@ -254,6 +247,7 @@ class FunctionsInside:
 
     def _run(
         self,
+        name: str,
         function: Callable[..., Any],
         context: Mapping[str, Any],
         call: Callable[[], Any],
@@ -289,6 +283,11 @@ class FunctionsInside:
         if reason is not None:
             del self.reads_later[count:]
             return reason
+        later = held.state()
+        if isinstance(later, str):
+            return later
+        if later.checks:
+            self.state_later.append((name, later))
         return results, trial
 
     def stop_trial(self, what: str) -> None:
@@ -320,7 +319,7 @@ class FunctionsInside:
             return
         if number in self.roots and number not in self.external:
             if number in trial.before:
-                read = _Read(tensor, tensor._writes.value, "a tensor")
+                read = _Read(tensor, tensor._writes.value)
                 self.reads_later.append(read)
             return
         self.stop_trial("reads a tensor from outside that was not saved for it")

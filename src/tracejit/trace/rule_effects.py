@@ -7,7 +7,7 @@ text, and is not run. Lists, dictionaries, sets, attributes and variables that i
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -28,6 +28,7 @@ from ..tensor import Tensor
 from ..varying import is_varying
 from . import state_reads as reads
 from .state import StateGuard
+from .state_checks import Check
 from .state_reach import Walk
 from .state_values import MISSING
 
@@ -90,9 +91,10 @@ def _walk(function: Any, values: Iterable[Any] = ()) -> Walk:
 
 
 class Held:
-    """Contents of containers, attributes and variables as they are now."""
+    """Contents of containers, attributes and variables as they are now; ``checks`` compare what code reads of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self.checks = checks
         self.lists: list[tuple[list[Any], list[Any]]] = []
         self.maps: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self.sets: list[tuple[set[Any], set[Any]]] = []
@@ -129,6 +131,14 @@ class Held:
             return cls.__qualname__
         self.maps.append((attributes, dict(attributes)))
         return None
+
+    def state(self) -> StateGuard | str:
+        """A guard on the state that is read; or why a call does not settle what it will be in the backward pass."""
+        for check in self.checks:
+            known = getattr(check, "expected", None)
+            if is_varying(known) or is_symbolic(known):
+                return f"its backward reads a number that varies ({check.name})"
+        return StateGuard(self.checks)
 
     def put_back(self) -> str | None:
         """Make everything what it was; what had changed, in words."""
@@ -184,27 +194,6 @@ def _content(cell: CellType) -> Any:
         return MISSING
 
 
-def state_read(function: Any, context: Mapping[str, Any]) -> StateGuard | str:
-    """A guard on the Python state that a backward pass reads; or why a call does not settle what it will be then.
-
-    >>> scale = 2.0
-    >>> guard = state_read(lambda g: g * scale, {})
-    >>> scale = 3.0
-    >>> guard.difference()
-    "global 'scale' was 2.0 and is 3.0"
-    """
-    checks = _walk(function, _own(context)).checks
-    for check in checks:
-        known = getattr(check, "expected", None)
-        if is_varying(known) or is_symbolic(known):
-            return f"its backward reads a number that varies ({check.name})"
-    return StateGuard(checks)
-
-
-def _own(context: Mapping[str, Any]) -> list[Any]:
-    return [x for name, x in context.items() if name not in _OF_NODES]
-
-
 def reachable(function: Any, context: Mapping[str, Any]) -> Held | str:
     """What ``function`` can reach, also by way of the attributes in ``context``; or why that cannot be told.
 
@@ -213,9 +202,16 @@ def reachable(function: Any, context: Mapping[str, Any]) -> Held | str:
     >>> calls.append(1)
     >>> held.put_back() is None, calls
     (False, [])
+
+    >>> scale = 2.0
+    >>> guard = reachable(lambda g: g * scale, {}).state()
+    >>> scale = 3.0
+    >>> guard.difference()
+    "global 'scale' was 2.0 and is 3.0"
     """
-    walk = _walk(function, _own(context))
-    held = Held()
+    own = [x for name, x in context.items() if name not in _OF_NODES]
+    walk = _walk(function, own)
+    held = Held(walk.checks)
     for value in walk.reached.values():
         unknown = held.add(value)
         if unknown is not None:
