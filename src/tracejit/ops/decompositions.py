@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..errors import ShapeError
+from ..errors import LinAlgError, ShapeError
 from ..types import TensorType
 from .comparison import eq
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import cast, where
-from .lapack import guarded
+from .lapack import guarded, refusing
 from .linear_algebra import (
     SQUARE,
     TALL,
@@ -90,7 +90,12 @@ def _of_lower(g: Any) -> Any:
 @contraction(square, grad=_cholesky_grad, samples=(Sample((SQUARE,)), Sample((_HERMITIAN,))))
 def cholesky_lower(x: Array) -> Array:
     """The lower triangular L with ``L @ L.mH = x`` for Hermitian positive-definite matrices."""
-    return guarded("cholesky", xp(x).linalg.cholesky, x)
+    found = guarded("cholesky", xp(x).linalg.cholesky, x)
+    if not xp(x).isfinite(found).all():  # LAPACK takes inf and nan for positive
+        raise LinAlgError(
+            "linalg.cholesky: Matrix is not positive definite: it has nan or inf in it"
+        )
+    return found
 
 
 def _eigh_type(x: TensorType) -> TensorType:
@@ -153,7 +158,7 @@ def eigen_general(x: Array) -> Array:
     kind = np.complex128 if wide(x).real.dtype.itemsize == 8 else np.complex64
     if not x.size:
         return n.zeros((*x.shape[:-2], x.shape[-1] + 1, x.shape[-1]), kind)
-    values, vectors = n.linalg.eig(wide(x))
+    values, vectors = refusing("eig", n.linalg.eig, wide(x))
     return n.concatenate([values[..., None, :], vectors], -2).astype(kind, copy=False)
 
 

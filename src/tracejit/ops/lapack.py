@@ -19,12 +19,17 @@ from .table import Array
 
 def guarded(name: str, function: Any, *operands: Array) -> Array:
     """LAPACK's result in the dtype of the operands; half precision computes in float32."""
+    with _watched(*operands):
+        found: Array = refusing(name, function, *map(wide, operands))
+    return found.astype(operands[0].dtype, copy=False)
+
+
+def refusing(name: str, function: Any, *operands: Array) -> Any:
+    """What the function gives; NumPy's errors about matrices become those of the function ``name``."""
     try:
-        with _watched(*operands):
-            found: Array = function(*map(wide, operands))
+        return function(*operands)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"linalg.{name}: {error}") from None
-    return found.astype(operands[0].dtype, copy=False)
 
 
 def _watched(*operands: Array) -> AbstractContextManager[Any]:

@@ -195,8 +195,10 @@ def _sign_grad(g: Any, x: Any, out: Any) -> Any:
     samples=(Sample((SQUARE,)), Sample((SQUARE + 0.5j * TALL[0, 1],))),
 )
 def determinant_sign(x: Array) -> Array:
-    """The sign of each determinant."""
-    return xp(x).asarray(xp(x).linalg.slogdet(wide(x))[0], x.dtype)
+    """The sign of each determinant, 0 of one that is no number."""
+    n = xp(x)
+    sign, size = n.linalg.slogdet(wide(x))
+    return n.asarray(n.where(n.isnan(size), 0, sign), x.dtype)
 
 
 def _exponential_grad(g: Any, x: Any) -> Any:

@@ -87,6 +87,9 @@ def ldl_solution(x: Array, pivots: Array, b: Array, *, hermitian: bool) -> Array
 def _ldl_solved(factors: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
     """Substitution through ``P L D L^H P^H`` (Bunch and Kaufman 1977): pivots below zero mark blocks of two."""
     n = len(factors)
+    wrong = pivots[(pivots == 0) | (abs(pivots) > n)]
+    if wrong.size:
+        raise IndexError(f"linalg.ldl_solve: pivot {wrong[0]} is out of range for {n} rows")
     x = b.astype(factors.dtype, copy=True)
     conj = np.conj if hermitian else np.asarray
     blocks, k = [], 0
@@ -96,13 +99,23 @@ def _ldl_solved(factors: Array, pivots: Array, b: Array, hermitian: bool) -> Arr
     for k, size in blocks:
         _exchange(x, k + size - 1, abs(int(pivots[k])) - 1)
         x[k + size :] -= factors[k + size :, k : k + size] @ x[k : k + size]
-        block = np.tril(factors[k : k + size, k : k + size])
-        whole = block + conj(np.tril(block, -1).T)
-        x[k : k + size] = np.linalg.solve(whole, x[k : k + size])
+        x[k : k + size] = _block_solved(factors[k : k + size, k : k + size], x[k : k + size], conj)
     for k, size in reversed(blocks):
         x[k : k + size] -= conj(factors[k + size :, k : k + size]).T @ x[k + size :]
         _exchange(x, k + size - 1, abs(int(pivots[k])) - 1)
     return x
+
+
+def _block_solved(block: Array, b: Array, conj: Callable[[Array], Array]) -> Array:
+    """The rows for a block of one or two of D; as in LAPACK's ``sytrs``, what is singular gives inf and nan."""
+    with np.errstate(all="ignore"):
+        if len(block) == 1:
+            return np.asarray(b / block[0])
+        below = block[1, 0]
+        first, second = block[0, 0] / conj(below), block[1, 1] / below
+        upper, lower = b[0] / conj(below), b[1] / below
+        scale = first * second - 1
+        return np.stack([(second * upper - lower) / scale, (first * lower - upper) / scale])
 
 
 def _exchange(x: Array, i: int, j: int) -> None:

@@ -28,16 +28,20 @@ class Afterwards:
         first_item = len(loop.value_operands) - int(loop.attributes["items"])
         self.stacks = outside_values(loop)
         collected = self.graph.outputs[self.carried :]
-        self.stacks.update(dict.fromkeys(collected, True))
+        for value in collected:
+            self.stacks.setdefault(value, True)
         given = (*self.graph.inputs[first_item:], *collected)
         self.budget = max(map(size_of, given), default=0)
         self.collected = dict.fromkeys(collected)
         self._computable: dict[Value, bool] = {}
 
     def is_stack(self, value: Value) -> bool:
-        """Is a known value another one in every round?"""
-        found = self.stacks.get(value)
-        return any(map(self.is_stack, value.value_operands)) if found is None else found
+        """Is the value another one in every round, as far as is known?
+
+        What is not known outside hangs on what rounds carry on, or cannot be computed there: it is collected, or made
+        of what is.
+        """
+        return self.stacks.get(value, True)
 
     def computable(self, value: Value) -> bool:
         """Is the value known outside, or made of what is without computing?"""
@@ -50,10 +54,6 @@ class Afterwards:
             found = found and self.can_batch(value)
             self._computable[value] = found
         return found
-
-    def is_known_to_vary(self, value: Value) -> bool:
-        """Is the value another one in every round, as far as is known? What is the same in all is not worth a stack."""
-        return value not in self.stacks or self.stacks[value]
 
     def can_batch(self, value: Value) -> bool:
         """Can the statement be computed for all rounds, once its operands are known?"""
@@ -103,14 +103,18 @@ class Written:
         return self.builder.insert(part_value(self.builder.insert(self.loop), index))
 
     def bring(self, value: Value) -> None:
-        """Make a value known outside, computing what it takes."""
+        """Make a value known outside, computing what it takes.
+
+        What is the same in every round is computed once even if the loop collects it: what is made of it was found to
+        be computable from one, not from a stack.
+        """
         known = self.batch.known
         needed = {value}
         todo = []
         for found in reversed([*self.plan.graph.inputs, *self.plan.graph.values]):
             if found not in needed or found in known:
                 continue
-            if found in self.positions:
+            if found in self.positions and self.plan.stacks[found]:
                 self.batch.give(found, self.part(self.positions[found]), True)
             else:
                 todo.append(found)

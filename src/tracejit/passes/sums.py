@@ -131,7 +131,7 @@ class _Sums:
 
     def total(self, term: Value) -> Total | None:
         """How the sum of a term over all rounds is written, None if it stays in the loop."""
-        if not term.dtype.is_floating_point or not self.after.is_known_to_vary(term):
+        if not term.dtype.is_floating_point or not self.after.is_stack(term):
             return None
         if is_view(term) or term.op is clone:
             return self.shown_as(term)

@@ -75,7 +75,10 @@ def _symmetric(x: Tensor) -> Tensor:
     if x.dtype.is_complex:  # the imaginary parts of the diagonal are not read
         low = e.where(la.on_diagonal(x), e.mul(e.add(low, conjugated(low)), 0.5), low)
     mean = e.mul(e.add(x, adjoint(x)), 0.5)
-    return e.add(mean, e.detach_copy(e.sub(low, mean)))
+    moved = e.sub(
+        mean, e.detach_copy(mean)
+    )  # 0 with the gradient, but nan where the other triangle has no numbers
+    return e.add(e.detach_copy(low), e.where(c.eq(moved, 0.0), moved, 0.0))
 
 
 def _row_of_real(packed: Tensor, row: int) -> Tensor:
