@@ -171,3 +171,16 @@ def test_a_bug_of_the_package_keeps_its_traceback(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TypeError) as found:
         f(tj.ones(2))
     assert "why_new" in [f.name for f in traceback.extract_tb(found.value.__traceback__)]
+
+
+def test_errors_do_not_look_caused_by_how_a_run_was_recorded() -> None:
+    """Code that must have true numbers is recorded once more; its error is raised by that run alone."""
+
+    def function(x: Any, scale: float) -> Any:
+        if type(scale) is not float:
+            return x
+        return x.view(7, 11) * scale
+
+    compiled = tj.compile(function)
+    for scale in (0.5, 1.5, 2.5, 3.5):
+        agree(raised(function, tj.ones(3), scale), raised(compiled, tj.ones(3), scale))
