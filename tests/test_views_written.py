@@ -46,3 +46,24 @@ def test_pooled_and_flattened_results_can_be_overwritten(wrap):
         assert tj.allclose(y, mean.relu().sin())
         expected = (mean.cos() * (mean > 0) / 4)[..., None, None].expand(2, 3, 2, 2)
         assert tj.allclose(x.grad, expected)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: tj.compile(f, strict=True)])
+@pytest.mark.parametrize("index", [..., (), None])
+def test_the_whole_of_a_number_is_a_view(wrap, index):
+    def function(x):
+        y = x * 2
+        y[index].add_(1)
+        x[1][index] = 5.0
+        return y, x[0][index]
+
+    call = wrap(function)
+    for _ in range(3):
+        x = tj.tensor([1.0, 2.0])
+        y, z = call(x)
+        assert y.tolist() == [3.0, 5.0]
+        z.zero_()
+        assert x.tolist() == [0.0, 5.0]
+        one = tj.tensor(3.0)
+        one[index].mul_(2)
+        assert one.item() == 6.0
