@@ -148,3 +148,26 @@ def test_positions_of_maxima_along_a_sequence() -> None:
         found = with_gradients(compiled, scores, moves)
         tj.testing.assert_close(tj.tensor(found[2]), tj.tensor(wanted[2]))
         tj.testing.assert_close(tj.tensor(found[0]), tj.tensor(wanted[0]))
+    assert compiled.stats.recordings <= 4
+    assert compiled.stats.compiled_calls >= 7
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 6, 20])
+def test_several_indices_and_the_gradient_through_all(columns: int) -> None:
+    def product(x, *indices):
+        total = x.sum()
+        for index in indices:
+            total = total + x[0, index.item()].exp() * total
+        return total
+
+    compiled = tj.compile(product)
+    for seed in range(14):
+        tj.manual_seed(seed)
+        x = tj.randn(1, columns)
+        indices = [tj.randint(0, columns, ()) for _ in range(3)]
+        wanted = with_gradients(product, x, *indices)
+        found = with_gradients(compiled, x, *indices)
+        tj.testing.assert_close(tj.tensor(found[2]), tj.tensor(wanted[2]))
+        assert found[0] == pytest.approx(wanted[0])
+    assert compiled.stats.recordings <= 3
+    assert compiled.stats.compiled_calls >= 10
