@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..extents import Extent, difference, hint
+from ..extents import Extent, hint
 from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops.source import full
@@ -159,9 +159,10 @@ def united(
 
 def _told_apart(a: Segment, b: Segment, dim: int) -> bool:
     """Does only each call tell which of two segments comes first? A plan for one order would not do for the next."""
-    gap = difference(b.start, _end(a, dim)) if type(b.start) is Extent else 0
-    known = type(gap) is not Extent or (gap.low is not None and gap.low >= 0)
-    return not (known or a.start is b.start) and gap.may_be_few
+    gap: Any = b.start - _end(a, dim)
+    if type(gap) is not Extent or a.start is b.start:
+        return False
+    return gap.may_be_few and (gap.low is None or gap.low < 0)
 
 
 def _end(segment: Segment, dim: int) -> int:
