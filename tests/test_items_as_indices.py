@@ -58,7 +58,7 @@ def named(x, index):
     return x[0, n], f"{n}"
 
 
-def looked_up_by_index(x, index):
+def by_int(x, index):
     return x[0, int(index)]
 
 
@@ -71,7 +71,9 @@ def with_gradients(function, x, *rest):
     return [plain, [type(t) for t in plain], x.grad.tolist()]
 
 
-@pytest.mark.parametrize("function", [at, part, pieces, written, returned, decided, wrapped])
+@pytest.mark.parametrize(
+    "function", [at, part, pieces, written, returned, decided, wrapped, by_int]
+)
 def test_one_recording_for_all_indices(function) -> None:
     compiled = tj.compile(function)
     x = tj.arange(10.0).view(2, 5)
@@ -82,7 +84,7 @@ def test_one_recording_for_all_indices(function) -> None:
     assert compiled.stats.compiled_calls >= len(VALUES) - 5
 
 
-@pytest.mark.parametrize("function", [looked_up, counted, named, looked_up_by_index])
+@pytest.mark.parametrize("function", [looked_up, counted, named])
 def test_ints_that_are_more_than_indices(function) -> None:
     compiled = tj.compile(function)
     x = tj.arange(10.0).view(2, 5)

@@ -218,6 +218,7 @@ class FindsSizes:
     follow_sizes: Callable[[], None]
     rounds: Any
     line: tuple[str, int] | None
+    origin: Callable[[Tensor], tuple[Tensor, tuple[Any, ...]]]
 
     def __init__(self) -> None:
         self.apart = False  # was a size found where numbers vary?
@@ -346,9 +347,13 @@ class FindsSizes:
                 if node.saved and name in node.saved and type(x) is Extent:
                     node.saved[name] = x
 
-    def layout_read(self) -> None:
-        """The run asks how a tensor lies in memory: known for the present sizes only."""
-        if self.scope is not None and not self.scope.closed:
+    def layout_read(self, tensor: Tensor) -> None:
+        """The run asks how a tensor lies in memory: where sizes have a part in that, it is known for these only."""
+        if self.scope is None or self.scope.closed:
+            return
+        base, steps = self.origin(tensor)
+        shapes = (base.spec.shape, [attributes for _, attributes in steps], tensor.spec.shape)
+        if has_extents(shapes):
             for number in self.scope.values():
                 int(self.scope.extent((((number,), 1),)))
 

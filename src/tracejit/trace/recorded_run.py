@@ -107,7 +107,7 @@ def _run(
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     later = ExitStack()
-    follows = entry.varying or standing or recorder.item_lines
+    follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
     if not follows:
         recorder.follow = lambda: later.enter_context(following(guard))
     try:
