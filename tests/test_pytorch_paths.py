@@ -280,3 +280,13 @@ def test_normalize_writes_where_it_is_told():
     found = nn.functional.normalize(tj.tensor([3.0, 4.0]), dim=0, out=out)
     assert found is out
     tj.testing.assert_close(out, tj.tensor([0.6, 0.8]))
+
+
+def test_a_tensor_that_lets_its_memory_go():
+    x = tj.ones(3, 2)
+    shown = x.view(-1)
+    assert x.set_() is x
+    assert (x.shape, x.dtype, shown.tolist()) == ((0,), tj.float32, [1.0] * 6)
+    weight = tj.ones(3, requires_grad=True)
+    weight.data.set_()
+    assert weight.shape == (3,)
