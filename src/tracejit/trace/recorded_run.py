@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ def run_recorded(
         recorder.overtaken = "what it reads there changed meanwhile"
     if entry.owner.plans.opens and entry.behind is None and not guard.limits:
         recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: guard.holds())
+        recorder.alive.notes = weakref.ref(recorder.rounds)
     listener = watching()
     if listener is not None:
         listener.base = _run.__code__
