@@ -51,6 +51,8 @@ class Flow:
         self.depth = self._depths()
         self._reached: dict[int, frozenset[int]] = {}
         self._loops: dict[int, frozenset[int]] = {}
+        self._reads: dict[tuple[str, int], bool] = {}
+        self._mentions: dict[str, list[int]] = {}
         self.hides = bool(_READERS.intersection(code.co_names))
 
     def _handlers(self) -> None:
@@ -150,15 +152,21 @@ class Flow:
         return False
 
     def reads(self, name: str, start: int) -> bool:
-        """May the present value of a local variable be read from ``start`` on?"""
-        step = self.steps[start]
-        if step.names_local(name):
-            return step.name != "STORE_FAST"
-        return self._read(name, start)
+        """May the present value of a local variable be read from ``start`` on? Every round asks that again."""
+        if (name, start) not in self._reads:
+            step = self.steps[start]
+            named = step.names_local(name)
+            self._reads[name, start] = (
+                step.name != "STORE_FAST" if named else self._read(name, start)
+            )
+        return self._reads[name, start]
 
     def mentions(self, name: str) -> list[int]:
         """The steps that name a local variable."""
-        return [n for n, step in enumerate(self.steps) if step.names_local(name)]
+        if name not in self._mentions:
+            steps = enumerate(self.steps)
+            self._mentions[name] = [n for n, step in steps if step.names_local(name)]
+        return self._mentions[name]
 
     def live(self, number: int) -> frozenset[str]:
         """The local variables whose present values may be read after an instruction."""
