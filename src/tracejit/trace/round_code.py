@@ -25,6 +25,8 @@ _TO_TRUTH = frozenset(
     {"CALL", "COMPARE_OP", "LOAD_ATTR", "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_METHOD"}
     | {"PUSH_NULL", "UNARY_NOT"}
 )
+#: Steps that read a truth and leave it to the next one.
+_PASSES_TRUTH = frozenset({"TO_BOOL", "UNARY_NOT"})
 #: Functions that read local variables without naming them.
 _READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
 
@@ -131,12 +133,14 @@ class Flow:
 
     def ways_on(self, number: int) -> list[int] | None:
         """Where the truth leads that is read at an instruction, or made of what it leaves; None if it is kept."""
-        while not self.steps[number].takes_truth:
+        while True:
+            step = self.steps[number]
             after = [target for target, effect in self.next[number] if effect is not None]
+            if step.takes_truth and step.name not in _PASSES_TRUTH:
+                return after
             if len(after) != 1 or self.steps[after[0]].name not in _TO_TRUTH | TESTS:
                 return None
             (number,) = after
-        return [target for target, effect in self.next[number] if effect is not None]
 
     def comes_to(self, start: int, end: int, but: int) -> bool:
         """May ``end`` run from ``start`` on, before ``but`` does?"""
