@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-from ...dtypes import bool_
+from ...dtypes import bool_, get_default_dtype
 from .. import comparison as c
 from .. import elementwise as e
 from .. import reduction as r
@@ -75,6 +75,8 @@ def isclose(
         close = c.logical_or(close, c.logical_and(c.isnan(input), c.isnan(other)))
     if input.dtype is bool_:
         return close
+    if not input.dtype.is_differentiable:  # differences of integers could wrap around
+        other = as_type(other, get_default_dtype())
     size = FUNCTIONS["abs"]  # of complex numbers too
     allowed = e.add(size(e.mul(other, rtol)), atol)
     gap = size(e.sub(input, other))
