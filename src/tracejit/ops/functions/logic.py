@@ -144,7 +144,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
-    if isinstance(value, complex) and not input.dtype.is_complex:
+    parts = value.dtype.is_complex if is_tensor(value) else isinstance(value, complex)
+    if parts and not input.dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
     if is_tensor(value) and value.ndim:
         raise RuntimeError(
