@@ -23,7 +23,7 @@ CALLS = [
     "f.huber_loss(x, y, reduction='none', delta=2.0)",
     "f.l1_loss(x, y, reduction='none')",
     "t.frexp(x.clamp(-9.0, 9.0) * (x.detach().abs() > 1e-9))[0]",
-    "t.angle(x.detach())",
+    "t.angle(x)",
     "t.xlogy(x, y.detach().abs().clamp(0.1, 9.0))",
     "t.xlogy(x.detach().round(), y.abs() + 0.1)",
     "t.special.xlog1py(x, y.detach().abs().clamp(0.1, 9.0))",

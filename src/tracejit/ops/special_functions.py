@@ -211,10 +211,8 @@ def gcd(x: Array, y: Array) -> Array:
 def lcm(x: Array, y: Array) -> Array:
     """The least common multiple of integers."""
     n = xp(x, y)
-    kind = np.result_type(x, y)
-    wide = (
-        kind if kind.itemsize >= 4 else np.dtype(np.int32)
-    )  # products may not fit: they wrap at the end
+    kind = n.result_type(x, y)
+    wide = kind if kind.itemsize >= 4 else np.dtype(np.int32)  # short ones wrap at the end only
     return n.abs(n.lcm(x, y, dtype=wide)).astype(kind)
 
 
