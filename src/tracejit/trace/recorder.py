@@ -147,14 +147,17 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
     ) -> None:
         """An op ran."""
-        if self.failure is not None:
-            return
-        if self.trial is not None:
-            self.trial_ran(op, operands)
-        try:
-            self._record(op, operands, attributes, out)
-        except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
-            self.unsupported(f"{op.name} could not be recorded ({type(error).__name__}: {error})")
+        if self.failure is None:
+            if self.trial is not None:
+                self.trial_ran(op, operands)
+            try:
+                self._record(op, operands, attributes, out)
+            except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
+                self.unsupported(
+                    f"{op.name} could not be recorded ({type(error).__name__}: {error})"
+                )
+        if self.packs:
+            self.pack()
 
     def _record(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
