@@ -23,7 +23,7 @@ from ..tensor import Tensor
 from ..types import Scalar, TensorType
 from .absent_attributes import AbsentAttributes
 from .devices import one_device
-from .found_sizes import FindsSizes, SizesFound, user_line
+from .found_sizes import FindsSizes, SizesFound, has_extents, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
 from .kept_alive import KeptAlive
@@ -35,6 +35,8 @@ from .rounds import Rounds
 from .writes_inside import WritesInside
 
 MAX_STATEMENTS = 200_000
+#: Numbers of a list that are read one by one.
+MAX_ITEMS = 32
 
 
 class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentAttributes):
@@ -266,6 +268,14 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         if found is None:
             self.escape(tensor, how)
         return found
+
+    def follows_items(self, tensor: Tensor) -> bool:
+        """Are the values, which are asked for as a list, few enough to be read one by one?"""
+        kind = tensor.spec
+        if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
+            return False
+        few = tensor.array.size <= MAX_ITEMS and kind.shape[:1] <= (MAX_ITEMS,)
+        return few and kind.dtype.is_floating_point
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
