@@ -34,6 +34,7 @@ class Keeping:
     strict: bool
     stats: Any
     _explain: Callable[[str], None]
+    _note: Callable[[str], None]
     entries: dict[Any, list[Entry]]
     uses: NumberUses
     _routes: tuple[Any, ...]

@@ -275,7 +275,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
             return False
         few = tensor.array.size <= MAX_ITEMS and kind.shape[:1] <= (MAX_ITEMS,)
-        return few and kind.dtype.is_floating_point
+        return bool(few and kind.dtype.is_floating_point)
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
