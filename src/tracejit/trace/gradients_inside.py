@@ -105,6 +105,7 @@ class GradientsInside(FunctionsInside, HooksInside):
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
         # Step counters, and how often they were counted.
         self.counted: dict[int, tuple[Tensor, int]] = {}
+        self.packed: dict[int, Any] = {}  # packed sequences, and the padded batches behind them
         self.own: dict[int, Any] = {}  # optimizers and their parts that the run made
         self.scheduled: set[int] = set()  # optimizers whose learning rates changed
 
