@@ -141,7 +141,11 @@ class RNNBase(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
         known = None if self.dropout and self.training else Padded.of(input.data)
-        rows, how = (input.data, None) if known is None else (known.batch, known.masks())
+        rows, how = (
+            (input.data, None)
+            if known is None
+            else (known.batch, pieces(known.mask.unsqueeze(2), None))
+        )
         sizes = [int(n) for n in input.batch_sizes.tolist()] if known is None else None
         self._check_input(rows)
         samples = rows.shape[1] if sizes is None else sizes[0]

@@ -65,10 +65,6 @@ class Padded:
         """How many sequences go on at each step."""
         return slice_along(self.mask.sum(1), 0, 0, self.longest)
 
-    def masks(self) -> list[Any]:
-        """The mask of each step, beside states."""
-        return [m.unsqueeze(1) for m in self.mask.unbind(0)]
-
 
 def told_lengths(x: Any, lengths: Any) -> bool:
     """Is a run recorded that tells the lengths of a batch (T, N, *), and can they be these?"""
