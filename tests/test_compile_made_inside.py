@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -214,6 +215,27 @@ def test_modules_made_inside() -> None:
     check(scenario, compiled=4, recorded=1)
 
 
+def test_parameters_that_show_other_tensors() -> None:
+    """What is written to a parameter is written to the tensor whose memory it shows."""
+
+    def scenario(stage: Stage) -> None:
+        weight = tj.ones(3)
+
+        def run(x: Any) -> Any:
+            mine, theirs = nn.Parameter(weight), nn.Parameter(x[0])
+            optimizer = tj.optim.SGD([mine, theirs], lr=0.1)
+            ((mine - theirs) * x).square().sum().backward()
+            optimizer.step()
+            return mine.detach() * 2, mine.grad + theirs.grad
+
+        compiled = stage.compile(run)
+        for k in range(4):
+            stage.call(compiled, batch(k)[0])
+            stage.note("weight", weight)
+
+    check(scenario)
+
+
 def test_what_is_not_recorded_says_so() -> None:
     net = model()
 
@@ -227,7 +249,26 @@ def test_what_is_not_recorded_says_so() -> None:
     def handed_out(x: Any, y: Any) -> Any:
         return copy.deepcopy(net)(x).sum() + y.sum()
 
-    for function, reason in ((counted, "step count"), (handed_out, "new leaf")):
+    outer = tj.optim.SGD(net.parameters(), lr=0.1)
+    stored = pickle.dumps(nn.Parameter(tj.ones(5, 1)))
+
+    def copied(x: Any, y: Any) -> Any:
+        fast, optimizer = copy.deepcopy((net, outer))
+        F.mse_loss(fast(x), y).backward()
+        optimizer.step()
+        return fast(x).detach().sum()
+
+    def unpickled(x: Any, y: Any) -> Any:
+        parameter = pickle.loads(stored)
+        with tj.no_grad():
+            return parameter.add_(y).sum() + x.sum()
+
+    for function, reason in (
+        (counted, "step count"),
+        (handed_out, "new leaf"),
+        (copied, "a copy of an optimizer"),
+        (unpickled, "a Parameter is made"),
+    ):
         compiled = tj.compile(function)
         for k in range(3):
             expected = function(*batch(k))

@@ -95,6 +95,8 @@ def _rebuild(
     attributes: dict[str, Any],
     index: int = -1,
 ) -> Parameter:
+    if MODES.recorder is not None:  # no operation made these values
+        MODES.recorder.unsupported(f"a {cls.__name__} is made inside a compiled function")
     dense = placed(np.ascontiguousarray(fetched(array)).reshape(array.shape), index)
     parameter = cls(Tensor._wrap(dense), requires_grad)
     parameter.__dict__.update(attributes)

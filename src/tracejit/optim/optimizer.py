@@ -20,7 +20,14 @@ from ..tensor import Tensor
 from ..types import TensorType
 from .counters import Counters
 from .group import ParamGroup, as_number
-from .recorded import OptimizerState, belongs, made_inside, recorded_rows, refuse_inside
+from .recorded import (
+    OptimizerState,
+    belongs,
+    made_inside,
+    recorded_rows,
+    refuse_copies,
+    refuse_inside,
+)
 from .state import Changes, StateTable
 
 __all__ = ["Optimizer"]
@@ -120,6 +127,7 @@ class Optimizer:
         if not isinstance(self.state, StateTable):  # replaced by a plain dict
             self.state = StateTable(self._own_changes, self.state)
             self._changed()
+        refuse_copies(self)
         if MODES.recorder is not None and not made_inside(self):
             MODES.recorder.checks.append(OptimizerState.of(self))
         if closure is not None:
@@ -225,7 +233,7 @@ class Optimizer:
 
         State tensors are copied and converted to their parameter's dtype, except ``step``.
         """
-        refuse_inside("load_state_dict() of an optimizer", self)
+        refuse_inside("load_state_dict() of an optimizer")
         saved = list(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")

@@ -252,3 +252,12 @@ def refuse_inside(what: str, owner: object = None) -> None:
     """Say that a recorded function does what a replay cannot, to an ``owner`` from outside."""
     if MODES.recorder is not None and not made_inside(owner):
         MODES.recorder.unsupported(f"{what} inside a compiled function")
+
+
+def refuse_copies(optimizer: Optimizer) -> None:
+    """Say that the recorded run copied an optimizer: a replay would go on with the copy made while recording."""
+    recorder = MODES.recorder
+    if recorder is None or made_inside(optimizer):
+        return
+    if any(recorder.inside(p) for group in optimizer.param_groups for p in group["params"]):
+        recorder.unsupported("a copy of an optimizer is used inside a compiled function")

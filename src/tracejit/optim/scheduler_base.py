@@ -7,7 +7,7 @@ from typing import Any
 
 from ..modes import MODES
 from .optimizer import Optimizer
-from .recorded import StepSchedule, belongs, made_inside, refuse_inside
+from .recorded import StepSchedule, belongs, made_inside, refuse_copies, refuse_inside
 
 __all__ = ["LRScheduler"]
 
@@ -61,6 +61,7 @@ class LRScheduler:
         if recorder is None or made_inside(self):
             self._advance(epoch)
             return
+        refuse_copies(self.optimizer)
         recorder.scheduled.add(id(self.optimizer))
         recorder.again(StepSchedule(self, epoch))
         MODES.recorder = None  # what it computes is not part of the recorded program

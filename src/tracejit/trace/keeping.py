@@ -55,11 +55,11 @@ class Keeping:
             self._compiled_before, self._churn = compiled, Backoff(CHURN)
         return self._churn.wait()
 
-    def _always_new(self) -> bool:
-        """Are signatures new so often that one is recorded only where it turns up for the second time?"""
+    def _always_new(self, key: Any) -> bool:
+        """Is this signature new, as so many were that one is recorded only where it turns up a second time?"""
         if self.strict or self._churn.failures < STREAK:
             return False
-        if self.stats.compiled_calls != self._compiled_before:
+        if self.stats.compiled_calls != self._compiled_before or not self._is_first(key):
             return False
         self._note(
             f"{STREAK} signatures in a row were new: others are recorded when they are met again"
