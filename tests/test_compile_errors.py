@@ -160,7 +160,7 @@ def test_reasons_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     f = tj.compile(lambda x: x.tolist())
     with caplog.at_level(logging.INFO, "tracejit"):
         for _ in range(3):
-            f(tj.ones(1))
+            f(tj.ones(40))
     assert caplog.text.count("runs eagerly") == 1
     assert "tolist()" in caplog.text
     assert f"{Path(__file__).name}:" in caplog.text

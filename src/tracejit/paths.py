@@ -64,6 +64,7 @@ def _make_all() -> None:
     for name in ("dataloader", "_utils", "_utils.collate"):
         make_module(f"utils.data.{name}", utils.data)
     make_module("nn.utils.stateless", functional_call=functional_call)
+    make_module("utils.hooks", RemovableHandle=RemovableHandle)
     make_module("autograd.variable", Variable=autograd.Variable)
     make_module("autograd.anomaly_mode", autograd)
     make_module(
@@ -71,7 +72,6 @@ def _make_all() -> None:
     )
     lists = {f"BroadcastingList{n}": list for n in (1, 2, 3)}
     make_module("jit.annotations", typing, **lists)
-    make_module("utils.hooks", RemovableHandle=RemovableHandle)
     make_module("cuda.amp.grad_scaler", GradScaler=amp.GradScaler)
     make_module("cuda.amp.autocast_mode", amp.on_cuda.amp)
     sys.modules["tracejit.autograd.function"].FunctionCtx = FunctionNode  # type: ignore[attr-defined]

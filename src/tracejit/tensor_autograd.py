@@ -144,10 +144,10 @@ class AutogradMethods(TensorCore):
         """Keep the gradient of this non-leaf in ``.grad`` during ``backward``; nothing happens for leaves."""
         if not self.requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
-        if MODES.recorder is not None:
-            MODES.recorder.unsupported("retain_grad() inside a compiled function")
         if self._grad_fn is None:
             return
+        if MODES.recorder is not None:
+            MODES.recorder.gradient_retained(self)
         self._retains_grad = True
         self._grad_fn.retain(self._output_nr, self)  # type: ignore[arg-type]
 

@@ -90,6 +90,10 @@ class TensorCore(ops.OperatorMixin):
         ):  # no op made this: nothing tells what it would be at another call
             kind = type(self).__name__
             MODES.recorder.unsupported(f"a {kind} is made inside a compiled function")
+        self._begin()
+
+    def _begin(self) -> None:
+        """Give every tensor's attributes their first values."""
         self._array = None
         self._block = None
         self._pointer = 0

@@ -80,6 +80,8 @@ class ProtocolMethods(TensorCore):
         if MODES.recorder is not None:
             if not self.spec.shape:
                 return self.item()
+            if MODES.recorder.follows_items(self):
+                return [x.tolist() for x in self.unbind(0)]
             sizes = MODES.recorder.read(self, "tolist()")
             if sizes is not None:
                 return sizes
@@ -245,7 +247,7 @@ class ProtocolMethods(TensorCore):
 
     def __copy__(self) -> Tensor:
         """Another tensor on the same storage, in the same place of the graph."""
-        if self._copied_by_ops():
+        if self._copied_by_ops() and self._grad is None and not self.requires_grad:
             alias: Tensor = self.detach()
             return alias
         other = self._of_my_class(self.array)
@@ -269,6 +271,9 @@ class ProtocolMethods(TensorCore):
         if self._copied_by_ops():
             copied: Tensor = self.detach().clone()
             memo[id(self)] = copied
+            if self._requires_grad:
+                copied.requires_grad_()
+            copy_gradient(self, copied)
             return copied
         other = self._of_my_class(_deep_array(self.array, memo))
         memo[id(self)] = other
@@ -278,11 +283,10 @@ class ProtocolMethods(TensorCore):
         return other
 
     def _copied_by_ops(self) -> bool:
-        """Is a recording going on that can follow a copy, because all there is to it are the values?"""
+        """Is a recording going on, which hears of a copy that is made by operations?"""
         from .tensor import Tensor
 
-        plain = type(self) is Tensor and self._grad is None and not self.requires_grad
-        return MODES.recorder is not None and plain
+        return MODES.recorder is not None and type(self) is Tensor
 
     def _of_my_class(self, array: Any) -> Tensor:
         """A tensor on ``array`` with this one's class and ordinary attributes."""
@@ -376,3 +380,16 @@ def _rebuild(
     tensor._array = placed(np.frombuffer(bytearray(data), dtype.np).reshape(shape), index)
     tensor._requires_grad = requires_grad
     return tensor
+
+
+def copy_gradient(source: Any, copied: Any) -> None:
+    """While a recorder listens: let ``copied`` have a copy of the gradient of ``source``, if that has one."""
+    if not source._requires_grad and source._grad is None:
+        return
+    recorder = MODES.recorder
+    if source._grad is None or not recorder.gradient_dropped(source):
+        found = source.grad
+        copied._grad = None if found is None else found.detach().contiguous().clone()
+    else:
+        copied._grad = source._wrap(source._grad.array.copy())
+        recorder.unfollowed.append(copied._grad)

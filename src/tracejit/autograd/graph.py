@@ -62,12 +62,15 @@ class saved_tensors_hooks:  # noqa: N801
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        if MODES.recorder is not None:
-            MODES.recorder.unsupported("saved_tensors_hooks inside a compiled function")
+        self._tell_recorder()
         MODES.saved_hooks = (*MODES.saved_hooks, (self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *_: object) -> None:
         MODES.saved_hooks = MODES.saved_hooks[:-1]
+
+    def _tell_recorder(self) -> None:
+        if MODES.recorder is not None:
+            MODES.recorder.hooked("saved_tensors_hooks inside a compiled function")
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -75,6 +78,9 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
 
     def __init__(self, pin_memory: bool = False) -> None:
         super().__init__(_host_copy, _identity)
+
+    def _tell_recorder(self) -> None:
+        """Nothing: what comes back is what was kept."""
 
 
 def _host_copy(tensor: Any) -> Any:

@@ -144,6 +144,7 @@ class Node:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node ran; it may return other ``grad_inputs``."""
         if self.hooks is None:
             self.hooks = {}
+        self._tell_recorder()
         self.hooked = True
         return RemovableHandle(self.hooks, hook)
 
@@ -151,6 +152,7 @@ class Node:
         """Call ``hook(grad_outputs)`` before this node runs; it may return other ``grad_outputs``."""
         if self.prehooks is None:
             self.prehooks = {}
+        self._tell_recorder()
         self.hooked = True
         return RemovableHandle(self.prehooks, hook)
 
@@ -167,6 +169,10 @@ class Node:
             self.retained = {}
         self.hooked = True
         self.retained[number] = weakref.ref(tensor)
+
+    def _tell_recorder(self) -> None:
+        if MODES.recorder is not None:
+            MODES.recorder.hooked("a hook on a node inside a compiled function", self)
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"

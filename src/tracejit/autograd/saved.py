@@ -36,17 +36,19 @@ class SavedTensor:
         self.unpack_hook: Any = None
         hooks = MODES.saved_hooks
         if hooks:
-            self._pack(tensor, *hooks[-1])
+            self.edge = None if is_output else tensor._edge()
+            self.unpack_hook = hooks[-1][1]
+            self.tensor = None
+            if MODES.recorder is None or not MODES.recorder.packs_later(self, tensor, hooks[-1][0]):
+                self.pack(tensor, hooks[-1][0])
 
-    def _pack(self, tensor: Tensor, pack: Any, unpack: Any) -> None:
-        self.edge = None if self.is_output else tensor._edge()
+    def pack(self, tensor: Tensor, hook: Any) -> None:
+        """Keep what the hook makes of ``tensor``."""
         grad, MODES.grad = MODES.grad, False
         try:
-            self.packed = pack(tensor._alias())
+            self.packed = hook(alias_of(tensor))
         finally:
             MODES.grad = grad
-        self.unpack_hook = unpack
-        self.tensor = None
 
     def unpack(self, node: Node) -> Tensor:
         """The saved tensor; an error when it was changed in place since."""
@@ -83,7 +85,9 @@ class SavedTensor:
             MODES.grad = grad
         if not hasattr(found, "_alias"):
             raise ArgumentTypeError(found)
-        result: Tensor = found._alias()
+        if MODES.recorder is not None:
+            MODES.recorder.unpacked(found)
+        result = alias_of(found)
         edge = (node, self.number) if self.is_output else self.edge
         if edge is not None:
             result._continue_from(edge)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..autograd.handle import RemovableHandle
 from ..autograd.node import Edge, Node
+from ..autograd.saved import alias_of
 from ..modes import MODES
 from ..tensor import Tensor
 from .structure import changed
@@ -114,7 +115,7 @@ class _AroundBackward:
         self.grad_output: tuple[Any, ...] | None = None
         self.inputs_need_grad = False
         if MODES.recorder is not None:
-            MODES.recorder.unsupported("a module's backward hook inside a compiled function")
+            MODES.recorder.hooked("a module's backward hook inside a compiled function")
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, passed through the node that reports ``grad_input``."""
@@ -203,7 +204,7 @@ def _pass_through(tensors: list[Tensor], seen: Callable[[list[Any]], Any]) -> li
     node = BackwardHookFunctionBackward([t._edge() for t in tensors], seen)
     passed = []
     for number, tensor in enumerate(tensors):
-        other = tensor._alias()
+        other = alias_of(tensor)
         other._requires_grad, other._grad_fn, other._output_nr = True, node, number
         passed.append(other)
     return passed

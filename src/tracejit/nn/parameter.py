@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import no_grad
 from ..cuda.arrays import fetched, placed
+from ..dtypes import float32
+from ..modes import MODES
+from ..ops.source import full
 from ..tensor import Tensor
+from ..tensor_protocols import copy_gradient
 
 
 class Parameter(Tensor):
@@ -24,25 +29,21 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        super().__init__()
         if data is None:
-            data = Tensor._wrap(np.empty(0, np.float32))
+            data = full(shape=(0,), value=0, dtype=float32)
         if not isinstance(data, Tensor):
             raise TypeError(
                 f"Parameter(): data must be a Tensor, not {type(data).__name__}; use tj.tensor(...) first"
             )
-        self._array = data._array
-        self._block = data._block
-        self._pointer = data._pointer
-        self._type = data._type
-        self._layout = data._layout
-        self._writes = data._writes
+        _share(self, data)
         self._inference = data._inference
         if requires_grad:
             self.requires_grad_()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         found = memo.get(id(self))
+        if found is None and MODES.recorder is not None:
+            found = memo[id(self)] = _copied_inside(self)
         if found is None:
             array, index = self.array.copy(), self.get_device()
             found = _rebuild(type(self), array, self.requires_grad, _attributes(self), index)
@@ -60,6 +61,28 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
 
+def _share(tensor: Tensor, data: Tensor) -> None:
+    """Make ``tensor`` show the memory of ``data``, without its history."""
+    tensor._begin()
+    tensor._array = data._array
+    tensor._block = data._block
+    tensor._pointer = data._pointer
+    tensor._type = data._type
+    tensor._layout = data._layout
+    tensor._writes = data._writes
+    if MODES.recorder is not None:
+        MODES.recorder.detach(data, tensor)
+
+
+def _copied_inside(parameter: Parameter) -> Parameter:
+    """A deep copy whose operations a recorder hears of."""
+    with no_grad():
+        found = type(parameter)(parameter.detach().contiguous().clone(), parameter.requires_grad)
+        found.__dict__.update(_attributes(parameter))
+        copy_gradient(parameter, found)
+    return found
+
+
 def _attributes(parameter: Parameter) -> dict[str, Any]:
     """What users attached; hooks and the place in the graph stay with the original."""
     return {k: v for k, v in vars(parameter).items() if not hasattr(Tensor, k)}
@@ -72,6 +95,8 @@ def _rebuild(
     attributes: dict[str, Any],
     index: int = -1,
 ) -> Parameter:
+    if MODES.recorder is not None:  # no operation made these values
+        MODES.recorder.unsupported(f"a {cls.__name__} is made inside a compiled function")
     dense = placed(np.ascontiguousarray(fetched(array)).reshape(array.shape), index)
     parameter = cls(Tensor._wrap(dense), requires_grad)
     parameter.__dict__.update(attributes)
@@ -93,11 +118,5 @@ class Buffer(Tensor):
     __slots__ = ("persistent",)
 
     def __init__(self, data: Tensor, persistent: bool = True) -> None:
-        super().__init__()
-        self._array = data._array
-        self._block = data._block
-        self._pointer = data._pointer
-        self._type = data._type
-        self._layout = data._layout
-        self._writes = data._writes
+        _share(self, data)
         self.persistent = persistent

@@ -22,6 +22,7 @@ from .recurrent_steps import (
     walk_packed,
     walk_packed_back,
 )
+from .utils.masked import Padded
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -139,12 +140,20 @@ class RNNBase(Module):
         return x.transpose(0, 1) if self.batch_first else x, self._public(last)
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
-        sizes = [int(n) for n in input.batch_sizes.tolist()]
-        self._check_input(input.data)
-        states = self._states(hx, input.data, sizes[0], False)
+        known = None if self.dropout and self.training else Padded.of(input.data)
+        rows, how = (
+            (input.data, None)
+            if known is None
+            else (known.batch, pieces(known.mask.unsqueeze(2), None))
+        )
+        sizes = [int(n) for n in input.batch_sizes.tolist()] if known is None else None
+        self._check_input(rows)
+        samples = rows.shape[1] if sizes is None else sizes[0]
+        states = self._states(hx, rows, samples, False)
         if hx is not None and input.sorted_indices is not None:
             states = tuple(s.index_select(1, input.sorted_indices) for s in states)
-        x, last = self._layers(input.data, states, sizes)
+        x, last = self._layers(rows, states, sizes, how)
+        x = x if known is None else known.packed(x)
         if input.unsorted_indices is not None:
             last = tuple(s.index_select(1, input.unsorted_indices) for s in last)
         return input._replace(data=x), self._public(last)
@@ -181,14 +190,16 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected {name} size {expected}, got {list(state.shape)}")
         return tuple(s.unsqueeze(1) for s in given) if alone else given
 
-    def _layers(self, x: Any, states: State, sizes: list[int] | None) -> tuple[Any, State]:
-        """All layers, one on the other."""
+    def _layers(
+        self, x: Any, states: State, sizes: list[int] | None, masks: list[Any] | None = None
+    ) -> tuple[Any, State]:
+        """All layers, one on the other, over packed rows (``sizes``) or a batch, where ``masks`` may end sequences."""
         last: list[State] = []
         directions = 1 + self.bidirectional
         for layer in range(self.num_layers):
             found = [
                 self._direction(
-                    x, layer, back, [s[layer * directions + back] for s in states], sizes
+                    x, layer, back, [s[layer * directions + back] for s in states], sizes, masks
                 )
                 for back in range(directions)
             ]
@@ -200,7 +211,13 @@ class RNNBase(Module):
         return x, tuple(stack(list(part), 0) for part in zip(*last, strict=True))
 
     def _direction(
-        self, x: Any, layer: int, back: int, state: list[Any], sizes: list[int] | None
+        self,
+        x: Any,
+        layer: int,
+        back: int,
+        state: list[Any],
+        sizes: list[int] | None,
+        masks: list[Any] | None,
     ) -> tuple[Any, State]:
         """One layer in one direction: the input's part of all steps at once, then step by step."""
         suffix = self._suffixes(layer)[back]
@@ -215,7 +232,9 @@ class RNNBase(Module):
             packed = walk_packed_back if back else walk_packed
             outputs, end = packed(step, steps, sizes, start, weights)
             return cat(outputs, 0), end
-        outputs, end = walk(step, steps[::-1] if back else steps, start, weights)
+        if back:
+            steps, masks = steps[::-1], masks and masks[::-1]
+        outputs, end = walk(step, steps, start, weights, masks)
         return stack(outputs[::-1] if back else outputs, 0), end
 
 

@@ -87,13 +87,25 @@ def _halved(x: Any, dim: int, sizes: list[int]) -> list[Any]:
 
 
 def walk(
-    step: Step, steps: list[Any], state: State, weights: StepWeights
+    step: Step,
+    steps: list[Any],
+    state: State,
+    weights: StepWeights,
+    masks: list[Any] | None = None,
 ) -> tuple[list[Any], State]:
-    """The outputs and the last state of a batch of equally long sequences."""
+    """The outputs and the last state of a batch of equally long sequences, or of those that ``masks`` say.
+
+    Where the mask of a step is False, the state stays what it is, and the output is zero.
+    """
     outputs = []
-    for x in steps:
-        state = step(x, state, weights)
-        outputs.append(state[0])
+    for i, x in enumerate(steps):
+        new = step(x, state, weights)
+        if masks is None:
+            state, output = new, new[0]
+        else:
+            state = tuple(n.where(masks[i], s) for n, s in zip(new, state, strict=True))
+            output = new[0].where(masks[i], 0)
+        outputs.append(output)
     return outputs, state
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..nn.structure import STRUCTURE_VERSION
+from ..varying import is_varying
 from .maths import Mix
 from .recorded import refuse_inside
 
@@ -73,11 +74,10 @@ class ParamGroup(dict[str, Any]):
 
     def number(self, name: str) -> float:
         """A hyperparameter as a Python float, also when the user gave a tensor."""
-        value = self[name]
-        return value if type(value) is float else float(value)
+        return as_number(self[name])
 
     def __setitem__(self, name: str, value: Any) -> None:
-        refuse_inside("setting a hyperparameter")
+        refuse_inside("setting a hyperparameter", self)
         before = self.get(name, _MISSING)
         if name == "params" and isinstance(value, list) and value is not before:
             value = Parameters(value, self)
@@ -91,7 +91,7 @@ class ParamGroup(dict[str, Any]):
         self.changed()
 
     def __delitem__(self, name: str) -> None:
-        refuse_inside("deleting a hyperparameter")
+        refuse_inside("deleting a hyperparameter", self)
         super().__delitem__(name)
         self._follow(name, _MISSING, None)
 
@@ -119,6 +119,11 @@ class ParamGroup(dict[str, Any]):
 
     def __copy__(self) -> ParamGroup:
         return ParamGroup(dict(self))
+
+
+def as_number(value: Any) -> float:
+    """A number or one-element tensor as a float; one that varies from call to call as it is."""
+    return value if type(value) is float or is_varying(value) else float(value)
 
 
 def _formula(name: str, value: Any) -> Any:

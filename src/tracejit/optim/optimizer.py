@@ -15,10 +15,19 @@ from ..cuda.arrays import placed
 from ..modes import MODES
 from ..nn.tree import clear_grad
 from ..ops.elementwise import cast
+from ..ops.source import full
 from ..tensor import Tensor
+from ..types import TensorType
 from .counters import Counters
-from .group import ParamGroup
-from .recorded import OptimizerState, recorded_rows, refuse_inside
+from .group import ParamGroup, as_number
+from .recorded import (
+    OptimizerState,
+    belongs,
+    made_inside,
+    recorded_rows,
+    refuse_copies,
+    refuse_inside,
+)
 from .state import Changes, StateTable
 
 __all__ = ["Optimizer"]
@@ -58,7 +67,8 @@ class Optimizer:
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
         self._stepped = False
-        refuse_inside("an optimizer made")  # a replay would go on with the one made while recording
+        if MODES.recorder is not None:
+            MODES.recorder.own.update({id(x): x for x in (self, self._own_changes)})
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -77,7 +87,7 @@ class Optimizer:
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with hyperparameters of their own; missing ones are the defaults."""
-        refuse_inside("add_param_group()")
+        refuse_inside("add_param_group()", self)
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params, names = _named(param_group["params"])
@@ -93,7 +103,9 @@ class Optimizer:
         if len(set(params)) != len(params) or not taken.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self._check(values)
-        self.param_groups.append(ParamGroup(values))
+        made = ParamGroup(values)
+        belongs(made, self)
+        self.param_groups.append(made)
         self._changed()
 
     def _check(self, group: Mapping[str, Any]) -> None:
@@ -115,7 +127,8 @@ class Optimizer:
         if not isinstance(self.state, StateTable):  # replaced by a plain dict
             self.state = StateTable(self._own_changes, self.state)
             self._changed()
-        if MODES.recorder is not None:
+        refuse_copies(self)
+        if MODES.recorder is not None and not made_inside(self):
             MODES.recorder.checks.append(OptimizerState.of(self))
         if closure is not None:
             with enable_grad():
@@ -141,7 +154,7 @@ class Optimizer:
 
     def _rows(self, group: ParamGroup, params: Sequence[Tensor]) -> list[tuple[Any, ...]]:
         """Count a step of each parameter; its numbers, as tensors while a program is recorded."""
-        if MODES.recorder is not None:
+        if MODES.recorder is not None and not made_inside(self):
             return recorded_rows(self, group, params)
         rows: dict[float, tuple[float, ...]] = {}
         found = []
@@ -164,12 +177,16 @@ class Optimizer:
         found: Tensor | None = state.get(name)
         if found is None:
             kind = parameter.spec
-            if isinstance(value, Tensor):
-                array = value.array.copy(order="C")
+            if made_inside(self):
+                begun = _begun(kind, value, shape)
             else:
-                array = np.full(kind.shape if shape is None else shape, value, kind.dtype.np)
-                array = placed(array, parameter.get_device())
-            found = state.begin(name, Tensor._wrap(array))
+                if isinstance(value, Tensor):
+                    array = value.array.copy(order="C")
+                else:
+                    array = np.full(kind.shape if shape is None else shape, value, kind.dtype.np)
+                    array = placed(array, parameter.get_device())
+                begun = Tensor._wrap(array)
+            found = state.begin(name, begun)
         return found
 
     def _counter(self, parameter: Tensor) -> Tensor:
@@ -183,6 +200,8 @@ class Optimizer:
     def _next_step(self, parameter: Tensor) -> float:
         """Count one step of ``parameter``: the new number."""
         step = self._counter(parameter)
+        if MODES.recorder is not None:
+            MODES.recorder.counted[id(step)] = (step, 0)
         step.array[...] += 1
         step._writes.value += 1
         return float(step.array)
@@ -199,7 +218,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyperparameters, with parameters replaced by their positions."""
-        refuse_inside("state_dict() of an optimizer")
+        refuse_inside("state_dict() of an optimizer", self)
         order = [p for group in self.param_groups for p in group["params"]]
         position = {p: i for i, p in enumerate(order)}
         groups = []
@@ -245,6 +264,16 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+def _begun(kind: TensorType, value: float | Tensor, shape: Sequence[int] | None) -> Tensor:
+    """The first value of a state tensor, made by operations."""
+    if isinstance(value, Tensor):
+        return value.detach().contiguous().clone()  # type: ignore[no-any-return]
+    made: Tensor = full(
+        shape=kind.shape if shape is None else tuple(shape), value=value, dtype=kind.dtype
+    )
+    return made
+
+
 def _named(params: Any) -> tuple[list[Tensor], list[str] | None]:
     """The tensors of a group, and their names if they came as pairs."""
     if isinstance(params, (set, frozenset)):
@@ -286,7 +315,7 @@ def _restored(name: str, value: Any, parameter: Tensor, counters: Counters) -> A
 def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
     """``ValueError`` naming the first of the group's values that is negative (or nan)."""
     for name, label in labels.items():
-        if not float(group[name]) >= 0.0:
+        if not as_number(group[name]) >= 0.0:
             raise ValueError(f"Invalid {label}: {group[name]}")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .group import as_number
 from .optimizer import Optimizer
-from .recorded import refuse_inside
+from .recorded import belongs, refuse_inside
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -39,6 +40,7 @@ class ReduceLROnPlateau:
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         count = len(optimizer.param_groups)
+        belongs(self, optimizer)
         self.optimizer = optimizer
         self.factor = factor
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
@@ -77,8 +79,8 @@ class ReduceLROnPlateau:
 
     def step(self, metrics: Any) -> None:
         """Take the metric of one more epoch, and reduce the learning rates if it is time."""
-        refuse_inside("ReduceLROnPlateau.step()")
-        current = float(metrics)
+        refuse_inside("ReduceLROnPlateau.step()", self)
+        current = as_number(metrics)
         self.last_epoch += 1
         if self.is_better(current, self.best):
             self.best = current
@@ -96,7 +98,7 @@ class ReduceLROnPlateau:
 
     def _reduce(self) -> None:
         for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-            old = float(group["lr"])
+            old = as_number(group["lr"])
             new = max(old * self.factor, least)
             if old - new > self.eps:
                 group["lr"] = new

@@ -234,7 +234,30 @@ def _hooks(optimizer: Optimizer) -> list[Any]:
     return [*pre, None, *post] if pre or post else []
 
 
-def refuse_inside(what: str) -> None:
-    """Say that a recorded function does what a replay cannot."""
-    if MODES.recorder is not None:
+def made_inside(owner: object) -> bool:
+    """Did the run that is being recorded make this optimizer, group, state or schedule?
+
+    Then it is gone when the run ends, and all of it is Python like any other: its numbers are those of the path.
+    """
+    return MODES.recorder is not None and id(owner) in MODES.recorder.own
+
+
+def belongs(part: object, owner: object) -> None:
+    """``part`` was made by the recorded run if ``owner`` was."""
+    if made_inside(owner):
+        MODES.recorder.own[id(part)] = part
+
+
+def refuse_inside(what: str, owner: object = None) -> None:
+    """Say that a recorded function does what a replay cannot, to an ``owner`` from outside."""
+    if MODES.recorder is not None and not made_inside(owner):
         MODES.recorder.unsupported(f"{what} inside a compiled function")
+
+
+def refuse_copies(optimizer: Optimizer) -> None:
+    """Say that the recorded run copied an optimizer: a replay would go on with the copy made while recording."""
+    recorder = MODES.recorder
+    if recorder is None or made_inside(optimizer):
+        return
+    if any(recorder.inside(p) for group in optimizer.param_groups for p in group["params"]):
+        recorder.unsupported("a copy of an optimizer is used inside a compiled function")

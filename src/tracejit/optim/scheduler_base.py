@@ -7,7 +7,7 @@ from typing import Any
 
 from ..modes import MODES
 from .optimizer import Optimizer
-from .recorded import StepSchedule, refuse_inside
+from .recorded import StepSchedule, belongs, made_inside, refuse_copies, refuse_inside
 
 __all__ = ["LRScheduler"]
 
@@ -20,7 +20,8 @@ class LRScheduler:
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        refuse_inside("a schedule made")
+        refuse_inside("a schedule made", optimizer)
+        belongs(self, optimizer)
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         for index, group in enumerate(optimizer.param_groups):
@@ -48,7 +49,7 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[Any]:
         """The learning rates set last."""
-        refuse_inside("get_last_lr() of a schedule")
+        refuse_inside("get_last_lr() of a schedule", self)
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
@@ -57,9 +58,10 @@ class LRScheduler:
         Inside a compiled function this is Python that every call runs, after its optimizer steps.
         """
         recorder = MODES.recorder
-        if recorder is None:
+        if recorder is None or made_inside(self):
             self._advance(epoch)
             return
+        refuse_copies(self.optimizer)
         recorder.scheduled.add(id(self.optimizer))
         recorder.again(StepSchedule(self, epoch))
         MODES.recorder = None  # what it computes is not part of the recorded program
@@ -99,10 +101,10 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
-        refuse_inside("state_dict() of a schedule")
+        refuse_inside("state_dict() of a schedule", self)
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a saved schedule."""
-        refuse_inside("load_state_dict() of a schedule")
+        refuse_inside("load_state_dict() of a schedule", self)
         self.__dict__.update(state_dict)

@@ -38,7 +38,7 @@ class ParameterState(dict[str, Any]):
         self.changes = changes
 
     def __setitem__(self, name: str, value: Any) -> None:
-        refuse_inside("changing the state of an optimizer")
+        refuse_inside("changing the state of an optimizer", self.changes)
         before = self.get(name, _MISSING)
         super().__setitem__(name, value)
         if before is not _MISSING and before is not value:

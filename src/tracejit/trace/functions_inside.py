@@ -23,6 +23,7 @@ from ..ir.graph import Value
 from ..ir.rules import rule, ruled, stand_in
 from ..modes import MODES
 from ..tensor import Tensor
+from ..tensor_core import Version
 from .kept_alive import KeptAlive
 from .rule_effects import reachable, suspicion
 from .state import StateGuard
@@ -46,6 +47,7 @@ class Called:
 
     values: tuple[Value | None, ...]
     origins: frozenset[int]
+    unseen: int  # how often the run had changed what requires grad behind the back of the tape
 
 
 @dataclass(eq=False)
@@ -84,8 +86,10 @@ class FunctionsInside:
     origin: Callable[[Tensor], tuple[Tensor, tuple[Any, ...]]]
     inside: Callable[[Tensor], bool]
     show: Callable[[Tensor, Value], None]
-    opaque: Callable[[str], None]
+    opaque: Callable[..., None]
     unsupported: Callable[[str], None]
+    hooked: Callable[..., None]
+    unseen_writes: list[Version]
     careful: Callable[[str], Any]
 
     def __init__(self) -> None:
@@ -111,7 +115,7 @@ class FunctionsInside:
         with self.careful("a custom function"):
             values += [self.value_of(x) if isinstance(x, Tensor) else None for x in arguments]
         origins = [id(self.origin(x)[0]) for x in arguments if isinstance(x, Tensor)]
-        return Called(tuple(values), frozenset(origins))
+        return Called(tuple(values), frozenset(origins), len(self.unseen_writes))
 
     def function_ends(
         self, node: FunctionNode, called: Called | None, raw: Sequence[Any], made: Sequence[Any]
@@ -130,8 +134,9 @@ class FunctionsInside:
     ) -> str | None:
         """Write the rule down; or why that is not possible."""
         chosen = [i for i, kind in enumerate(node._output_types) if kind is not None]
-        if any(made[i] is raw[i] and id(raw[i]) in called.origins for i in chosen):
-            return "it changes an argument in place"
+        changed = [made[i] for i in chosen if made[i] is raw[i] and id(raw[i]) in called.origins]
+        if not all(id(x) in self.roots and id(x) not in self.external for x in changed):
+            return "it changes an argument in place that the compiled function did not make"
         if not node._materialize and len(chosen) > 1:
             return "its backward may be given None for some of several gradients"
         if node.function not in self.suspicions:
@@ -170,6 +175,9 @@ class FunctionsInside:
         }
         operands += [*outputs, *inputs, *gradients, *saved]  # type: ignore[list-item]
         token = self.emit(rule, operands, attributes, tracked=True)
+        told = {id(x._writes) for x in changed}
+        late = [w for w in self.unseen_writes[called.unseen :] if id(w) not in told]
+        self.unseen_writes[called.unseen :] = late
         for index, (i, y) in enumerate(zip(chosen, outputs, strict=True)):
             self._rule(raw[i], made[i], self._ruled(y, token, index), called)
         return None
@@ -210,7 +218,7 @@ class FunctionsInside:
             with self.careful("a gradient hook"):
                 followed = self._follow_hook(tensor, hook)
         if not followed:
-            self.unsupported("register_hook() inside a compiled function")
+            self.hooked("register_hook() inside a compiled function", tensor._grad_fn)
             return
         self.followed.add(tensor._grad_fn)  # type: ignore[arg-type]
         self.handles.append(weakref.ref(handle))

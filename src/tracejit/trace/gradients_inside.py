@@ -19,6 +19,7 @@ from ..passes.gradient import storage
 from ..tensor import Tensor
 from .freeing import History, history_of
 from .functions_inside import FunctionsInside
+from .hooks_inside import HooksInside
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks, leaf_hooks
@@ -76,7 +77,7 @@ class _Slot:
     before: Tensor | None
 
 
-class GradientsInside(FunctionsInside):
+class GradientsInside(FunctionsInside, HooksInside):
     """The part of a recorder that follows autograd."""
 
     signature: Signature
@@ -90,7 +91,8 @@ class GradientsInside(FunctionsInside):
     overwritten: bool
 
     def __init__(self) -> None:
-        super().__init__()
+        FunctionsInside.__init__(self)
+        HooksInside.__init__(self)
         self.first_node = next_number()
         self.positions: dict[int, int] = {}  # of arguments, by identity
         self.slots: dict[int, _Slot] = {}
@@ -99,12 +101,12 @@ class GradientsInside(FunctionsInside):
         self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
         self.tracked_writes: set[int] = set()
         self.freeing = False  # did a backward pass run inside?
-        self.hidden: str | None = None  # why the graph cannot be differentiated as the tape would
-        self.hidden_leaves: dict[int, str] = {}  # why not with respect to leaves from outside
         self.calls: list[Repeated] = []
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
         # Step counters, and how often they were counted.
         self.counted: dict[int, tuple[Tensor, int]] = {}
+        self.packed: dict[int, Any] = {}  # packed sequences, and the padded batches behind them
+        self.own: dict[int, Any] = {}  # optimizers and their parts that the run made
         self.scheduled: set[int] = set()  # optimizers whose learning rates changed
 
     # --- tensors that stand for others ---------------------------------------------------------------------------
@@ -146,18 +148,6 @@ class GradientsInside(FunctionsInside):
         """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?"""
         return storage(self.roots[id(tensor)]) in self.taped
 
-    def opaque(self, reason: str, of: Tensor | None = None) -> None:
-        """From here on the tape is more than the recorded graph: outputs must not need a gradient of it.
-
-        Where all that differs is how the tape leads to a leaf from outside, outputs must not lead to that leaf.
-        """
-        if self.trial is not None:
-            self.trial.untold = True
-        elif of is not None and of.is_leaf and id(of) in self.external:
-            self.hidden_leaves.setdefault(id(of), reason)
-        elif self.hidden is None:
-            self.hidden = reason
-
     # --- backward passes -----------------------------------------------------------------------------------------
 
     def backward_node(self, node: Node) -> None:
@@ -170,8 +160,6 @@ class GradientsInside(FunctionsInside):
             self.unsupported(
                 "a backward pass through operations from outside the compiled function"
             )
-        elif node.hooked and node not in self.followed:
-            self.unsupported("a hook in a backward pass inside a compiled function")
 
     def _leaf(self, node: AccumulateGrad) -> None:
         leaf = node.variable
@@ -323,21 +311,6 @@ class GradientsInside(FunctionsInside):
                     "it returns a new leaf that requires grad, or what hangs on that alone"
                 )
         return found
-
-    def check_histories(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> None:
-        """Refuse outputs with a history that differentiating the graph does not give."""
-        if self.hidden is None and not self.hidden_leaves:
-            return
-        for output, recipe in zip(outputs, recipes, strict=True):
-            if recipe.kind == "computed" and recipe.spent is None and output.requires_grad:
-                reason = self.hidden or self._hidden_behind(output)
-                if reason is not None:
-                    self.unsupported(reason)
-
-    def _hidden_behind(self, output: Tensor) -> str | None:
-        """Why the history of an output leads to a leaf with respect to which the graph has another gradient."""
-        leaves = (n.variable for n in self.nodes_behind([output]) if isinstance(n, AccumulateGrad))
-        return next((r for x in leaves if (r := self.hidden_leaves.get(id(x)))), None)
 
     def effects(
         self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]

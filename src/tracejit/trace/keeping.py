@@ -22,6 +22,8 @@ log = logging.getLogger("tracejit")
 
 #: Signatures recorded in a row, none of which was met again, before recording becomes rare.
 CHURN = 64
+#: Those of them that are recorded at first sight: a recording costs several eager calls.
+STREAK = 16
 
 
 class Keeping:
@@ -32,6 +34,7 @@ class Keeping:
     strict: bool
     stats: Any
     _explain: Callable[[str], None]
+    _note: Callable[[str], None]
     entries: dict[Any, list[Entry]]
     uses: NumberUses
     _routes: tuple[Any, ...]
@@ -51,6 +54,17 @@ class Keeping:
         if compiled != self._compiled_before:
             self._compiled_before, self._churn = compiled, Backoff(CHURN)
         return self._churn.wait()
+
+    def _always_new(self, key: Any) -> bool:
+        """Is this signature new, as so many were that one is recorded only where it turns up a second time?"""
+        if self.strict or self._churn.failures < STREAK:
+            return False
+        if self.stats.compiled_calls != self._compiled_before or not self._is_first(key):
+            return False
+        self._note(
+            f"{STREAK} signatures in a row were new: others are recorded when they are met again"
+        )
+        return True
 
     def _collected(self, args: Any, kwargs: Any) -> Any:
         """The result of an eager run whose code is collected; with ``strict``, what has no guard is told at once."""

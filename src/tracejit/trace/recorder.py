@@ -23,7 +23,7 @@ from ..tensor import Tensor
 from ..types import Scalar, TensorType
 from .absent_attributes import AbsentAttributes
 from .devices import one_device
-from .found_sizes import FindsSizes, SizesFound, user_line
+from .found_sizes import FindsSizes, SizesFound, has_extents, user_line
 from .gradients_inside import GradientsInside
 from .inputs import Signature
 from .kept_alive import KeptAlive
@@ -35,6 +35,8 @@ from .rounds import Rounds
 from .writes_inside import WritesInside
 
 MAX_STATEMENTS = 200_000
+#: Numbers of a list that are read one by one.
+MAX_ITEMS = 32
 
 
 class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentAttributes):
@@ -147,14 +149,17 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
     ) -> None:
         """An op ran."""
-        if self.failure is not None:
-            return
-        if self.trial is not None:
-            self.trial_ran(op, operands)
-        try:
-            self._record(op, operands, attributes, out)
-        except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
-            self.unsupported(f"{op.name} could not be recorded ({type(error).__name__}: {error})")
+        if self.failure is None:
+            if self.trial is not None:
+                self.trial_ran(op, operands)
+            try:
+                self._record(op, operands, attributes, out)
+            except Exception as error:  # noqa: BLE001  (recording must never break the run it listens to)
+                self.unsupported(
+                    f"{op.name} could not be recorded ({type(error).__name__}: {error})"
+                )
+        if self.packs:
+            self.pack()
 
     def _record(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
@@ -241,7 +246,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         self.stop_trial("decides by the value of a tensor")
         if self.failure is None:
             with self.careful("a branch"):
-                self._guard(tensor, value)
+                if self.watched is None:
+                    self._guard(tensor, value)
+                else:
+                    self.watched.apart(self, self._guard, tensor, value)
 
     def _guard(self, tensor: Tensor, value: Scalar) -> None:
         condition = self.value_of(tensor)
@@ -269,6 +277,14 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         if found is None:
             self.escape(tensor, how)
         return found
+
+    def follows_items(self, tensor: Tensor) -> bool:
+        """Are the values, which are asked for as a list, few enough to be read one by one?"""
+        kind = tensor.spec
+        if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
+            return False
+        few = tensor.array.size <= MAX_ITEMS and kind.shape[:1] <= (MAX_ITEMS,)
+        return bool(few and kind.dtype.is_floating_point)
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""

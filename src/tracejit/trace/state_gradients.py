@@ -55,6 +55,19 @@ class GradientSlot(Check):
         return f"{self.name} was {self.layout} and is {_describe(now)}"
 
 
+@dataclass(eq=False, slots=True)
+class HasGradient(Check):
+    """A tensor has a gradient, of whatever kind."""
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.holder)}._grad is None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        return f"{self.name} is gone" if self.holder._grad is None else None
+
+
 def _describe(gradient: Tensor | None) -> str:
     return "None" if gradient is None else f"{layout_of(gradient)} or has a history"
 

@@ -12,6 +12,8 @@ from ..ops import elementwise, movement
 from ..ops.inverse import write
 from ..passes.groups import is_view
 from ..tensor import Tensor
+from ..tensor_core import Version
+from .hooks_inside import UNSEEN
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .recording import Step
@@ -30,6 +32,9 @@ class WritesInside:
     value_of: Callable[[Tensor], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     unsupported: Callable[[str], None]
+    trial: Any
+    unseen_writes: list[Version]
+    inside: Callable[[Tensor], bool]
     opaque: Callable[..., None]
     careful: Callable[[str], Any]
     layout_read: Callable[[Tensor], None]
@@ -53,8 +58,10 @@ class WritesInside:
         self.overwritten = True
         value = self.value_of(new)
         if not MODES.grad and tensor.requires_grad:
-            reason = "an in-place change, under no_grad, of a tensor that requires grad"
-            self.opaque(reason, tensor)
+            if self.trial is None and self.inside(tensor):
+                self.unseen_writes.append(tensor._writes)
+            else:
+                self.opaque(UNSEEN, tensor)
         version = tensor._writes
         viewed = tensor
         tensor, steps = self.origin(viewed)

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...modes import MODES
 from ...ops.functions.common import constant
 from ...ops.functions.joining import cat, stack
 from ...ops.functions.slicing import slice_along
 from ...tensor import Tensor
+from .masked import Padded, masked, told_lengths
 
 __all__ = [
     "PackedSequence",
@@ -61,8 +63,12 @@ def pack_padded_sequence(
     >>> packed.data, packed.batch_sizes
     (tensor([1, 2, 3]), tensor([2, 1]))
     """
-    counts = _lengths(lengths)
     x = input.transpose(0, 1) if batch_first else input
+    if MODES.recorder is not None:
+        found = _packed_inside(x, lengths, enforce_sorted)
+        if found is not None:
+            return found
+    counts = _lengths(lengths)
     if len(counts) != x.shape[1]:
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} "
@@ -89,6 +95,21 @@ def pack_padded_sequence(
     return PackedSequence(cat(rows, 0), _integers(sizes), order, unsorted)
 
 
+def _packed_inside(x: Any, lengths: Any, enforce_sorted: bool) -> PackedSequence | None:
+    """The sequences of (T, N, *) packed for any lengths, while this is recorded; None where that cannot be."""
+    order = unsorted = None
+    if not told_lengths(x, lengths):
+        return None
+    if not enforce_sorted:
+        order = lengths.argsort(descending=True, stable=True)
+        unsorted = order.argsort()
+        x, lengths = x.index_select(1, order), lengths.index_select(0, order)
+    elif (lengths[:-1] < lengths[1:]).any():
+        return None
+    padded = masked(x, lengths)
+    return PackedSequence(padded.packed(padded.batch), padded.sizes(), order, unsorted)
+
+
 def pad_packed_sequence(
     sequence: PackedSequence,
     batch_first: bool = False,
@@ -104,6 +125,10 @@ def pad_packed_sequence(
     (tensor([[1, 3],
             [2, 0]]), tensor([2, 1]))
     """
+    known = Padded.of(sequence.data)
+    if known is not None and known.fits(total_length):
+        padded = known.filled(padding_value, total_length)
+        return _ordered(padded, known.lengths.long(), sequence, batch_first)
     sizes = _lengths(sequence.batch_sizes)
     if total_length is not None and total_length < len(sizes):
         raise ValueError(
@@ -122,7 +147,14 @@ def pad_packed_sequence(
     if missing:
         steps += [constant(padding_value, data.dtype, (sizes[0], *rest))] * missing
     padded = stack(steps, 0)
-    lengths: Any = _integers([sum(size > row for size in sizes) for row in range(sizes[0])])
+    lengths = _integers([sum(size > row for size in sizes) for row in range(sizes[0])])
+    return _ordered(padded, lengths, sequence, batch_first)
+
+
+def _ordered(
+    padded: Any, lengths: Any, sequence: PackedSequence, batch_first: bool
+) -> tuple[Any, Any]:
+    """A padded batch and its lengths in the order in which the sequences were packed."""
     if sequence.unsorted_indices is not None:
         padded = padded.index_select(1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices]
