@@ -310,3 +310,18 @@ def test_parts_of_expanded_tensors_that_cannot_be_written_to():
     with pytest.raises(RuntimeError, match="single memory location"):
         y.expand(3, 4)[0].mul_(3)
     assert y.tolist() == [2.0] * 4
+
+
+@pytest.mark.parametrize(
+    "take", [lambda x: x, lambda x: x[0], lambda x: x.t(), lambda x: x.view(-1)]
+)
+def test_a_view_that_was_made_a_leaf_is_not_written_to(take) -> None:
+    x = tj.arange(6.0).view(2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        take(x).add_(1)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        take(x).zero_()
+    with tj.no_grad():
+        take(x).add_(1)
+    assert x.is_leaf
+    assert x.sum().item() > 15

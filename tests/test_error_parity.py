@@ -21,9 +21,13 @@ INVALID = [case for op in all_ops() for case in samples.invalid(op)]
 ERRORS = (RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, NotImplementedError)
 
 
+class Refused(Exception):
+    """An error with a number."""
+
+
 def raised(function: Any, *args: Any) -> Exception:
     """The error of a call, which must be one."""
-    with pytest.raises(ERRORS) as found:
+    with pytest.raises((*ERRORS, Refused)) as found:
         function(*args)
     return found.value
 
@@ -171,3 +175,45 @@ def test_a_bug_of_the_package_keeps_its_traceback(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TypeError) as found:
         f(tj.ones(2))
     assert "why_new" in [f.name for f in traceback.extract_tb(found.value.__traceback__)]
+
+
+def test_errors_do_not_look_caused_by_how_a_run_was_recorded() -> None:
+    """Code that must have true numbers is recorded once more; its error is raised by that run alone."""
+
+    def function(x: Any, scale: float) -> Any:
+        if type(scale) is not float:
+            return x
+        return x.view(7, 11) * scale
+
+    compiled = tj.compile(function)
+    for scale in (0.5, 1.5, 2.5, 3.5):
+        agree(raised(function, tj.ones(3), scale), raised(compiled, tj.ones(3), scale))
+
+
+def test_numbers_in_errors_are_plain() -> None:
+    kept: list[Exception] = []
+
+    def function(x: Any, scale: float, caught: bool) -> Any:
+        try:
+            if x.sum() > 0:
+                raise Refused(scale * 2, x.amax().item(), ("at", x[x > 0].shape[0]))
+        except Refused as error:
+            error.scale = scale
+            if not caught:
+                raise
+            kept.append(error)
+        return x * scale
+
+    compiled = tj.compile(function)
+    for i in range(1, 6):
+        for caught in (False, True):
+            x = tj.tensor([1.0, -1.0, float(i)])
+            if caught:
+                compiled(x, 0.5 * i, True)
+                error: Any = kept.pop()
+            else:
+                error = raised(compiled, x, 0.5 * i, False)
+            assert error.args == (float(i), float(i), ("at", 2))
+            assert error.scale == 0.5 * i
+            found = (*error.args[:2], error.args[2][1], error.scale)
+            assert [*map(type, found)] == [float, float, int, float]

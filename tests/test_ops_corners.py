@@ -130,3 +130,28 @@ def test_images_sampled_by_cubic_pieces() -> None:
 def test_running_logarithms_of_sums_are_of_fractions(dtype: tj.dtype) -> None:
     with pytest.raises(NotImplementedError, match="logcumsumexp_out_cpu"):
         tj.logcumsumexp(tj.ones(3).to(dtype), 0)
+
+
+@pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16, tj.bfloat16])
+def test_powers_of_a_half(dtype) -> None:
+    """The number 0.5 is a square root (not so for float16), a tensor of 0.5 an exponent like any other."""
+    x = tj.tensor([-math.inf, -0.0, 0.0, math.inf, 4.0], dtype=dtype)
+    power = {0.5: [math.inf, 0.0, 0.0, math.inf, 2.0], -0.5: [0.0, math.inf, math.inf, 0.0, 0.5]}
+    root = {
+        0.5: [math.nan, -0.0, 0.0, math.inf, 2.0],
+        -0.5: [math.nan, -math.inf, math.inf, 0.0, 0.5],
+    }
+    if dtype is tj.float16:
+        root = power
+    by_number, by_tensor = (lambda x, p: x**p), (lambda x, p: x.pow(p))
+    compiled, compiled_by_tensor = tj.compile(by_number), tj.compile(by_tensor)
+    for p in (0.5, -0.5, 0.5, -0.5, 0.5):
+        for f in (by_number, compiled):
+            assert repr(f(x, p).tolist()) == repr(root[p])
+        for exponent in (
+            tj.tensor(p, dtype=dtype),
+            tj.full((1,), p, dtype=dtype),
+            tj.full((5,), p, dtype=dtype),
+        ):
+            for f in (by_tensor, compiled_by_tensor):
+                assert repr(f(x, exponent).tolist()) == repr(power[p])

@@ -184,7 +184,7 @@ def test_a_story_that_fails_outside_its_steps_is_none() -> None:
 
 
 def test_stories_cover_what_they_are_about() -> None:
-    text = "".join(write(seed) for seed in range(300))
+    text = "".join(write(seed) for seed in range(1000))
     for part in (
         "while ",
         "break",

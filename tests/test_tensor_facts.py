@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import tracejit as tj
@@ -175,3 +177,14 @@ def test_a_function_that_changes_a_fact_at_every_call_runs_eagerly() -> None:
             stage.note("state", bank.requires_grad)
 
     check(told, reason="requires_grad")
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (1, 0)])
+def test_strides_where_there_is_nothing(shape: tuple[int, ...]) -> None:
+    x = tj.zeros(*shape)
+    compiled = tj.compile(lambda x: x * 2)
+    expected = tuple(
+        max(1, math.prod(max(n, 1) for n in shape[i + 1 :])) for i in range(len(shape))
+    )
+    for found in (x, x * 2, compiled(x), compiled(x)):
+        assert found.stride() == expected

@@ -243,3 +243,18 @@ def test_attributes_named_like_keywords() -> None:
     setattr(options, "class", 5.0)
     assert f(tj.ones(1), "class").item() == 5.0
     assert f.stats.compiled_calls == 2
+
+
+def test_function_of_numbers_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numbers vary, ``math`` leads elsewhere while a function is recorded."""
+
+    def scenario(stage):
+        user = user_module("import math\ndef f(x, s): return x * math.sqrt(s)")
+        f = stage.compile(user.f)
+        for i in range(9):
+            with monkeypatch.context() as patch:
+                if i in (3, 4, 5):
+                    patch.setattr("math.sqrt", lambda s: s + 10)
+                stage.call(f, x(), 4.0 + i)
+
+    check(scenario)

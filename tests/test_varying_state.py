@@ -139,6 +139,28 @@ def test_modules() -> None:
     assert close(compiled(x), module.linear(x) / module.temperature + 1 / module.count)
 
 
+@pytest.mark.parametrize("make", [Holder, Counting])
+def test_a_counter_that_becomes_a_float_goes_on(make: type) -> None:
+    tj.manual_seed(0)
+    holder = make()
+    holder.steps = 0
+
+    def function(x):
+        holder.steps += 1
+        return x * holder.steps
+
+    f = tj.compile(function)
+    counted = 0
+    for i in range(12):
+        if i in (3, 8):
+            counted = holder.steps = 2.5 if i == 3 else 7
+        counted += 1
+        assert f(tj.ones(2)).tolist() == [counted] * 2
+        assert (holder.steps, type(holder.steps)) == (counted, type(counted))
+    assert f.stats.recordings <= 7
+    assert f.stats.compiled_calls >= 5
+
+
 def test_other_functions_hear_of_what_a_replay_writes() -> None:
     module = Counting()
     compiled = tj.compile(module)

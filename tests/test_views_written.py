@@ -46,3 +46,82 @@ def test_pooled_and_flattened_results_can_be_overwritten(wrap):
         assert tj.allclose(y, mean.relu().sin())
         expected = (mean.cos() * (mean > 0) / 4)[..., None, None].expand(2, 3, 2, 2)
         assert tj.allclose(x.grad, expected)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: tj.compile(f, strict=True)])
+@pytest.mark.parametrize("index", [..., (), None])
+def test_the_whole_of_a_number_is_a_view(wrap, index):
+    def function(x):
+        y = x * 2
+        y[index].add_(1)
+        x[1][index] = 5.0
+        return y, x[0][index]
+
+    call = wrap(function)
+    for _ in range(3):
+        x = tj.tensor([1.0, 2.0])
+        y, z = call(x)
+        assert y.tolist() == [3.0, 5.0]
+        z.zero_()
+        assert x.tolist() == [0.0, 5.0]
+        one = tj.tensor(3.0)
+        one[index].mul_(2)
+        assert one.item() == 6.0
+
+
+def filled(x):
+    t = x * 2
+    t.fill_(0.5)
+    return t, t.abs()
+
+
+def filled_through_a_view(x):
+    t = x * 2
+    t.view(3, 1).t().fill_(0.5)
+    return t, t * x
+
+
+def copied_over(x):
+    t = x * 2
+    u = t + x
+    t.copy_(tj.ones(3))
+    return t, t * 2, u
+
+
+def filled_in_a_loop(x):
+    t = x * 2
+    for i in range(4):
+        t = t * x
+        t.unsqueeze(0).fill_(i)
+    return t, t.sum()
+
+
+def differentiated_inside(x):
+    t = x * 2
+    t.view(-1).zero_()
+    (g,) = tj.autograd.grad((t * x).sum(), x, retain_graph=True)
+    return t + g, g
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize(
+    "function",
+    [filled, filled_through_a_view, copied_over, filled_in_a_loop, differentiated_inside],
+)
+def test_what_is_overwritten_with_constants_requires_grad(function, grad):
+    if not grad and function is differentiated_inside:
+        return
+    compiled = tj.compile(function)
+    for _ in range(3):
+        found = []
+        for call in (function, compiled):
+            x = tj.tensor([1.0, -2.0, 3.0], requires_grad=grad)
+            results = call(x)
+            if grad:
+                assert results[0].requires_grad
+                sum(r.sum() for r in results if r.requires_grad).backward()
+            found.append([(r.tolist(), r.requires_grad, r.is_leaf) for r in results])
+            found[-1].append(x.grad.tolist() if grad else None)
+        assert found[0] == found[1]
+    if function is not differentiated_inside:
+        assert compiled.stats.compiled_calls == 2

@@ -269,25 +269,26 @@ class CompiledFunction(Keeping, Inspection):
         self.stats.eager_calls += 1
         self._routes = ()
         log.info("%s is recorded: %s", self.name, why)
-        wide = False
+        refused: type[Exception] | None = None
         with listening() as listener:
             try:
                 result = entry.record(tensors, args, kwargs, why)
             except UnfitError as unfit:
+                refused = UnfitError
                 self.uses.give_up(str(unfit))
-                self.stats.recordings -= 1
-                self.stats.eager_calls -= 1
-                if entry.varying:
-                    return self._record(entry.key, tensors, args, kwargs)
-                return self._recorded(entry, tensors, args, kwargs, why)
             except WideError:
-                wide = True
+                refused = WideError
             except Exception:
                 self._keep(entry)
                 raise
-        if wide:  # out here: an error of the run must not look like caused by it
+        if refused is not None:  # out here: an error of the run must not look like caused by it
             self.stats.recordings -= 1
-            return self._collected(args, kwargs)
+            if refused is WideError:
+                return self._collected(args, kwargs)
+            self.stats.eager_calls -= 1
+            if entry.varying:
+                return self._record(entry.key, tensors, args, kwargs)
+            return self._recorded(entry, tensors, args, kwargs, why)
         given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
         if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)

@@ -86,7 +86,7 @@ class InfoMethods(TensorCore):
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
         _lies(self)
-        if self._array is None:
+        if self._array is None or not self.spec.numel:  # NumPy's are zeros where there is nothing
             strides = self.spec.contiguous_strides()
         else:
             size = self.dtype.itemsize

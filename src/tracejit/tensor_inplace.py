@@ -37,8 +37,8 @@ class InplaceMethods(TensorCore):
         if not MODES.grad:
             return
         base = self._base
-        if base is not None and base._requires_grad:
-            if base.is_leaf:
+        if base is not None and (base._requires_grad or self._requires_grad):
+            if base.is_leaf:  # or a view of it that was made a leaf, and a view of that
                 raise AutogradError(
                     "a view of a leaf Variable that requires grad is being used in an in-place operation.",
                     _COPY_HINT,

@@ -198,27 +198,47 @@ class OlderMethods(TensorCore):
         return False
 
     def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-        """The elements ``storage_offset + index * stride`` of a contiguous tensor (a copy).
+        """The elements ``storage_offset + index * stride`` of the memory that this tensor lies in.
 
-        Raises ``RuntimeError`` when the tensor is not contiguous, or elements lie outside it.
+        A view where none of them is there twice, or those that are have a stride of zero; else a copy. Raises
+        ``RuntimeError`` when elements lie outside the memory or it has gaps, and for negative strides.
         """
         from . import dtypes
         from .ops.indexing import take
         from .ops.movement import reshape
         from .ops.source import literal
+        from .ops.strided import strided_view
 
-        if not self.is_contiguous():
+        base = self if self._base is None else self._base
+        size, stride = tuple(map(int, size)), tuple(map(int, stride))
+        if len(size) != len(stride) or any(s < 0 for s in stride):
             raise ShapeError(
-                "as_strided: expected a contiguous tensor", "Call .contiguous() first."
+                f"as_strided: sizes {list(size)} need as many strides that are not negative, got {list(stride)}"
             )
-        grids = np.indices(tuple(size)).reshape(len(size), math.prod(size))
-        at = sum(g * s for g, s in zip(grids, stride, strict=True)) + (storage_offset or 0)
-        flat = np.broadcast_to(at, (int(np.prod(size)),))
-        if flat.size and (flat.min() < 0 or flat.max() >= self.spec.numel):
+        offset = self.storage_offset() if storage_offset is None else int(storage_offset)
+        row, start = _memory_row(base), offset - base.storage_offset()
+        reach = sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+        if 0 not in size and (start < 0 or start + reach >= row.shape[0]):
             raise ShapeError(
-                f"setStorage: sizes {list(size)}, strides {list(stride)} and storage offset "
-                f"{storage_offset or 0} are out of bounds for storage of {self.spec.numel} elements"
+                f"setStorage: sizes {list(size)}, strides {list(stride)} and storage offset {offset} "
+                f"are out of bounds for storage of {base.spec.numel} elements"
             )
+        view = None if 0 in size else strided_view(row, size, stride, start)
+        if view is not None:
+            return view
+        grids = np.indices(size).reshape(len(size), math.prod(size))
+        at = start + sum(g * s for g, s in zip(grids, stride, strict=True))
+        flat = np.broadcast_to(at, (math.prod(size),))
         index = literal(values=tuple(flat.tolist()), shape=flat.shape, dtype=dtypes.int64)
-        row = reshape(self, shape=(self.spec.numel,))
-        return reshape(take(row, index, dim=0), shape=tuple(size))
+        return reshape(take(row, index, dim=0), shape=size)
+
+
+def _memory_row(base: Any) -> Any:
+    """The elements of a tensor in the order they lie in memory, as a view; an error where there are gaps."""
+    from .ops.movement import permute, reshape
+
+    order = sorted(range(base.ndim), key=lambda d: (-base.stride(d), -base.shape[d]))
+    laid = base if order == [*range(base.ndim)] else permute(base, dims=tuple(order))
+    if not laid.is_contiguous():
+        raise ShapeError("as_strided: expected memory without gaps", "Call .contiguous() first.")
+    return reshape(laid, shape=(base.spec.numel,))

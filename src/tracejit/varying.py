@@ -378,11 +378,11 @@ MATH_FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 
 class _Math:
-    """Stands for the module ``math``."""
+    """Stands for the module ``math``, with what programs have put there in place of its functions."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(math, name)
+        found = getattr(math, name)
+        return _BY_NAME.get(name, found) if found is OPERATIONS.get(f"math.{name}") else found
 
 
 MATH = _Math()
-vars(MATH).update(_BY_NAME)

@@ -132,7 +132,11 @@ def pow(x: Array, y: Array) -> Array:
     """x to the power y. A negative integer power of an integer is 0, or 1 and -1 for units."""
     if x.dtype.kind in "iu":
         return _integer_power(x, y)
-    return xp(x, y).power(x, y)
+    n = xp(x, y)
+    if y.size == 1 and y.dtype.kind == "f" and (y == 0.5).all():
+        # NumPy takes the square root then, which is another function of -0.0 and -inf.
+        return n.where(n.isneginf(x), -x, n.sqrt(x + (y - y)))
+    return n.power(x, y)
 
 
 def _integer_power(x: Array, y: Array) -> Array:

@@ -242,7 +242,7 @@ def _one_slice(start: int, count: int, step: int) -> builtins.slice:
 )
 def slice(x: Array, *, starts: Shape, counts: Shape, steps: Shape) -> Array:
     """``counts`` elements of x from ``starts`` with ``steps`` along each dimension."""
-    return x[basic_index(starts, counts, steps)]
+    return x[basic_index(starts, counts, steps) or ...]  # x[()] is no view
 
 
 def _slice_scatter_type(

@@ -10,7 +10,7 @@ from .soundness_gradients import OWN
 from .soundness_modules import net
 from .soundness_python import PARTS
 from .soundness_statements import Body, indented
-from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, VIEW, WEIGHT
+from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, TALLY, VIEW, WEIGHT
 from .soundness_training import lesson, master
 from .soundness_world import (
     CLOSURE,
@@ -42,6 +42,7 @@ _FEATURES = (
     PARTS,
     STREAM,
     MODES,
+    TALLY,
 )
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")

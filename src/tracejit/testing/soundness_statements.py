@@ -18,6 +18,7 @@ _CALM = (
     "tj.tanh({x})",
     "tj.sin({x})",
     "{x} * 0.5",
+    "({x} * {x} + 0.1) ** 0.5",
     "tj.relu({x})",
     "tj.sigmoid({x})",
     "tj.softmax({x}, -1)",
@@ -99,6 +100,10 @@ _FRESH_WRITES = (
     "{t}.data.add_(0.25)",
     "{t}.view(-1).sub_(0.25)",
     "{t}.copy_({x})",
+    "{t}.view(-1).fill_(0.5)",
+    "{t}.transpose(0, -1).zero_()",
+    "{t}.unfold(-1, 1, 1).mul_(0.5)",
+    "{t}.as_strided((1,), (1,)).add_(0.25)",
 )
 _MODES = (
     "with tj.no_grad():",

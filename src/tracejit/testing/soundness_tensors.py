@@ -191,3 +191,26 @@ FOREIGN = Feature(
     ),
     often=0.1,
 )
+TALLY = Feature(
+    "tally",
+    """
+class Tally(nn.Module):
+    count = 0
+    rate = 0.5
+
+
+tally = Tally()
+tally.count, tally.rate = 0, 0.5""",
+    numbers=("tally.count", "tally.rate", "(tally.rate + tally.count % 3)"),
+    tests=("tally.rate > 0.6", "tally.count % 2"),
+    writes=("tally.count += 1", "tally.count -= 1", "tally.rate *= 0.5"),
+    changes=(
+        "tally.count = 1.5",
+        "tally.count = 0",
+        "tally.rate = 2",
+        "tally.rate = 0.25",
+        "tally.count += 1",
+        "tally = Tally()",
+    ),
+    often=0.15,
+)

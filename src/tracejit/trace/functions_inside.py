@@ -229,7 +229,8 @@ class FunctionsInside:
         node = tensor._grad_fn
         if node is None or node in self.followed or tensor._output_nr or tensor._base is not None:
             return False  # of two hooks the first runs first, of two rules the last
-        if any(x is value for v in self.path for x in v.value_operands):
+        used = (x for v in self.path if isinstance(v, Value) for x in v.value_operands)
+        if any(x is value for x in used):
             return False  # a gradient comes another way too
         if suspicion(hook, watching() is not None) is not None:
             return False

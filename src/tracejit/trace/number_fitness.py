@@ -54,10 +54,28 @@ def plain_state(checks: Iterable[Check]) -> None:
 
 
 def check_error(error: Exception, recorder: Recorder) -> None:
-    """Raise :class:`UnfitError` for an error that only true numbers would have avoided, if nothing was done yet."""
+    """Raise :class:`UnfitError` for an error that only true numbers would have avoided, if nothing was done yet.
+
+    Any other error is the user's, and so are the numbers in it.
+    """
     misfit = "VaryingFloat" in str(error) or "VaryingInt" in str(error)
     if misfit and isinstance(error, TypeError) and not recorder.has_effects:
         raise UnfitError(f"numbers are constants here ({error})") from None
+    if recorder.handed_out or recorder.scope is not None:
+        _plain_error(error)
+
+
+def _plain_error(error: BaseException) -> None:
+    """Put values for numbers in an error, and in those it came from."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        _replace_in(found, {id(x): plain_parts(x) for x in _parts_of(found)})
+        waiting += (found.__cause__, found.__context__)
 
 
 def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
@@ -97,6 +115,9 @@ def _replace_in(holder: Any, values: Mapping[int, Any]) -> None:
         old = [x for x in holder if id(x) in values]
         holder.difference_update(old)
         holder.update([values[id(x)] for x in old])
+    elif isinstance(holder, BaseException):
+        holder.args = values.get(id(holder.args), holder.args)
+        _replace_in(vars(holder), values)
     elif isinstance(holder, CellType):
         holder.cell_contents = values.get(id(holder.cell_contents), holder.cell_contents)
     else:
@@ -126,6 +147,8 @@ def _parts_of(holder: Any) -> list[Any]:
         return list(holder)
     if isinstance(holder, dict):
         return list(dict.values(holder))
+    if isinstance(holder, BaseException):
+        return [holder.args, *vars(holder).values()]
     return [x for _, x in _attributes(holder)]
 
 

@@ -197,11 +197,15 @@ class NumberUses:
 
     def learn_places(self, moved: Iterable[Place]) -> bool:
         """These places had another number than recorded; True when any of them varies from now on."""
-        count = len(self.places)
+        learned = False
         for place in moved if self.unfit is None else ():
-            if place.key not in self.settled and count < MAX_PLACES:
-                self.places.setdefault(place.key, place)
-        return len(self.places) > count
+            known = self.places.get(place.key)
+            if known is not None and known.kind is place.kind:
+                continue
+            if place.key not in self.settled and (known or len(self.places) < MAX_PLACES):
+                self.places[place.key] = place  # instead of one for numbers of the other type
+                learned = True
+        return learned
 
     def learn_run(self, form: Any, guard: StateGuard) -> None:
         """A recorded run of a call of this form changed the Python state."""

@@ -10,7 +10,8 @@ count what is written into them directly. Not seen are writes that go around ``M
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ..tensor import Tensor
@@ -129,7 +130,7 @@ def plain_attributes(module: Any, names: Names) -> Iterator[tuple[str, Any]]:
 
 
 def _members(
-    module: Any, names: Names, varying: Collection[Any] = (), held: Collection[Any] = ()
+    module: Any, names: Names, varying: Mapping[Any, Any], held: Collection[Any] = ()
 ) -> Iterator[tuple[str, Any, Any]]:
     """Label, value and mark of everything about a module that a recording can depend on, but for ``held`` places.
 
@@ -156,7 +157,8 @@ def _members(
     for key, value in plain_attributes(module, names):
         if (id(own), key) in held:
             continue
-        number = (id(own), key) in varying and type(value) in (int, float)
+        place = varying.get((id(own), key))
+        number = place is not None and type(value) is place.kind
         yield f"attribute {key!r}", value, (type(value), "any") if number else token(value)
 
 
@@ -169,7 +171,12 @@ class _Snapshot:
     """One module as it was while recording."""
 
     def __init__(
-        self, module: Any, name: str, names: Names, varying: Collection[Any], held: Collection[Any]
+        self,
+        module: Any,
+        name: str,
+        names: Names,
+        varying: Mapping[Any, Any],
+        held: Collection[Any],
     ) -> None:
         self.module, self.name, self.names = module, name, names
         self.varying, self.held = varying, held
@@ -259,7 +266,7 @@ class Structure(Check):
         self,
         modules: list[tuple[Any, str]],
         names: Names,
-        varying: Collection[Any] = (),
+        varying: Mapping[Any, Any] = MappingProxyType({}),
         held: Collection[Any] = (),
     ) -> None:
         counter = sys.modules["tracejit.nn.structure"].STRUCTURE_VERSION

@@ -8,9 +8,8 @@ from typing import Any
 from ..cuda.arrays import may_overlap
 from ..ir.graph import Value
 from ..modes import MODES
-from ..ops import elementwise
+from ..ops import elementwise, movement
 from ..ops.inverse import write
-from ..ops.movement import reshape
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..tensor_core import Version
@@ -67,7 +66,7 @@ class WritesInside:
         viewed = tensor
         tensor, steps = self.origin(viewed)
         self.value_of(tensor)
-        if any(op is reshape for op, _ in steps):
+        if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
@@ -80,8 +79,6 @@ class WritesInside:
                 self.opaque("an in-place change through detach()")
             elif tensor.requires_grad:
                 self.opaque("an in-place change through detach()", tensor)
-        elif MODES.grad and not steps and tensor.requires_grad and not new._requires_grad:
-            self.opaque("a tensor that requires grad is overwritten with constants")
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
             value = self.emit(elementwise.clone, (value,), {}, tracked=True)
         self.alive.append(new)
@@ -89,7 +86,27 @@ class WritesInside:
             self.write_outside(tensor, new, MODES.grad and not detached)
             moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
-        self.roots[id(tensor)] = self.write_through(self.roots[id(tensor)], steps, value)
+        before = self.roots[id(tensor)]
+        after = self.write_through(before, steps, value)
+        if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
+            after = self._still_tracked(before, after, steps)
+        self.roots[id(tensor)] = after
+
+    def _still_tracked(self, before: Value, after: Value, steps: Sequence[Step]) -> Value:
+        """``after``, written over the whole of ``before``: constants that require grad all the same."""
+        if any(op in (movement.slice, movement.diagonal) for op, _ in steps):
+            return after  # computed from what it is written into
+        shape = before.spec.shape
+        with self.builder.writing():
+            result: Value = movement.slice_scatter(
+                before,
+                after,
+                starts=(0,) * len(shape),
+                counts=shape,
+                steps=(1,) * len(shape),
+            )
+        self.note(result)
+        return result
 
     def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
         """The new value of a storage after one of its views was overwritten."""

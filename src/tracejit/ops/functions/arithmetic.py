@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import bool_, complex128, float64, int64
+from ...dtypes import bool_, complex128, float16, float64, int64
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
@@ -145,6 +145,8 @@ def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
         return e.square(input)
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if dtype.is_floating_point and dtype is not float16 and exponent in (0.5, -0.5):
+        return (t.sqrt if exponent > 0 else t.rsqrt)(as_type(input, dtype))
     return e.pow(input, exponent)
 
 

@@ -96,7 +96,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """The elements of a contiguous tensor at ``storage_offset + index * stride``, as :meth:`Tensor.as_strided`.
+    """The elements at ``storage_offset + index * stride`` of a tensor's memory, as :meth:`Tensor.as_strided`.
 
     >>> import tracejit as tj
     >>> tj.as_strided(tj.arange(4), (2, 2), (1, 2))
