@@ -118,7 +118,13 @@ def taken_over(module: Any, array: Any) -> Any:
     if type(array) is np.ndarray and not array.ndim and not array and any(array.tobytes()):
         # CuPy fills single numbers in, and fills in every zero as +0.0.
         return module.asarray(array.reshape(1)).reshape(())
-    return module.asarray(array, order="C")
+    found = module.asarray(array, order="C")
+    if type(array) is np.ndarray and array.base is not None:
+        from .pinned import is_pinned, sent
+
+        if is_pinned(array):
+            sent(array)
+    return found
 
 
 def filled(shape: tuple[int, ...], number: Any, index: int) -> Any:
