@@ -184,3 +184,28 @@ def test_recorded_with_none_and_one_first(name: str) -> None:
         compiled = compare(program, inputs(*counts))
         assert compiled.stats.recordings <= most, str(compiled.explain())
         assert not compiled.reasons
+
+
+def halves(x: tj.Tensor) -> tj.Tensor:
+    return tj.cat([x[x > 0], x[~(x > 0)]]).reshape(4, 3)
+
+
+def thirds(x: tj.Tensor) -> tj.Tensor:
+    parts = [x[x > 1], x[(x <= 1) & (x > -1)], x[x <= -1]]
+    return tj.cat([p * (i + 1) for i, p in enumerate(parts)]).view(3, 4)
+
+
+def twice_and_once(x: tj.Tensor) -> tj.Tensor:
+    more, rest = x[x > 0], x[x <= 0]
+    return tj.cat([more, more, rest, rest]).reshape(2, 12).sum(0)
+
+
+@pytest.mark.parametrize("program", [halves, thirds, twice_and_once])
+@pytest.mark.parametrize("backward", [False, True])
+def test_parts_of_a_known_whole(program: Program, backward: bool) -> None:
+    """Sizes of which only some are known when a plan turns out not to hold are planned for as parts of the whole."""
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        compiled = compare(program, vectors(*rng.integers(0, 13, 10)), backward)
+        assert compiled.stats.recordings == 1, str(compiled.explain())
+        assert not compiled.reasons

@@ -176,10 +176,11 @@ class SizesFound:
         conditions = self.conditions(depth)
         if exactly and Decided(self.scope, conditions)(values):
             return values
-        key = depth, tuple(values.values())
+        free = self.values.keys() - told.keys()
+        key = depth, tuple(values.values()), frozenset(free)
         if key not in self._typical:
             shapes = list(self.scope.shapes.values())
-            self._typical[key] = typical(self.scope, values, conditions, shapes, others)
+            self._typical[key] = typical(self.scope, values, conditions, shapes, others, free)
         return self._typical[key]
 
 

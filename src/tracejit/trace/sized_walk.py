@@ -6,6 +6,7 @@ Programs are bound to the sizes they hang on. Those of the latest sizes are kept
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ from .walk import FAILURES, NotReplayable, Refused, UnseenSegment, Walk
 
 if TYPE_CHECKING:
     from .entry import Entry
+
+log = logging.getLogger("tracejit")
 
 #: Sets of sizes for which a program is kept.
 KEPT = 128
@@ -141,6 +144,7 @@ class SizedWalk(Walk):
             None  # by another plan, for sizes for which this does not hold
         )
         self.packs = {leaf: leaf.backward.pack for leaf in entry.root.leaves() if leaf.backward}
+        self.unplanned: str | None = None  # why there is no plan after this one
         self.told: dict[int, int] = dict(zip(plan.told, found.told, strict=True))
         self.sizes = dict(zip(plan.parameters, found.sizes, strict=True))
         self.names = dict(zip(plan.values, found.values, strict=True))
@@ -229,10 +233,23 @@ class SizedWalk(Walk):
     ) -> Any:
         """Serve the call by another plan: nothing that can be seen happened yet."""
         if self.after is None:
-            if self.number + 1 >= MAX_PLANS:
-                raise NotReplayable("sizes known only at run time need too many plans")
-            self.after = self.entry.planned_for(dict(told), self.number + 1)
+            self.after = self.planned(dict(told))
         return self.after(tensors, numbers)
+
+    def planned(self, told: dict[int, int]) -> SizedWalk:
+        """A walk by another plan, for sizes of which ``told`` are known."""
+        if self.number + 1 >= MAX_PLANS:
+            raise NotReplayable("sizes known only at run time need too many plans")
+        if self.unplanned is None:
+            try:
+                return self.entry.planned_for(told, self.number + 1)
+            except NotReplayable:
+                raise
+            except Exception as error:  # the sizes that are not known yet are guessed
+                log.debug("planning failed", exc_info=True)
+                reason = getattr(error, "summary", None) or str(error)
+                self.unplanned = f"no plan for sizes known only at run time ({reason})"
+        raise NotReplayable(self.unplanned)
 
     def ended(self, leaf: Leaf, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
         """The end of a path for these sizes."""

@@ -21,10 +21,12 @@ def typical(
     conditions: Sequence[Decision],
     shapes: Sequence[Any] = (),
     others: Collection[int] = (),
+    free: Collection[int] = (),
 ) -> dict[int, int]:
     """Values of the told symbols for which ``conditions`` hold, ``shapes`` are several and unlike each other.
 
-    Equal to ``others`` they should not be either. Where not all can be had, equalities come first.
+    Equal to ``others`` they should not be either. Where not all can be had, equalities come first: for these, those
+    that are ``free`` are changed before the rest.
 
     >>> scope = Extents()
     >>> n = scope.symbol(6)
@@ -47,7 +49,9 @@ def typical(
         unlike = len({*others, SMALLEST}) + len(set(map(id, shapes))) + len(groups)
         return total + FEW * few + ALIKE * max(unlike - len(different), 0)
 
-    return min(_candidates(values, groups), key=cost)
+    sums = _sums(values, conditions)
+    order = sorted(values, key=lambda n: n not in free)
+    return min((_solved(x, sums, order) for x in _candidates(values, groups)), key=cost)
 
 
 def _candidates(values: Mapping[int, int], groups: Sequence[Sequence[int]]) -> list[dict[int, int]]:
@@ -62,6 +66,34 @@ def _candidates(values: Mapping[int, int], groups: Sequence[Sequence[int]]) -> l
             low = max(min(value, value - room // 2), SMALLEST + 1)
             new.update(dict.fromkeys(group, random_.randint(low, max(value, low) + room)))
         found.append({n: new[n] for n in values})
+    return found
+
+
+def _sums(values: Mapping[int, int], conditions: Sequence[Decision]) -> list[dict[int, int]]:
+    """Sums of told sizes that were decided to be zero: the factors of the sizes, and the constant as that of -1."""
+    found = []
+    for d in conditions:
+        if d.relation != "==" or not d.outcome:
+            continue
+        factors = {monomial[0] if monomial else -1: f for monomial, f in d.extent.terms}
+        linear = all(len(monomial) < 2 for monomial, _ in d.extent.terms)
+        if linear and all(n == -1 or n in values for n in factors):
+            found.append(factors)
+    return found
+
+
+def _solved(
+    values: dict[int, int], sums: Sequence[Mapping[int, int]], order: Sequence[int]
+) -> dict[int, int]:
+    """``values`` with one size of each sum changed, the first in ``order`` that makes it zero."""
+    found = dict(values)
+    for factors in sums:
+        rest = sum(f * (1 if n == -1 else found[n]) for n, f in factors.items())
+        for n in order if rest else ():
+            new = found[n] - rest // factors[n] if abs(factors.get(n, 0)) == 1 else -1
+            if new >= 0:
+                found[n] = new
+                break
     return found
 
 
