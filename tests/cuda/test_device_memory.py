@@ -172,6 +172,19 @@ def test_pinned_memory(dtype: Any, shape: tuple[int, ...]) -> None:
     assert not (kept + kept).is_pinned()
 
 
+def test_factories_of_pinned_memory() -> None:
+    for make in (tj.zeros, tj.empty, tj.ones, tj.rand):
+        assert make(3, pin_memory=True).is_pinned()
+        assert not make(3, pin_memory=False).is_pinned()
+    x = tj.full((2,), 1.5, pin_memory=True, requires_grad=True)
+    assert (x.is_pinned(), x.requires_grad, x.is_leaf) == (True, True, True)
+    assert tj.zeros_like(x, pin_memory=True).is_pinned()
+    assert tj.tensor([1, 2], pin_memory=True).is_pinned()
+    for make in (tj.zeros, tj.tensor):
+        with pytest.raises(RuntimeError, match="cannot pin"):
+            make([3], device="cuda", pin_memory=True)
+
+
 def test_copies_of_pinned_memory_are_waited_for_unless_told() -> None:
     x, there = tj.ones(4).pin_memory(), tj.zeros(4, device="cuda")
     told: dict[str, Any] = {"non_blocking": True}
