@@ -12,12 +12,16 @@ Computing it with zeros instead would give gradients to inputs that get none, an
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph, Value
-from ..ops.elementwise import add
+from ..ir.loops import is_loop, part
+from ..ir.rules import RULE_OPS
+from ..ops.elementwise import add, detach_copy
 from ..ops.source import full
 from .dead_code import live_values
+from .groups import is_view
 
 
 def without(
@@ -62,6 +66,30 @@ def without(
     body = tuple(v for v in found.values if v in live)
     reads = frozenset(i for i, v in enumerate(found.inputs) if v in live)
     return Graph(found.name, found.inputs, body, found.outputs), present, reads
+
+
+def without_forward(graph: Graph, forward: int) -> tuple[Graph, int]:
+    """A gradient graph whose first inputs are the values that its first ``forward`` statements compute, and how many.
+
+    Views of inputs stay, for eager execution keeps what they show; so do loops and what their rounds give. What such a
+    graph reads is what eager execution has kept, not what is computed again when gradients are differentiated.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph b(x: f32[2], g0: f32[2]) {"
+    ...     " %0: f32[2] = relu(x)  %1: f32[2] = mul(g0, %0)  return %1 }")
+    >>> found, more = without_forward(graph, 1)
+    >>> [v.op.name for v in found.values], len(found.inputs), more
+    (['mul'], 3, 1)
+    """
+    builder = Builder(graph.name)
+    given = [v for v in islice(graph.values, forward) if not (is_view(v) or v.op is detach_copy)]
+    given = [v for v in given if not (is_loop(v) or v.op is part or v.op in RULE_OPS)]
+    mapping = {v: builder.input(f"given{i}", v.spec) for i, v in enumerate(given)}
+    mapping.update((v, builder.input(v.name, v.spec)) for v in graph.inputs)
+    for value in graph.values:
+        if value not in mapping:
+            mapping[value] = builder.copy(value, mapping)
+    return builder.finish([mapping[v] for v in graph.outputs]), len(given)
 
 
 def _zeros(builder: Builder, value: Value) -> Value:

@@ -52,7 +52,8 @@ class Gradient:
     receives no gradient at all: eager execution would leave its ``.grad`` at None.
 
     ``saved_inputs`` and ``saved_outputs`` are the positions whose memory eager execution would keep for backward: their
-    version must not move between forward and backward, and only those may be read again by reference.
+    version must not move between forward and backward, and only those may be read again by reference. The first
+    ``forward`` statements of ``graph`` are those of the original that the gradients need.
     """
 
     graph: Graph
@@ -60,6 +61,7 @@ class Gradient:
     seeds: tuple[int, ...]
     saved_inputs: tuple[int, ...]
     saved_outputs: tuple[int, ...]
+    forward: int = 0
 
 
 def differentiate(
@@ -104,6 +106,7 @@ def differentiate(
         seeds,
         tuple(i for i, v in enumerate(graph.inputs) if storage(v) in walk.saved),
         tuple(i for i, v in enumerate(graph.outputs) if storage(v) in walk.saved),
+        sum(v in live for v in walk.statements),
     )
 
 

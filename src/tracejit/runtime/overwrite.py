@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ..ir.graph import Value
@@ -21,7 +22,8 @@ def overwrites(
     """Outputs that can be written over an input: a kernel computes them point by point, and is the last reader.
 
     Nothing that can refuse its input may run at the same time or later: a call that fails has written nothing.
-    In ``runs`` steps take turns, so nothing is written over there.
+    In ``runs`` steps take turns, so nothing is written over there. Where another output shows the same value, that
+    one is a tensor with memory of its own.
     """
     graph = schedule.graph
     order: dict[Group | Call, int] = {step: i for i, step in enumerate(schedule.steps)}
@@ -32,9 +34,12 @@ def overwrites(
         for value in reads:
             readers.setdefault(root(value), []).append(step)
     together = {schedule.steps[i] for run in runs for i in range(run.first, run.last)}
+    shown = Counter(map(root, graph.outputs))
     found: dict[Value, Value] = {}
     for position, source in wanted.items():
         value, target = graph.outputs[position], graph.inputs[source]
+        if shown[root(value)] > 1:
+            continue
         maker = next((g for g in schedule.groups if value in g.dims), None)
         if maker is None or maker in together or value in found or target in set(found.values()):
             continue

@@ -17,7 +17,7 @@ from ..ir.graph import Graph, Value
 from ..ir.rules import set_tape
 from ..layout import MemoryLayout
 from ..ops.source import full
-from ..passes.absent import without
+from ..passes.absent import without, without_forward
 from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
@@ -316,9 +316,10 @@ class BoundBackward:
             return spread(interpreter.run_tensors(graph, given), present)
 
     def reads(self, absent: Collection[int], unwanted: Collection[int]) -> frozenset[int]:
-        """The positions of the inputs that the wanted gradients depend on where some are absent."""
-        first = len(self.gradient_graph.inputs) - len(self.seeds)
-        return without(self.gradient_graph, first, absent, unwanted)[2]
+        """The positions of the inputs that eager execution keeps for the wanted gradients where some are absent."""
+        graph, more = without_forward(self.gradient_graph, self.plan.gradient.forward)
+        found = without(graph, len(graph.inputs) - len(self.seeds), absent, unwanted)[2]
+        return frozenset(i - more for i in found if i >= more)
 
 
 def make_backward(
