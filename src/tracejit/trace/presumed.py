@@ -48,9 +48,8 @@ class PresumingWalk(Walk):
 
     def __init__(self, entry: Entry, root: Runner) -> None:
         super().__init__(entry, root)
-        self.taken: dict[
-            Runner, tuple[Runner, int]
-        ] = {}  # the way last taken, and how often in a row
+        # The way last taken from a segment, and how often in a row.
+        self.taken: dict[Runner, tuple[Runner, int]] = {}
 
     def inputs(self, tensors: list[Any]) -> list[Any]:
         """The values of all graph inputs, and the numbers that are read before anything runs."""
