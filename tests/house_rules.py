@@ -21,7 +21,7 @@ LAYERS: dict[str, int] = {
     "retired": 0,
     "varying": 0,
     **dict.fromkeys(("backends", "made_modules", "memory_formats", "number_limits"), 0),
-    **dict.fromkeys(("absent", "accelerator", "compiler", "multiprocessing", "onnx"), 0),
+    **dict.fromkeys(("absent", "accelerator", "compiler", "fx", "multiprocessing", "onnx"), 0),
     **dict.fromkeys(("overrides", "scripting", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
@@ -41,7 +41,7 @@ LAYERS: dict[str, int] = {
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
     **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "settings", "utils"), 5),
-    **dict.fromkeys(("paths", "signal", "sparse"), 5),
+    **dict.fromkeys(("paths", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

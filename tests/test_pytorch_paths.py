@@ -14,12 +14,18 @@ import tracejit as tj
 from tracejit import nn
 
 PATHS = """
+_dynamo: optimize, disable, mark_dynamic | _dynamo.config: suppress_errors, cache_size_limit | _inductor: config
+_inductor.config: coordinate_descent_tuning, triton | _jit_internal: boolean_dispatch, _overload
+cuda.amp.autocast_mode: autocast | cuda.amp.grad_scaler: GradScaler | autograd.function: FunctionCtx
+fx: wrap, Proxy | jit: _overload_method, _script_if_tracing | utils.hooks: RemovableHandle
+utils._pytree: register_pytree_node, SUPPORTED_NODES
 amp.autocast_mode: autocast | autograd.profiler: profile, record_function | autograd.variable: Variable
-backends.cudnn: benchmark, deterministic, enabled | distributed: init_process_group, is_initialized
+backends.cudnn: benchmark, deterministic, enabled | distributed: init_process_group, is_initialized, is_mpi_available
 distributions.categorical: Categorical | distributions.kl: kl_divergence | distributions.normal: Normal
 distributions.transformed_distribution: TransformedDistribution | functional: einsum, norm
 hub: load_state_dict_from_url, download_url_to_file, get_dir | jit: ScriptModule, script_method, trace
-jit.annotations: List | multiprocessing: Process, Queue, spawn, set_start_method | nn.attention: sdpa_kernel, SDPBackend
+jit.annotations: List, BroadcastingList2 | multiprocessing: Process, Queue, spawn, set_start_method
+nn.attention: sdpa_kernel, SDPBackend
 nn.common_types: _size_2_t | nn.modules.dropout: _DropoutNd | nn.modules.module: _addindent, Module
 nn.modules.pooling: _MaxPoolNd | nn.modules.transformer: _get_clones | nn.parallel: DistributedDataParallel
 nn.utils.stateless: functional_call | optim.adamw: AdamW | optim.optimizer: required, Optimizer
@@ -218,3 +224,69 @@ def test_hyperparameters_that_must_be_given():
 def test_modules_of_old_survive_pickling():
     layer = pickle.loads(pickle.dumps(nn.Linear(1, 1).share_memory()))
     assert layer.in_features == 1
+
+
+def test_new_tensors_in_a_context_of_a_device():
+    def made(x):
+        with tj.device("cpu"):
+            return x + tj.ones(2)
+
+    compiled = tj.compile(made)
+    with tj.device("cpu") as chosen:
+        assert chosen == tj.device("cpu")
+        for _ in range(3):
+            assert compiled(tj.ones(2)).tolist() == [2.0, 2.0]
+    assert compiled.stats.compiled_calls == 2
+    with pytest.raises(RuntimeError), tj.device("meta"):
+        pass
+
+
+def test_settings_are_kept():
+    settings = tj._inductor.config
+    before = settings.max_autotune
+    with settings.patch(max_autotune=not before, new=3), settings.patch({"new": 4}):
+        assert (settings.max_autotune, settings.new) == (not before, 4)
+    assert settings.max_autotune == before
+    assert not hasattr(settings, "new")
+    assert tj._dynamo.optimize("eager")(tj.relu)(tj.tensor(-1.0)).item() == 0.0
+    with pytest.raises(NotImplementedError, match="not traced symbolically"):
+        tj.fx.symbolic_trace(None)
+
+
+def test_switches_for_a_while():
+    cudnn = tj.backends.cudnn
+    assert cudnn.enabled
+    with cudnn.flags(benchmark=True):
+        assert (cudnn.enabled, cudnn.benchmark) == (False, True)
+    assert (cudnn.enabled, cudnn.benchmark) == (True, False)
+
+
+def test_one_function_of_two():
+    either = tj._jit_internal.boolean_dispatch(
+        arg_name="both",
+        arg_index=1,
+        default=False,
+        if_true=lambda x, both=False: (x, x),
+        if_false=lambda x, both=False: x,
+        module_name="somewhere",
+        func_name="either",
+    )
+    assert (either(1), either(1, True), either(1, both=True)) == (1, (1, 1), (1, 1))
+    assert either.__name__ == "either"
+
+
+def test_normalize_writes_where_it_is_told():
+    out = tj.zeros(2)
+    found = nn.functional.normalize(tj.tensor([3.0, 4.0]), dim=0, out=out)
+    assert found is out
+    tj.testing.assert_close(out, tj.tensor([0.6, 0.8]))
+
+
+def test_a_tensor_that_lets_its_memory_go():
+    x = tj.ones(3, 2)
+    shown = x.view(-1)
+    assert x.set_() is x
+    assert (x.shape, x.dtype, shown.tolist()) == ((0,), tj.float32, [1.0] * 6)
+    weight = tj.ones(3, requires_grad=True)
+    weight.data.set_()
+    assert weight.shape == (3,)

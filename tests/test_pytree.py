@@ -8,6 +8,8 @@ import pytest
 
 import tracejit as tj
 from tracejit.utils._pytree import (
+    SUPPORTED_NODES,
+    register_pytree_node,
     tree_flatten,
     tree_leaves,
     tree_map,
@@ -48,3 +50,28 @@ def test_compiled() -> None:
     f = tj.compile(lambda tree: tree_map(lambda t: t + 1, tree))
     assert [f({"a": [tj.ones(1)]})["a"][0].item() for _ in range(3)] == [2.0, 2.0, 2.0]
     assert f.stats.compiled_calls == 2
+
+
+class Box:
+    def __init__(self, *items, label):
+        self.items, self.label = items, label
+
+
+def test_classes_that_programs_register() -> None:
+    assert tree_leaves([Box(1, label="x")])[0].label == "x"
+    register_pytree_node(
+        Box,
+        lambda box: (list(box.items), box.label),
+        lambda items, label: Box(*items, label=label),
+        serialized_type_name="box",
+    )
+    try:
+        found = tree_map(lambda n: n + 1, {"a": Box(1, (2, 3), label="x")})
+        assert (found["a"].items, found["a"].label) == ((2, (3, 4)), "x")
+        assert tree_leaves(Box(label="y")) == []
+        first, second = (tree_flatten(Box(1, label=x))[1] for x in "xy")
+        assert first != second
+        with pytest.raises(ValueError, match="already registered"):
+            register_pytree_node(Box, None, None)
+    finally:
+        del SUPPORTED_NODES[Box]

@@ -323,3 +323,35 @@ def test_the_signature_of_a_function_that_is_called():
     assert signed.stats.compiled_calls > 0, signed.explain()
     inner.__defaults__ = (3.0,)
     assert signed(X).tolist() == (X * 3.0 + 2).tolist()
+
+
+def test_all_code_of_a_backward_counts_at_once(monkeypatch):
+    monkeypatch.setattr(state_reach, "MAX_CHECKS", 24)
+    found = module(
+        "scans",
+        LIBRARY
+        + """
+import tracejit as tj
+
+def one(g): return two(g) * 2.0
+def two(g): return three(g) + scale
+def three(g): return g * limits[1]
+
+class Scan(tj.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 3.0
+    @staticmethod
+    def backward(ctx, g): return one(g)
+
+def scanned(x): return Scan.apply(forward(x)).sum()
+""",
+    )
+    compiled = tj.compile(found.scanned)
+    grads = []
+    for run in (found.scanned, *[compiled] * 6):
+        x = tj.ones(3, requires_grad=True)
+        run(x).backward()
+        grads.append(x.grad.tolist())
+    assert all(g == grads[0] for g in grads)
+    assert compiled.stats.recordings <= 3
+    assert compiled.stats.compiled_calls >= 2

@@ -329,3 +329,46 @@ def test_strict_and_verify_accept_found_sizes() -> None:
     for (a,) in vectors(3, 5, 0, 1):
         same(strict(tj.tensor(a)), strict.function(tj.tensor(a)))
     assert strict.stats.compiled_calls == 3
+
+
+def test_questions_about_layouts_that_found_sizes_have_no_part_in():
+    def farthest(points, count):
+        batch, n, _ = points.shape
+        found = tj.zeros(batch, count, dtype=tj.long)
+        distance = tj.full((batch, n), 1e10)
+        last = tj.zeros(batch, dtype=tj.long)
+        for i in range(count):
+            found[:, i] = last
+            center = points[tj.arange(batch), last].view(batch, 1, 3)
+            here = ((points - center) ** 2).sum(-1)
+            mask = here < distance
+            distance[mask] = here[mask]
+            last = distance.max(-1)[1]
+        flat = points.transpose(2, 1).contiguous().view(batch, -1)
+        return found, flat.is_contiguous(), flat.stride()
+
+    compiled = tj.compile(farthest)
+    for seed in range(8):
+        tj.manual_seed(seed)
+        points = tj.randn(2, 12, 3)
+        found, wanted = compiled(points, 4), farthest(points, 4)
+        assert tj.equal(found[0], wanted[0])
+        assert found[1:] == wanted[1:] == (True, (36, 1))
+    assert compiled.stats.recordings <= 2
+    assert compiled.stats.compiled_calls >= 6
+
+
+def test_layouts_that_found_sizes_have_a_part_in():
+    def rows(x):
+        kept = x[x[:, 0] > 0]
+        part = kept.t()[:2, :1].clone(), kept.t()[:2]
+        return kept * 1, part[1].stride(), kept.t()[:, :1].is_contiguous()
+
+    compiled = tj.compile(rows)
+    for seed in range(12):
+        tj.manual_seed(seed)
+        x = tj.randn(6, 3)
+        x[0] = 1.0
+        found, wanted = compiled(x), rows(x)
+        assert tj.equal(found[0], wanted[0])
+        assert found[1:] == wanted[1:]

@@ -137,7 +137,10 @@ from .version import __version__
 _install()
 
 #: Modules that are imported when they are asked for.
-_LATE = ("distributed", "distributions", "hub", "multiprocessing", "signal", "testing")
+_LATE = (
+    *("_dynamo", "_inductor", "distributed", "distributions", "fx", "hub", "multiprocessing"),
+    *("signal", "testing"),
+)
 
 
 def __getattr__(name: str) -> _Any:
@@ -145,6 +148,8 @@ def __getattr__(name: str) -> _Any:
         found = _importlib.import_module(f"{__name__}.profiling").profile
     elif name in _LATE:
         found = _importlib.import_module(f"{__name__}.{name}")
+    elif name.startswith("_foreach_"):
+        found = _importlib.import_module(f"{__name__}.foreach").foreach(name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found

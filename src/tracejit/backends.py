@@ -38,6 +38,22 @@ class _Switches:
         return None
 
 
+class _Cudnn(_Switches):
+    """Switches of a library that is not used."""
+
+    @contextmanager
+    def flags(self, **values: Any) -> Iterator[None]:
+        """Other values for a while; those not named are PyTorch's defaults of this function."""
+        before = dict(vars(self))
+        chosen = {"enabled": False, "benchmark": False, "deterministic": False, "allow_tf32": True}
+        vars(self).update(chosen, **values)
+        try:
+            yield
+        finally:
+            vars(self).clear()
+            vars(self).update(before)
+
+
 class _Products(_Switches):
     """Precision of products on a GPU."""
 
@@ -75,7 +91,7 @@ class _Cuda(_Switches):
 
 
 cpu = _Switches(True)
-cudnn = _Switches(False, enabled=True, benchmark=False, deterministic=False, allow_tf32=True)
+cudnn = _Cudnn(False, enabled=True, benchmark=False, deterministic=False, allow_tf32=True)
 cuda = _Cuda(False, matmul=_Products(False))
 mkl = _Switches(False)
 mkldnn = _Switches(False, enabled=True)

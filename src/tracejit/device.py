@@ -51,6 +51,13 @@ class device:  # noqa: N801  (PyTorch's spelling)
         self.type = name
         self.index = index if number is None else int(number)
 
+    def __enter__(self) -> device:
+        """Make new tensors here, which is on the host: raises ``NotImplementedError`` for any other device."""
+        check_default(self)
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, device):
             return NotImplemented
@@ -94,6 +101,19 @@ def check_device(wanted: str | device | int | None) -> device:
 
     require(found.index or 0)
     return device("cuda", current_index() if found.index is None else found.index)
+
+
+def check_default(wanted: str | device | int) -> None:
+    """Refuse to make new tensors anywhere but on the host where programs do not say where.
+
+    Raises ``NotImplementedError`` for a GPU, :class:`DeviceError` for what is not present.
+
+    >>> check_default("cpu")
+    """
+    if check_device(wanted).type != "cpu":
+        raise NotImplementedError(
+            f"new tensors are made on the host: pass device={str(wanted)!r} where they are made"
+        )
 
 
 def index_of(wanted: str | device | int | None) -> int:

@@ -29,7 +29,9 @@ __all__ = [
     "get_world_size",
     "init_process_group",
     "is_available",
+    "is_gloo_available",
     "is_initialized",
+    "is_mpi_available",
     "is_nccl_available",
     "is_torchelastic_launched",
     "new_group",
@@ -60,10 +62,13 @@ def is_available() -> bool:
 def is_nccl_available() -> bool:
     """False: there is no such library.
 
-    >>> is_nccl_available()
+    >>> is_nccl_available() or is_mpi_available() or is_gloo_available()
     False
     """
     return False
+
+
+is_mpi_available = is_gloo_available = is_nccl_available
 
 
 def is_torchelastic_launched() -> bool:

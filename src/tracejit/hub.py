@@ -27,16 +27,19 @@ _chosen: list[str] = []
 _BLOCK = 1 << 20
 
 
+def _get_torch_home() -> str:
+    """What the hub is a folder of; programs put other downloads beside it."""
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return os.path.join(os.path.expanduser(cache), "tracejit")
+
+
 def get_dir() -> str:
     """The folder of weights: ``tracejit/hub`` in the user's cache.
 
     >>> get_dir().endswith("hub")
     True
     """
-    if _chosen:
-        return _chosen[0]
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return os.path.join(os.path.expanduser(cache), "tracejit", "hub")
+    return _chosen[0] if _chosen else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

@@ -6,12 +6,18 @@ loaded then (those of distributions with them); nothing here has a value of its 
 
 from __future__ import annotations
 
+import sys
 import typing
+from collections.abc import Callable
+from typing import Any
 
 from . import amp, autograd, jit, nn, optim, profiler, utils
+from .autograd.function import FunctionNode
+from .autograd.handle import RemovableHandle
 from .func import functional_call
 from .made_modules import make_module
 from .ops.table import FUNCTIONS
+from .scripting import unchanged
 
 __all__: list[str] = []
 
@@ -31,6 +37,25 @@ _FUNCTIONAL = (
 _MARKS = ("Final", "export", "ignore", "unused")
 
 
+def _boolean_dispatch(
+    arg_name: str,
+    arg_index: int,
+    default: bool,
+    if_true: Callable[..., Any],
+    if_false: Callable[..., Any],
+    module_name: str,
+    func_name: str,
+) -> Callable[..., Any]:
+    """One function of two: which runs, its own argument tells."""
+
+    def either(*args: Any, **kwargs: Any) -> Any:
+        chosen = args[arg_index] if len(args) > arg_index else kwargs.get(arg_name, default)
+        return (if_true if chosen else if_false)(*args, **kwargs)
+
+    either.__name__, either.__module__ = func_name, module_name
+    return either
+
+
 def _make_all() -> None:
     for name in ("autocast_mode", "grad_scaler"):
         make_module(f"amp.{name}", amp)
@@ -44,8 +69,16 @@ def _make_all() -> None:
     make_module(
         "functional", **{name: FUNCTIONS[name] for name in _FUNCTIONAL if name in FUNCTIONS}
     )
-    make_module("jit.annotations", typing)
-    make_module("_jit_internal", typing, **{name: getattr(jit, name) for name in _MARKS})
+    lists = {f"BroadcastingList{n}": list for n in (1, 2, 3)}
+    make_module("jit.annotations", typing, **lists)
+    make_module("utils.hooks", RemovableHandle=RemovableHandle)
+    make_module("cuda.amp.grad_scaler", GradScaler=amp.GradScaler)
+    make_module("cuda.amp.autocast_mode", amp.on_cuda.amp)
+    sys.modules["tracejit.autograd.function"].FunctionCtx = FunctionNode  # type: ignore[attr-defined]
+    marks = {name: getattr(jit, name) for name in _MARKS}
+    marks.update(_overload=unchanged, _overload_method=unchanged)
+    make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
+    jit._overload = jit._overload_method = jit._script_if_tracing = unchanged  # type: ignore[attr-defined]
     make_module("autograd.profiler", profiler)
     jit.ScriptModule = jit.RecursiveScriptModule = nn.Module  # type: ignore[attr-defined]
 

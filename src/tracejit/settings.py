@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import dtypes
-from .device import check_device, device
+from .device import check_default, device
 from .errors import ArgumentError
 from .tensor_kinds import KINDS, TensorKind
 
@@ -125,7 +125,4 @@ def set_default_device(device: Any) -> None:
     >>> import tracejit as tj
     >>> tj.set_default_device("cpu")
     """
-    if check_device(device).type != "cpu":
-        raise NotImplementedError(
-            f"new tensors are made on the host: pass device={str(device)!r} where they are made"
-        )
+    check_default(device)

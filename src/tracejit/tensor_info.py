@@ -88,7 +88,7 @@ class InfoMethods(TensorCore):
 
     def stride(self, dim: int | None = None) -> Any:
         """Distance in elements between neighbours, along each dimension or one."""
-        _lies()
+        _lies(self)
         if self._array is None:
             strides = self.spec.contiguous_strides()
         else:
@@ -98,12 +98,12 @@ class InfoMethods(TensorCore):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True when the elements lie in memory row by row without gaps."""
-        _lies()
+        _lies(self)
         return self._array is None or bool(self._array.flags.c_contiguous)
 
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
-        _lies()
+        _lies(self)
         array = self.array
         return (address_of(array) - address_of(_owner(array))) // self.dtype.itemsize
 
@@ -113,7 +113,7 @@ class InfoMethods(TensorCore):
 
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
-        _lies()
+        _lies(self)
         return Storage(self.array)
 
     def is_floating_point(self) -> bool:
@@ -182,10 +182,10 @@ class InfoMethods(TensorCore):
             lend(_owner(self.array), stream)
 
 
-def _lies() -> None:
+def _lies(tensor: Any) -> None:
     """Python is about to learn how a tensor lies in memory."""
     if MODES.recorder is not None:
-        MODES.recorder.layout_read()
+        MODES.recorder.layout_read(tensor)
 
 
 def _owner(array: Any) -> Any:

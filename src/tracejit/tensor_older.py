@@ -114,10 +114,12 @@ class OlderMethods(TensorCore):
         """``resize_`` to the shape of ``other``."""
         return self.resize_(tuple(other.shape))
 
-    def set_(self, source: Tensor) -> Any:
-        """Show the memory of ``source`` from now on."""
+    def set_(self, source: Tensor | None = None) -> Any:
+        """Show the memory of ``source`` from now on, or none at all."""
         if MODES.recorder is not None:
             MODES.recorder.unsupported("set_() inside a compiled function")
+        if source is None:
+            source = self.new_empty(0)
         if source.dtype is not self.dtype:
             raise AutogradError(
                 f"Could not set tensor of type {source.dtype!r} to a tensor of type {self.dtype!r}"

@@ -13,6 +13,7 @@ from .cpu_columns import write_columns
 from .cpu_crossed import crossed_reads, open_squares
 from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
+from .cpu_rows_and_columns import write_rows_and_columns
 from .cpu_running import open_points
 from .kernel import Function, KernelCode
 from .memory_order import in_memory_order
@@ -56,6 +57,8 @@ def write_kernel(
         functions: tuple[Function, ...] = (_write_points(writer),)
     elif group.ends_in_final:
         functions = write_blocks(writer)
+    elif group.ends_in_columns:
+        functions = write_rows_and_columns(writer)
     elif writer.group.is_column:
         functions = write_columns(writer)
     else:

@@ -7,13 +7,13 @@ dear and needed by several stages are kept in a row of scratch memory. Rows of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import FINAL, FULL, ROW
+from ..passes.groups import COLUMN, FINAL, FULL, ROW
 from ..sizes import largest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
@@ -21,6 +21,9 @@ from .cpu_panels import Panels
 from .cpu_running import open_rows
 from .cpu_short_rows import Point, points_of_short_rows
 from .kernel import Function, Scratch
+
+#: Operations and reads from which on a store and a load are cheaper.
+WORTH_A_ROW = 6
 
 
 def write_rows(writer: Writer) -> Function:
@@ -39,16 +42,25 @@ def write_rows(writer: Writer) -> Function:
     )
 
 
-def row_body(writer: Writer, indent: int, finals: Scope) -> Scope:
-    """Everything that happens for one row; ``finals`` maps final reductions to their accumulators."""
+def row_body(
+    writer: Writer,
+    indent: int,
+    finals: Scope,
+    cell: Callable[[Value], str] | None = None,
+) -> Scope:
+    """Everything that happens for one row.
+
+    ``finals`` maps final reductions to their accumulators; ``cell`` gives the element in memory that a reduction of
+    columns is folded into at the current point.
+    """
     group = writer.group
     stages = _stages(writer)
     last = max([stages[v] for v in group.values if _needs_loop(writer, v)], default=0)
     targets = [_loop_targets(writer, stages, stage) for stage in range(last + 1)]
-    loops = [_needed(writer, found) for found in targets]
     points = points_of_short_rows(writer)
-    kept = expensive_in_several(writer, loops) if len(loops) > 1 and points is None else []
-    passes = _Passes(writer, finals, {v: f"row{i}" for i, v in enumerate(kept)}, points)
+    kept = _kept(writer, targets) if len(targets) > 1 and points is None else []
+    loops = _loops(writer, targets, set(kept))
+    passes = _Passes(writer, finals, {v: f"row{i}" for i, v in enumerate(kept)}, points, cell)
     row = passes.row
     for stage in range(last + 1):
         _row_level(writer, row, stages, stage, indent)
@@ -112,8 +124,23 @@ def _loop_targets(writer: Writer, stages: dict[Value, int], stage: int) -> list[
     return found
 
 
-def _needed(writer: Writer, targets: Sequence[Value]) -> set[Value]:
-    """Full-level values a loop evaluates for its targets."""
+def _loops(
+    writer: Writer, targets: Sequence[Sequence[Value]], kept: Set[Value]
+) -> list[set[Value]]:
+    """The full-level values that each loop evaluates, or reads back where an earlier loop kept them."""
+    stored: set[Value] = set()
+    found = []
+    for some in targets:
+        needed = _needed(writer, some, stored)
+        stored.update(v for v in needed if v in kept)
+        found.append(needed)
+    return found
+
+
+def _needed(
+    writer: Writer, targets: Sequence[Value], stored: Set[Value] = frozenset()
+) -> set[Value]:
+    """Full-level values a loop evaluates for its targets, and those it reads back."""
     group = writer.group
     stack = []
     for target in targets:
@@ -127,7 +154,8 @@ def _needed(writer: Writer, targets: Sequence[Value]) -> set[Value]:
         if value in seen or group.level.get(value) != FULL:
             continue
         seen.add(value)
-        stack.extend(writer.origin(x) for x in value.value_operands)
+        if value not in stored:
+            stack.extend(writer.origin(x) for x in value.value_operands)
     return seen
 
 
@@ -150,6 +178,7 @@ class _Passes:
     finals: Scope
     scratch: dict[Value, str]  # values kept in a row of memory
     points: list[Point] | None  # of a short row: nothing is looped over, and everything is kept
+    cell: Callable[[Value], str] | None = None
     row: Scope = field(default_factory=dict)
     stored: set[Value] = field(default_factory=set)
 
@@ -161,7 +190,7 @@ class _Passes:
         accumulators = {
             value: finals[value] if value in finals else _start(writer, value, indent)
             for value in targets
-            if isinstance(value.op, Reduction)
+            if isinstance(value.op, Reduction) and writer.group.level[value] != COLUMN
         }
         if self.points is None:
             inner = writer.open_loops(writer.nest.reduced, indent)
@@ -186,12 +215,24 @@ class _Passes:
             text = writer.value(source, [scope, self.row], indent)
             if source is value:
                 writer.write(value, text, indent)
+            elif writer.group.level[value] == COLUMN:
+                self._fold(value, text, indent)
             elif self.points is None or value in self.finals:
                 update(writer, value, accumulators[value], text, indent)
             else:  # loops over rows are cut anywhere: their sums must not depend on where
                 combine = scalar.combine_of(value)
                 element = scalar.convert(text, source.spec.dtype, combine.dtype)
                 step_in_order(writer, accumulators[value], combine.update, element, indent)
+
+    def _fold(self, value: Value, text: str, indent: int) -> None:
+        """One more element of a column."""
+        assert self.cell is not None
+        writer, combine, cell = self.writer, scalar.combine_of(value), self.cell(value)
+        element = scalar.convert(text, value.value_operands[0].spec.dtype, combine.dtype)
+        name = writer.fresh()
+        writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
+        step_in_order(writer, name, combine.update, element, indent)
+        writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
 
 
 def _start(writer: Writer, value: Value, indent: int) -> str:
@@ -235,11 +276,16 @@ def _scratch_element(writer: Writer, value: Value, key: str) -> str:
         Scratch(key, scalar.compute_dtype(value.spec.dtype), count, per_worker=True),
     )
     size = writer.number("row_size", count)
+    return f"{name}[worker * {size} + {flat_index(writer)}]"
+
+
+def flat_index(writer: Writer) -> str:
+    """The place in a row, counted through all axes that are reduced."""
     index = ""
     for axis in writer.nest.reduced:
         variable = writer.variables[axis]
         index = variable if not index else f"({index}) * {writer.extent(axis)} + {variable}"
-    return f"{name}[worker * {size} + {index}]"
+    return index
 
 
 def update(writer: Writer, value: Value, accumulator: str, text: str, indent: int) -> None:
@@ -265,6 +311,36 @@ def finished(writer: Writer, value: Value, accumulator: str, indent: int) -> str
     name = writer.fresh()
     writer.text.add(indent, f"{name} = {text}")
     return name
+
+
+def _kept(writer: Writer, targets: Sequence[Sequence[Value]]) -> list[Value]:
+    """Full-level values that are better read back from a row of memory than computed anew in a later loop."""
+    loops = _loops(writer, targets, frozenset())
+    kept = set(expensive_in_several(writer, loops))
+    loops = _loops(writer, targets, kept)
+    for value in reversed(writer.group.values):
+        if value in kept or sum(value in needed for needed in loops) < 2:
+            continue
+        if _is_long(writer, value, kept):
+            kept.add(value)
+            loops = _loops(writer, targets, kept)
+    # What only values need that are kept themselves is not asked for again.
+    again = {v for v in kept if sum(v in needed for needed in loops) > 1}
+    return [v for v in writer.group.values if v in again]
+
+
+def _is_long(writer: Writer, value: Value, kept: Set[Value]) -> bool:
+    """Does a loop compute and read much for a full-level value?"""
+    group = writer.group
+    stack, found = [value], {value}
+    while stack and len(found) < WORTH_A_ROW:
+        for x in map(writer.origin, stack.pop().value_operands):
+            full = group.level[x] == FULL if x in group.level else _is_full(writer, x)
+            if full and x not in found:
+                found.add(x)
+                if x in group.level and x not in kept:
+                    stack.append(x)
+    return len(found) >= WORTH_A_ROW
 
 
 def expensive_in_several(writer: Writer, loops: Sequence[set[Value]]) -> list[Value]:

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
-from ..extents import Extents, is_symbolic
-from ..passes.groups import FULL, picks_from_row
+from ..passes.groups import FULL, LONGEST_ROW, picks_from_row, varies
 from .cpu import Scope, Writer
-from .turns import LONGEST_ROW
 
 #: The most operations that the elements of a row may have in all: the text grows with them.
 MOST_OPERATIONS = 128
@@ -35,7 +32,7 @@ def points_of_short_rows(writer: Writer) -> list[Point] | None:
     if not nest.kept or any(map(picks_from_row, group.values)):
         return None
     count = writer.extents_product(nest.reduced)
-    if _varies(count) or not 0 < count <= LONGEST_ROW or count * operations > MOST_OPERATIONS:
+    if varies(count) or not 0 < count <= LONGEST_ROW or count * operations > MOST_OPERATIONS:
         return None
     writer.turns.rows = nest.kept[-1]
     ranges = [range(int(nest.axes[axis].extent)) for axis in nest.reduced]
@@ -43,11 +40,3 @@ def points_of_short_rows(writer: Writer) -> list[Point] | None:
         Point(dict(zip(nest.reduced, map(str, place), strict=True)))
         for place in itertools.product(*ranges)
     ]
-
-
-def _varies(count: Any) -> bool:
-    """Would a kernel for rows of this length soon be followed by others?"""
-    if not is_symbolic(count):
-        return False
-    scope: Extents = count.scope
-    return scope.vary or not scope.told.isdisjoint(count.symbols)

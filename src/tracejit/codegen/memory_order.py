@@ -29,7 +29,7 @@ def in_memory_order(
     """
     if not group.reduced:
         return _as_written(group, outputs, layout_of)
-    if group.ends_in_final and group.kept:
+    if (group.ends_in_final and group.kept) or group.ends_in_columns:
         return group
     walked = _walked_whole(group, outputs, layout_of)
     last = len(group.domain) - 1

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 
 from ..extents import is_symbolic
 from ..ir.graph import Value
+from ..passes.groups import LONGEST_ROW
 from .nest import Access, Layout
 
 #: Vectors of larger steps would be mostly what is not asked for.
 MOST_STEPS = 4
-#: Rows of at most so many elements are worked on side by side.
-LONGEST_ROW = 10
 
 
 class Turns:

@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from ..ops import functions as _functions  # noqa: F401  (publishes them)
+from ..ops.keywords import publish
 from ..ops.table import FUNCTIONS
 
 #: Functions that need layers: they are imported when they are asked for.
@@ -77,3 +78,4 @@ _NAMES = (
 
 __all__ = [name for name in _NAMES if name in FUNCTIONS]
 globals().update({name: FUNCTIONS[name] for name in __all__})
+publish(globals(), ["normalize"])  # the one here that takes ``out=``

@@ -1,12 +1,13 @@
 """Fusion: cut a graph into groups that each become one kernel, and calls that stay library calls.
 
 A group iterates over a *domain* (a shape). Its values are elementwise results and reductions; each dimension of a value
-is an axis of the domain or an extent of one. Three shapes of group exist:
+is an axis of the domain or an extent of one. Four shapes of group exist:
 
 * no reduction: every value is computed once per point of the domain;
 * reductions over some axes, the others kept: one pass over the reduced axes per *stage*; reduced values feed later
   stages, so that softmax, layer norm and cross entropy are one group each;
-* a last reduction over the kept axes too (a mean loss): partial results per block, combined in a fixed order.
+* a last reduction over the kept axes too (a mean loss): partial results per block, combined in a fixed order;
+* reductions over the kept axes instead, beside those over rows (what layer norm hands back to its weights).
 
 Views of materialised values cost nothing (consumers read through strides); views inside a group are renamings of axes.
 Sources (constants, iota) are recomputed wherever they are used.
@@ -18,8 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..ir.graph import Graph, Value
 from ..ops.table import Reduction
-from .axes import aligned, reduced_dims, renames_axes, through_view, trailing
+from .axes import aligned, reduced_dims, trailing
 from .groups import (
+    COLUMN,
     FINAL,
     FULL,
     MAX_GROUP,
@@ -29,7 +31,7 @@ from .groups import (
     Dims,
     Group,
     Schedule,
-    as_rows,
+    as_columns,
     is_constant,
     is_random,
     is_view,
@@ -38,12 +40,12 @@ from .groups import (
     picks_from_row,
     root,
 )
+from .merge_groups import Merger
 from .rounds import Rounds
 from .siblings import merge_siblings
-from .steps import Steps
 
 
-class Fuser(Steps):
+class Fuser(Merger):
     """Greedy fusion in order of execution: each value joins a group of its operands when that stays legal."""
 
     def __init__(
@@ -51,8 +53,9 @@ class Fuser(Steps):
         graph: Graph,
         fusible: Callable[[Value], bool],
         before: Mapping[Value, Sequence[Value]],
+        across: bool,
     ) -> None:
-        super().__init__(before)
+        super().__init__(before, across)
         self.graph = graph
         self.fusible = fusible
         self.order = {v: i for i, v in enumerate(graph.values)}
@@ -145,19 +148,6 @@ class Fuser(Steps):
             return self.admit_pick(group, value, operands)
         return self.admit_elementwise(group, value, operands)
 
-    def inside(self, group: Group, value: Value) -> bool:
-        step = self.where.get(root(value))
-        return step is not None and self.steps[step] is group
-
-    def operand_dims(self, group: Group, value: Value) -> Dims | None:
-        """Axes of an operand computed in the group (through renaming views), else None."""
-        if value in group.dims:
-            return group.dims[value]
-        if value.op is not None and renames_axes(value):
-            inner = self.operand_dims(group, value.value_operands[0])
-            return None if inner is None else through_view(value, inner)
-        return None
-
     def operand_level(self, group: Group, value: Value) -> str | None:
         """Level of the value an operand shows, None when it comes from outside."""
         source = root(value)
@@ -170,6 +160,8 @@ class Fuser(Steps):
         if dims is None or (not group.domain and value.spec.shape):
             return False  # an extent that happens to be one is no reason to join a scalar's group
         levels = {self.operand_level(group, x) for x, _ in operands}
+        if COLUMN in levels:
+            return False
         used = {a for a in dims if a is not None}
         everything = set(range(len(group.domain)))
         if FINAL in levels:
@@ -219,11 +211,46 @@ class Fuser(Steps):
                 return self.accept(group, value, kept_dims, result, [operand]) or self.undo(group)
             if group.reduced == axes and axes:
                 result = FINAL if axes == everything else ROW
-                return self.accept(group, value, kept_dims, result, [operand])
-            return False
+                return self.may_end(group, result) and self.accept(
+                    group, value, kept_dims, result, [operand]
+                )
+            return self.admit_across(group, value, kept_dims, axes, operand)
         if level == ROW and axes == frozenset(group.kept) and axes and not group.is_column:
-            return self.accept(group, value, kept_dims, FINAL, [operand])
+            return self.may_end(group, FINAL) and self.accept(
+                group, value, kept_dims, FINAL, [operand]
+            )
         return False
+
+    def may_end(self, group: Group, level: str) -> bool:
+        """Partial results are those of all points, or of columns."""
+        return level != FINAL or not group.ends_in_columns
+
+    def admit_across(
+        self,
+        group: Group,
+        value: Value,
+        dims: Dims,
+        axes: frozenset[int],
+        operand: tuple[Value, Dims | None],
+    ) -> bool:
+        """Columns beside rows: the reduction goes over what the group keeps. Or all points beside rows."""
+        if not self.across or not axes:
+            return False
+        if len(axes) == len(group.domain) and group.reduced and not group.is_column:
+            ends = self.may_end(group, FINAL)
+            return ends and self.accept(group, value, dims, FINAL, [operand])
+        if axes != frozenset(group.kept):
+            return False
+        if group.is_column:  # the rows come second
+            turned = as_columns(group, Group(group.domain, axes))
+            if turned is None or not self.accept(group, value, dims, ROW, [operand]):
+                return False
+            group.reduced = axes
+            group.level.update(turned.level)
+            return True
+        if group.ends_in_final or not group.has_long_rows:
+            return False
+        return self.accept(group, value, dims, COLUMN, [operand])
 
     def admit_pick(
         self, group: Group, value: Value, operands: list[tuple[Value, Dims | None]]
@@ -279,73 +306,6 @@ class Fuser(Steps):
         self.rounds.enter(group, value)
         return True
 
-    # --- merging -------------------------------------------------------------------------------------------------
-
-    def merge(self, first: int, second: int) -> bool:
-        """Merge two groups over the same axes, if no third step stands between them; were they?"""
-        a, b = self.group(first), self.group(second)
-        if a.domain != b.domain:
-            lifted = as_rows(b, a)
-            if lifted is None:
-                return False
-            b = lifted
-        if not self.mergeable(a, b, first, second):
-            return False
-        for v in b.values:
-            a.values.append(v)
-            a.dims[v] = b.dims[v]
-            a.level[v] = b.level[v]
-            self.where[v] = first
-        for x, dims in b.externals.items():
-            if self.where.get(root(x)) != first:
-                a.externals[x] = dims
-        for x in [x for x in a.externals if self.where.get(root(x)) == first]:
-            del a.externals[x]
-        a.values.sort(key=self.order.__getitem__)
-        a.reduced = a.reduced or b.reduced
-        a.tables |= b.tables
-        self.absorb(first, second)
-        return True
-
-    def mergeable(self, a: Group, b: Group, first: int, second: int) -> bool:
-        if a.domain != b.domain or not fits_one_kernel(a, b):
-            return False
-        if a.reduced and b.reduced and a.reduced != b.reduced:
-            return False
-        for x, dims in b.externals.items():
-            inside = self.operand_dims(a, x)
-            if inside is not None and inside != dims:
-                return False
-            if inside is None and (
-                self.where.get(root(x)) == first or a.externals.get(x, dims) != dims
-            ):
-                return False
-        for x, dims in a.externals.items():
-            inside = self.operand_dims(b, x)
-            if inside is not None and inside != dims:
-                return False
-            if inside is None and self.where.get(root(x)) == second:
-                return False
-        if self.reads_late(a, b) or self.reads_late(b, a):
-            return False
-        if any(self.where.get(root(x)) in (first, second) for x in a.tables | b.tables):
-            return False
-        return self.may_meet(first, second)
-
-    def reads_late(self, a: Group, b: Group) -> bool:
-        """Would ``b`` read a final result of ``a`` inside its loops?"""
-        for x in b.externals:
-            level = a.level.get(root(x))
-            if level == ROW and a.is_column:
-                return True
-            if level == FINAL and not all(
-                b.level[v] == FINAL and not isinstance(v.op, Reduction)
-                for v in b.values
-                if any(o is x for o in v.value_operands)
-            ):
-                return True
-        return False
-
     # --- result --------------------------------------------------------------------------------------------------
 
     def finish(self) -> Schedule:
@@ -364,21 +324,16 @@ class Fuser(Steps):
         return Schedule(self.graph, tuple(self.steps[s] for s in order), outputs)  # type: ignore[misc]
 
 
-def fits_one_kernel(a: Group, b: Group) -> bool:
-    """Are two groups together small enough?"""
-    if a.is_long_sum or b.is_long_sum or len(a.values) + len(b.values) > MAX_GROUP:
-        return False
-    return len(a.externals) + len(b.externals) <= MAX_POINTERS
-
-
 def fuse(
     graph: Graph,
     fusible: Callable[[Value], bool],
     before: Mapping[Value, Sequence[Value]] | None = None,
+    across: bool = False,
 ) -> Schedule:
     """Cut ``graph`` into kernels and calls; ``fusible`` says which values code generation can print.
 
-    ``before`` maps values to others that must be complete, in steps of their own, when they are computed.
+    ``before`` maps values to others that must be complete, in steps of their own, when they are computed. With
+    ``across``, code generation can print reductions of columns, or of all points, beside those of rows.
 
     >>> from tracejit.ir import parse
     >>> from tracejit.ops.table import Elementwise
@@ -386,7 +341,7 @@ def fuse(
     >>> [len(group.values) for group in fuse(graph, lambda v: isinstance(v.op, Elementwise)).groups]
     [2]
     """
-    return Fuser(graph, fusible, before or {}).run()
+    return Fuser(graph, fusible, before or {}, across).run()
 
 
 __all__ = ["Call", "Group", "Schedule", "fuse"]

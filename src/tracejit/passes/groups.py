@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from ..extents import Extent
 from ..ir.graph import Graph, Value
 from ..ops.random import RandomSource
-from ..ops.table import Movement, Source
+from ..ops.shapes import numel
+from ..ops.table import Movement, Reduction, Source
 
 Dims = tuple[
     int | None, ...
@@ -18,7 +21,10 @@ MAX_POINTERS = 48
 #: A sum of more terms is cut, so that its kernels do not depend on how many there are.
 MAX_TERMS = 8
 
-FULL, ROW, FINAL = "full", "row", "final"
+#: Results of a reduction over the kept axes, in a group whose rows are reduced too, are columns.
+FULL, ROW, COLUMN, FINAL = "full", "row", "column", "final"
+#: Rows of at most so many elements are worked on side by side.
+LONGEST_ROW = 10
 
 
 @dataclass(eq=False)
@@ -42,6 +48,17 @@ class Group:
     def ends_in_final(self) -> bool:
         """True when some value is reduced over every axis."""
         return any(level == FINAL for level in self.level.values())
+
+    @property
+    def ends_in_columns(self) -> bool:
+        """True when rows are reduced, and some value over all of them."""
+        return any(level == COLUMN for level in self.level.values())
+
+    @property
+    def has_long_rows(self) -> bool:
+        """True for reduced rows that are worked on one after the other."""
+        count = numel([self.domain[a] for a in self.reduced or ()])
+        return varies(count) or bool(count > LONGEST_ROW)
 
     @property
     def is_long_sum(self) -> bool:
@@ -77,6 +94,14 @@ class Schedule:
     def groups(self) -> tuple[Group, ...]:
         """The steps that are kernels."""
         return tuple(s for s in self.steps if isinstance(s, Group))
+
+
+def varies(size: Any) -> bool:
+    """Would code for one such size soon be followed by code for others?"""
+    if type(size) is not Extent:
+        return False
+    scope = size.scope
+    return scope.vary or not scope.told.isdisjoint(size.symbols)
 
 
 def is_view(value: Value) -> bool:
@@ -145,6 +170,19 @@ def root(value: Value) -> Value:
     while value.op is not None and is_view(value):
         value = value.value_operands[0]
     return value
+
+
+def as_columns(columns: Group, rows: Group) -> Group | None:
+    """``columns``, which reduces what ``rows`` keeps, as part of a group that reduces rows."""
+    reduced, kept = rows.reduced, frozenset(rows.kept)
+    if not kept or rows.is_column or not columns.is_column or columns.reduced != kept:
+        return None
+    if columns.domain != rows.domain or rows.ends_in_final or not rows.has_long_rows:
+        return None
+    if any(columns.level[v] == ROW and not isinstance(v.op, Reduction) for v in columns.values):
+        return None  # what follows from a column has no place there
+    levels = {v: COLUMN if level == ROW else level for v, level in columns.level.items()}
+    return replace(columns, reduced=reduced, level=levels)
 
 
 def as_rows(rows: Group, full: Group) -> Group | None:

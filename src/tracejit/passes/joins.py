@@ -119,6 +119,8 @@ def _cut_dims(piece: Value) -> list[int]:
 
 def _in_order(pieces: list[Value], dim: int) -> list[Value] | None:
     """The pieces one after the other, if they fill the whole and do not overlap."""
+    if sum(x.attributes["counts"][dim] for x in pieces) != pieces[0].spec.shape[dim]:
+        return None  # without asking where each one starts
     rest = list(pieces)
     ordered: list[Value] = []
     end = 0
@@ -128,7 +130,7 @@ def _in_order(pieces: list[Value], dim: int) -> list[Value] | None:
             return None
         ordered.append(rest.pop(found))
         end = end + ordered[-1].attributes["counts"][dim]
-    return ordered if end == pieces[0].spec.shape[dim] else None
+    return ordered
 
 
 def _everywhere(rewriter: Rewriter, value: Value) -> Value | None:

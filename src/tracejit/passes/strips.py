@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..extents import hint
+from ..extents import Extent, hint
 from ..ir.fields import ByFields
 from ..ir.graph import Value
 from ..ops.source import full
@@ -117,7 +117,7 @@ def _of_scatter(rewriter: Rewriter, value: Value) -> Strip | None:
 
 def is_whole(start: int, count: int, extent: int) -> bool:
     """Do ``count`` positions from ``start`` on cover a dimension?"""
-    return equal(start, 0) and equal(count, extent)
+    return equal(count, extent) and equal(start, 0)  # the count first: it is known more often
 
 
 def same_number(a: Scalar, b: Scalar) -> bool:
@@ -142,6 +142,8 @@ def united(
     found: list[Segment] = []
     dim = a.dim
     for segment in segments:
+        if found and _told_apart(found[-1], segment, dim):
+            return None
         if not found or at_most(_end(found[-1], dim), segment.start):
             found.append(segment)
             continue
@@ -153,6 +155,14 @@ def united(
             return None
         found[-1] = Segment(last.start, value)
     return tuple(found)
+
+
+def _told_apart(a: Segment, b: Segment, dim: int) -> bool:
+    """Does only each call tell which of two segments comes first? A plan for one order would not do for the next."""
+    gap: Any = b.start - _end(a, dim)
+    if type(gap) is not Extent or a.start is b.start:
+        return False
+    return gap.may_be_few and (gap.low is None or gap.low < 0)
 
 
 def _end(segment: Segment, dim: int) -> int:

@@ -84,7 +84,9 @@ class Planner:
     """Builds one plan."""
 
     device = -1
-    tiles = True  # may steps run together on one tile after the other?
+    tiles = across = (
+        True  # may steps run together, tile by tile; can kernels reduce columns beside rows?
+    )
     held: list[Any] | None = None  # owners of memory to be given back after a run of steps
 
     def __init__(
@@ -100,7 +102,7 @@ class Planner:
         )
         placed = self.placed(layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
-        self.schedule = fuse(self.graph, is_fusible, {**placed.after, **placed.before})
+        self.schedule = fuse(self.graph, is_fusible, placed.waits, self.across)
         self.runs: tuple[TileRun, ...] = ()
         if self.tiles:
             self.schedule, self.runs = find_tile_runs(self.schedule, self.layouts, placed)

@@ -93,6 +93,11 @@ class Placed:
     before: Mapping[Value, tuple[Value, ...]]
     after: Mapping[Value, tuple[Value, ...]] = field(default_factory=dict)
 
+    @property
+    def waits(self) -> dict[Value, tuple[Value, ...]]:
+        """What must be complete before each value is computed."""
+        return {**self.after, **self.before}
+
 
 def is_fusible(value: Value) -> bool:
     """Can a kernel for this machine compute a value?"""

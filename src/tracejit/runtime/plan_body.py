@@ -31,7 +31,7 @@ class BodyPlanner(Planner):
         legal, layouts = legalize(graph, strides, self.products.levels, self.products.dtypes)
         placed = place_moves(distinct_outputs(legal), layouts, self.products)
         self.graph, self.layouts = placed.graph, placed.layouts
-        self.schedule = fuse(self.graph, is_fusible, placed.before)
+        self.schedule = fuse(self.graph, is_fusible, placed.before, self.across)
         self.slots = dict(zip(self.graph.inputs, slots, strict=True))
         self.targets = dict(zip(self.graph.outputs, targets, strict=True))
         self.overwrites = {}

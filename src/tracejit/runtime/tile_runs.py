@@ -307,7 +307,7 @@ def _walks(step: Step, units: Shape, schedule: Schedule, layouts: Layouts, most:
     step = printed
     if step.reduced:
         outer = any(a in step.reduced for a in range(ahead))
-        return not (outer or step.is_column or step.ends_in_final)
+        return not (outer or step.is_column or step.ends_in_final or step.ends_in_columns)
     axes = build_nest(step, outputs, layouts).axes
     if len(axes) == 1:
         return True

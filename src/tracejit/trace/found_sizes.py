@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from ..autograd.grad_mode import no_grad
 from ..autograd.node import OpNode
 from ..dtypes import int64
 from ..errors import user_frame
 from ..extents import Extent, Extents, hint, symbols_of
 from ..ir.graph import Value
 from ..modes import MODES
+from ..ops.functions.common import as_type
 from ..ops.ordering import as_sizes
 from ..runtime.filling import Numbered
 from ..sizes import Decided
@@ -216,9 +218,11 @@ class FindsSizes:
     follow_sizes: Callable[[], None]
     rounds: Any
     line: tuple[str, int] | None
+    origin: Callable[[Tensor], tuple[Tensor, tuple[Any, ...]]]
 
     def __init__(self) -> None:
         self.apart = False  # was a size found where numbers vary?
+        self.size_lines: Collection[Any] = ()  # where ints are read from tensors that index
         self.scope: RecordedExtents | None = None
         self.pending: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.decided: dict[Any, tuple[Decision, ...]] = {}  # before each end of a piece
@@ -260,6 +264,15 @@ class FindsSizes:
         assert self.scope is not None
         self.scope.read.update(n for x in found for n in x.symbols)
         return found
+
+    def item_as_size(self, tensor: Tensor) -> Any:
+        """The int in a tensor of one element as a size, on lines that use it as one; None elsewhere."""
+        if user_line() not in self.size_lines:
+            return None
+        with no_grad():
+            vector = as_type(tensor.detach(), int64).reshape(1)
+        found = self.sizes_in(vector)
+        return None if found is None else found[0]
 
     def sizes_handed_over(self, vector: Tensor) -> list[Any]:
         """The sizes among the arguments, which a call hands over as the elements of ``vector``."""
@@ -334,9 +347,13 @@ class FindsSizes:
                 if node.saved and name in node.saved and type(x) is Extent:
                     node.saved[name] = x
 
-    def layout_read(self) -> None:
-        """The run asks how a tensor lies in memory: known for the present sizes only."""
-        if self.scope is not None and not self.scope.closed:
+    def layout_read(self, tensor: Tensor) -> None:
+        """The run asks how a tensor lies in memory: where sizes have a part in that, it is known for these only."""
+        if self.scope is None or self.scope.closed:
+            return
+        base, steps = self.origin(tensor)
+        shapes = (base.spec.shape, [attributes for _, attributes in steps], tensor.spec.shape)
+        if has_extents(shapes):
             for number in self.scope.values():
                 int(self.scope.extent((((number,), 1),)))
 

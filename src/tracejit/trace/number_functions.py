@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
+from ..extents import Extent
 from ..varying import MATH, MATH_FUNCTIONS, VaryingFloat, VaryingInt, derived, is_varying, number_of
 from .places import Place
 from .state import StateGuard
@@ -80,9 +81,11 @@ def _float(x: Any = 0.0) -> Any:
 def _int(x: Any = 0, *base: Any, **named: Any) -> Any:
     """``int`` that keeps a varying number one."""
     x = number_of(x)
-    if is_varying(x) and not base and not named:
+    if base or named:
+        return int(x, *base, **named)
+    if is_varying(x):
         return x if type(x) is VaryingInt else derived("int", x)
-    return int(x, *base, **named)
+    return x if type(x) is Extent else int(x)
 
 
 def _len(x: Any) -> Any:

@@ -141,13 +141,16 @@ class NumberUses:
         self.unkept: dict[Any, Entry] = {}  # recordings that found the state changed by themselves
         self.item_lines: set[tuple[str, int]] = set()  # where numbers in tensors are read that vary
         self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
+        self.size_lines: set[Any] = set()  # where they are sizes, because they index
+        self.more_lines: set[Any] = set()  # where they were taken for sizes and are more than that
         self.beside_sizes = False  # did such constants change?
         self.ran = RanCodes()  # the code its calls run
 
     @property
     def in_use(self) -> bool:
         """Does the function have numbers of any kind that vary?"""
-        return bool(self.active or self.places or self.item_lines or self.held.sizes)
+        lines = self.item_lines or self.size_lines
+        return bool(self.active or self.places or lines or self.held.sizes)
 
     def structure(self, arguments: Any, tensors: list[Any]) -> tuple[Any, list[Any]]:
         """The structure of the arguments for the key of a signature, and the numbers; fills ``tensors``."""
@@ -222,6 +225,7 @@ class NumberUses:
         self.unfit, self.active = why, False
         self.known.clear()
         self.item_lines.clear()
+        self.size_lines.clear()
         self.places.clear()
 
     def set_apart(self, entry: Entry, path: Iterable[Any]) -> None:
@@ -254,7 +258,7 @@ class NumberUses:
                 lines = {g.line for g in numbers if g.line is not None}
                 self.item_lines.update(lines - self.value_lines)
             return False
-        if branch.segment.choices is not None and (entry.sizes or entry.sized):
+        if branch.segment.choices is not None and (entry.sizes or entry.sized or self.size_lines):
             return self._decides(entry, branch)
         if not isinstance(guard, NumberGuard):
             return False
@@ -276,6 +280,8 @@ class NumberUses:
         use, sources = self._use_of(entry), [*guard.value.sources()]
         if type(guard.expected) is not int:
             return False
+        if all(s.name == "item" and s.kind is int for s in sources):
+            return self._items_index(entry, sources)
         if not all(s.name in ("argument", "place") and s.kind is int for s in sources):
             return False
         arguments = [s.at for s in sources if s.name == "argument"]
@@ -286,6 +292,17 @@ class NumberUses:
             self.places.pop(place.key, None)
         if found:
             self.held.take_for_sizes(entry.form, found)
+        return True
+
+    def _items_index(self, entry: Entry, sources: Sequence[Number]) -> bool:
+        """The same for ints that are read from tensors; only where no other number varies beside them."""
+        reads = [s.guard for s in entry.root.segments() if isinstance(s.guard, ItemRead)]
+        lines = {read.line for read in reads}
+        indices = {read.line for read in reads if read.number in sources} - self.more_lines
+        if lines != indices or entry.varying or entry.places or None in lines:
+            return False
+        self.size_lines |= indices
+        self.item_lines -= indices
         return True
 
     def _decides(self, entry: Entry, branch: Any) -> bool:
@@ -301,9 +318,12 @@ class NumberUses:
         if use is not None and entry.sizes:
             names = ", ".join(entry.number_names[i] for i in entry.sizes)
             use.settle(entry.sizes, f"{names}: {why}")
+        self.more_lines |= self.size_lines
+        lines = bool(self.size_lines)
+        self.size_lines.clear()
         self.held.drop(entry.form, entry.sized)
         self.settled.update((place.key, f"{place.name}: {why}") for place in entry.sized)
-        return bool(entry.sizes or entry.sized)
+        return bool(lines or entry.sizes or entry.sized)
 
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""

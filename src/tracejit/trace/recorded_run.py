@@ -104,9 +104,10 @@ def _run(
         number = source("argument", position, type(value), entry.number_names[position])
         return recorder.varying(number, value)
 
-    recorder.item_lines = entry.owner.uses.item_lines
+    uses = entry.owner.uses
+    recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     later = ExitStack()
-    follows = entry.varying or standing or recorder.item_lines
+    follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
     if not follows:
         recorder.follow = lambda: later.enter_context(following(guard))
     try:

@@ -221,6 +221,12 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
             self.unsupported("a complex number read from a tensor")
         if self.failure is None and not isinstance(value, bool) and self.compared(tensor, value):
             return value
+        if self.failure is None and type(value) is int and self.size_lines:
+            size = None
+            with self.careful("an index read from a tensor"):
+                size = self.item_as_size(tensor)
+            if size is not None:
+                return size
         if self.failure is None and not isinstance(value, bool) and self.item_lines:
             with self.careful("a number read from a tensor"):
                 source = self.value_of(tensor)

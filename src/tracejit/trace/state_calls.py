@@ -176,6 +176,8 @@ class Listener:
         if reason is _USER:
             if self.ran is not None and self.ran.add(frame.f_code):
                 self.learned = True
+            if self.learned and recorder.trial is not None:
+                return  # what is recorded is dropped; let backward go on to the other code it runs
             recorder.unsupported(
                 f"it calls {frame.f_code.co_qualname}(), which its code does not name"
             )

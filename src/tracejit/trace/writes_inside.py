@@ -33,7 +33,7 @@ class WritesInside:
     unsupported: Callable[[str], None]
     opaque: Callable[..., None]
     careful: Callable[[str], Any]
-    layout_read: Callable[[], None]
+    layout_read: Callable[[Tensor], None]
     note: Callable[[Value], None]
     not_in_rounds: Callable[[], None]
     may_be_saved: Callable[[Tensor], bool]
@@ -57,10 +57,11 @@ class WritesInside:
             reason = "an in-place change, under no_grad, of a tensor that requires grad"
             self.opaque(reason, tensor)
         version = tensor._writes
-        tensor, steps = self.origin(tensor)
+        viewed = tensor
+        tensor, steps = self.origin(viewed)
         self.value_of(tensor)
         if any(op is reshape for op, _ in steps):
-            self.layout_read()  # whether it is a view may hang on sizes
+            self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
         if any(getattr(op, "write", None) is None for op, _ in steps):

@@ -12,11 +12,47 @@ PyTree = Any
 
 
 @dataclass(frozen=True)
+class NodeDef:
+    """How values of a class come apart into children and a context, and together again."""
+
+    type: type
+    flatten_fn: Callable[[Any], tuple[Any, Any]]
+    unflatten_fn: Callable[[Iterable[Any], Any], Any]
+
+
+#: Classes that programs registered.
+SUPPORTED_NODES: dict[type, NodeDef] = {}
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable[[Any], tuple[Any, Any]],
+    unflatten_fn: Callable[[Iterable[Any], Any], Any],
+    **_: Any,
+) -> None:
+    """Look into values of ``cls`` from here on; what is told about writing them to files is accepted and not needed.
+
+    Raises ``ValueError`` for a class that is registered.
+
+    >>> register_pytree_node(slice, lambda s: ([s.start, s.stop], s.step), lambda c, step: slice(*c, step))
+    >>> tree_map(lambda n: n + 1, [slice(1, 2, None)])
+    [slice(2, 3, None)]
+    >>> _ = SUPPORTED_NODES.pop(slice)
+    """
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
+
+
+_register_pytree_node = register_pytree_node
+
+
+@dataclass(frozen=True)
 class TreeSpec:
     """The form of a nested value: its class, its keys (of a dict), the forms of its children; a leaf has no class."""
 
     type: Any
-    context: tuple[Any, ...] | None
+    context: Any
     children_specs: tuple[TreeSpec, ...]
 
     def is_leaf(self) -> bool:
@@ -57,7 +93,9 @@ def _flatten(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None
     kind = type(tree)
     keys, children = None, None
     if is_leaf is None or not is_leaf(tree):
-        if kind in (dict, OrderedDict):
+        if kind in SUPPORTED_NODES:
+            children, keys = SUPPORTED_NODES[kind].flatten_fn(tree)
+        elif kind in (dict, OrderedDict):
             keys, children = tuple(tree), tuple(tree.values())
         elif kind in (tuple, list) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
             children = tuple(tree)
@@ -85,6 +123,8 @@ def _unflatten(leaves: Iterator[Any], spec: TreeSpec) -> Any:
     if spec.is_leaf():
         return next(leaves)
     children = [_unflatten(leaves, child) for child in spec.children_specs]
+    if spec.type in SUPPORTED_NODES:
+        return SUPPORTED_NODES[spec.type].unflatten_fn(children, spec.context)
     if spec.context is not None:
         return spec.type(zip(spec.context, children, strict=True))
     return spec.type(*children) if hasattr(spec.type, "_fields") else spec.type(children)

@@ -40,6 +40,7 @@ class DevicePlanner(Planner):
     """Builds one plan for a device."""
 
     tiles = False
+    across = False
 
     def __init__(
         self,
