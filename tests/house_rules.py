@@ -41,7 +41,7 @@ LAYERS: dict[str, int] = {
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
     **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "settings", "utils"), 5),
-    **dict.fromkeys(("paths", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5),
+    **dict.fromkeys(("masked", "paths", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

@@ -109,3 +109,22 @@ def test_dlpack_refuses():
         tj.tensor([1.0], dtype=tj.bfloat16).__dlpack__()
     with pytest.raises(TypeError, match="__dlpack__"):
         tj.from_dlpack([1.0])
+
+
+def test_buffers_are_looked_at() -> None:
+    memory = bytearray(np.arange(5, dtype=np.int32).tobytes())
+    x = tj.frombuffer(memory, dtype=tj.int32, count=3, offset=4)
+    assert x.tolist() == [1, 2, 3]
+    memory[4] = 9
+    x[2] = 7
+    assert x.tolist() == [9, 2, 7]
+    assert memory[12] == 7
+    learned = tj.frombuffer(bytearray(8), dtype=tj.float32, requires_grad=True)
+    assert learned.is_leaf
+    assert learned.requires_grad
+
+
+def test_buffers_that_are_read_only_warn() -> None:
+    with pytest.warns(UserWarning, match="not writable"):
+        x = tj.frombuffer(b"\x01\x02", dtype=tj.uint8)
+    assert x.tolist() == [1, 2]

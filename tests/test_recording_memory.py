@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -87,9 +88,30 @@ def test_latest_tensors_in_use_stay():
     assert len(gone) >= 15
 
 
+def test_a_loop_that_tensors_end_needs_the_memory_of_a_few_rounds():
+    def settle(x):
+        count = x * 0.0
+        while x.max() > 1.0:
+            inside = x * x > 0.5
+            x = tj.where(inside, x * 0.9, x) + count * 1e-9
+            count = count + tj.where(inside, 1.0, 0.0)
+        return x, count
+
+    x = tj.full((1 << 18,), 500.0)  # 1 MiB; eight new ones in each of 60 rounds
+    with tj.no_grad():
+        f = tj.compile(settle, strict=True)
+        f(tj.full((3,), 2.0))
+        peak = peak_of(f, x)
+        assert f.stats.recordings == 2
+        assert [t.tolist() for t in f(x)] == [t.tolist() for t in settle(x)]
+    assert "until=" in str(f.graphs[0])  # its rounds were compared
+    assert peak < 24 * x.nbytes
+
+
 @pytest.fixture
 def at_once(monkeypatch):
     """Everything goes as soon as it can."""
+    monkeypatch.setattr(kept_alive, "FEW_BYTES", -1)
     wanted = kept_alive.KeptAlive.__init__
     monkeypatch.setattr(
         kept_alive.KeptAlive, "__init__", lambda self, forget: wanted(self, forget, most_bytes=0)
@@ -118,10 +140,54 @@ def trained(x):
     return weight.detach(), loss.detach()
 
 
-@pytest.mark.parametrize("function", [views_and_writes, trained])
+LEFT = []
+
+
+def remembered(x, look):
+    """What rounds leave in containers, closures, weak references and arrays can be read later."""
+    parts, weak, arrays, ask = (), [], [], []
+    while x.abs().max() > 0.1 and len(parts) < 12:
+        y = x * 0.9
+        z = y.t()
+        parts = (*parts, y)
+        whole = tj.cat(parts)
+        weak.append(weakref.ref(whole))
+        if look:
+            arrays.append((y + 1.0).numpy())
+        ask.append(lambda y=y, z=z: (y + z, z[0]))
+        x = y - whole[:3] * 0.05
+        del whole
+    LEFT.append(x)
+    late = [(r(), i) for i, r in enumerate(weak) if r() is not None]
+    assert all(tj.equal(t, tj.cat(parts[: i + 1])) for t, i in late)
+    found = [*parts, *(a for f in ask for a in f()), *map(tj.from_numpy, arrays), LEFT.pop()]
+    return tuple(found)
+
+
+def escaped(x):
+    """The same tensor as operand twice, a round that hands on what it was given, and a view of it."""
+    before, first, rounds = x, x[:1], 0
+    while (x * x).sum() > 1e-2 and rounds < 9:
+        before, first, x = x, before[:1], tj.where(x > 0, x * x * 0.1, x * 0.5)
+        rounds += 1
+    return x, before, first
+
+
+@pytest.mark.parametrize("function", [views_and_writes, trained, escaped])
 def test_the_same_results(at_once, function):
     compiled = tj.compile(function, strict=True)
     for seed in range(3):
         x = tj.from_numpy(np.random.default_rng(seed).standard_normal((3, 3)).astype(np.float32))
         for have, want in zip(compiled(x.clone()), function(x.clone()), strict=True):
+            np.testing.assert_allclose(have.numpy(), want.numpy(), 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("arrays", [True, False])
+def test_what_rounds_leave_elsewhere_can_be_read(at_once, arrays):
+    compiled = tj.compile(remembered)
+    for seed in range(3):
+        x = tj.from_numpy(np.random.default_rng(seed).standard_normal((3, 3)).astype(np.float32))
+        found, wanted = compiled(x.clone(), arrays), remembered(x.clone(), arrays)
+        assert len(found) == len(wanted) > 20
+        for have, want in zip(found, wanted, strict=True):
             np.testing.assert_allclose(have.numpy(), want.numpy(), 1e-5, 1e-6)

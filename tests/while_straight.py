@@ -277,7 +277,15 @@ def decided_by_a_function(x):
     return x
 
 
+def keeps_what_is_not(x):
+    for _ in range(9):
+        small = not x.max() > 1.0
+        x = x - 0.25 if small else x * 0.5
+    return x
+
+
 STRAIGHT = [
+    keeps_what_is_not,
     gathered,
     gathered_while_it_shrinks,
     gathered_apart,

@@ -28,6 +28,7 @@ from . import (
     fft,
     func,
     linalg,
+    masked,
     nn,
     onnx,
     optim,
@@ -78,7 +79,7 @@ from .dtypes import (
 )
 from .dtypes import bool_ as bool
 from .func import grad, value_and_grad, vmap
-from .interop import from_dlpack, from_numpy
+from .interop import from_dlpack, from_numpy, frombuffer
 from .jit import CompiledFunction, compile
 from .memory_formats import (
     channels_last,
@@ -96,9 +97,12 @@ from .printing import get_printoptions, set_printoptions
 from .questions import _assert as _assert
 from .questions import _check as _check
 from .questions import (
+    get_device,
     is_complex,
     is_floating_point,
+    is_inference,
     is_nonzero,
+    is_signed,
     is_storage,
     is_tensor,
     numel,
@@ -220,12 +224,14 @@ __all__ = [
     "float64",
     "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "func",
     "get_autocast_cpu_dtype",
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
     "get_default_device",
     "get_default_dtype",
+    "get_device",
     "get_float32_matmul_precision",
     "get_num_interop_threads",
     "get_num_threads",
@@ -246,14 +252,17 @@ __all__ = [
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
+    "is_inference",
     "is_inference_mode_enabled",
     "is_nonzero",
+    "is_signed",
     "is_storage",
     "is_tensor",
     "linalg",
     "load",
     "long",
     "manual_seed",
+    "masked",
     "memory_format",
     "mps",
     "nan",

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import dtypes
 from .cuda.arrays import namespace
-from .errors import ArgumentError, user_line
+from .errors import ArgumentError, ArgumentValueError, user_line
 from .modes import MODES
 from .tensor import Tensor
 
@@ -51,6 +51,36 @@ def from_numpy(array: Any) -> Tensor:
     tensor = Tensor._wrap(np.asarray(array).view())
     tensor._inference = MODES.inference
     return tensor
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A vector on the memory of ``buffer`` (bytes, a bytearray, an array): ``count`` elements from byte ``offset``.
+
+    -1 means as many as there are. Raises ``ValueError`` for nothing to look at, places outside, and a rest that is no
+    whole element. Read-only buffers give tensors that refuse in-place operations, with a warning.
+
+    >>> import tracejit as tj
+    >>> tj.frombuffer(bytearray([1, 0, 2, 0]), dtype=tj.int16)
+    tensor([1, 2], dtype=tracejit.int16)
+    """
+    kind, whole = dtypes.as_dtype(dtype), memoryview(buffer).nbytes
+    if not whole or not count:
+        raise ArgumentValueError(f"both buffer length ({whole}) and count ({count}) must not be 0")
+    if not 0 <= offset < whole:
+        raise ArgumentValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({whole} bytes) minus 1"
+        )
+    left = whole - offset
+    if left % kind.itemsize if count < 0 else count * kind.itemsize > left:
+        raise ArgumentValueError(
+            f"{'all' if count < 0 else count} elements of {kind.itemsize} bytes do not fit the "
+            f"{left} bytes after offset {offset}"
+        )
+    made = from_numpy(np.frombuffer(buffer, kind.np, count, offset))
+    return made.requires_grad_(requires_grad)
 
 
 def from_dlpack(source: Any) -> Tensor:

@@ -64,6 +64,7 @@ def _make_all() -> None:
     for name in ("dataloader", "_utils", "_utils.collate"):
         make_module(f"utils.data.{name}", utils.data)
     make_module("nn.utils.stateless", functional_call=functional_call)
+    make_module("utils.hooks", RemovableHandle=RemovableHandle)
     make_module("autograd.variable", Variable=autograd.Variable)
     make_module("autograd.anomaly_mode", autograd)
     make_module(

@@ -10,9 +10,12 @@ from .tensor import Tensor
 from .tensor_info import Storage
 
 __all__ = [
+    "get_device",
     "is_complex",
     "is_floating_point",
+    "is_inference",
     "is_nonzero",
+    "is_signed",
     "is_storage",
     "is_tensor",
     "numel",
@@ -56,6 +59,36 @@ def is_complex(input: Tensor) -> bool:
     (False, True)
     """
     return bool(_of("is_complex", Tensor.is_complex, input))
+
+
+def is_signed(input: Tensor) -> bool:
+    """Does the dtype hold negative numbers? Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.is_signed(tj.ones(2)), tj.is_signed(tj.ones(2, dtype=tj.uint8))
+    (True, False)
+    """
+    return bool(_of("is_signed", Tensor.is_signed, input))
+
+
+def is_inference(input: Tensor) -> bool:
+    """Was the tensor made in `inference_mode`? Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.is_inference(tj.ones(2))
+    False
+    """
+    return bool(_of("is_inference", Tensor.is_inference, input))
+
+
+def get_device(input: Tensor) -> int:
+    """The number of the device that the tensor lies on, -1 for the host. Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.get_device(tj.ones(2))
+    -1
+    """
+    return int(_of("get_device", Tensor.get_device, input))
 
 
 def is_nonzero(input: Tensor) -> bool:

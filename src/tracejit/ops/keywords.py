@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..errors import AutogradError, DtypeError
 from ..modes import MODES
 from .op import Op
+from .tensors_only import strict
 
 #: Other names of arguments, as NumPy has them.
 _OTHER_NAMES = {
@@ -27,6 +28,13 @@ _OTHER_NAMES = {
 }
 #: Arguments of factories that the functions themselves need not know: there is one layout; what is made is pinned then.
 _OF_FACTORIES = ("layout", "pin_memory", "names")
+
+
+#: Functions whose ``out`` has the dtype of the result; others convert.
+_EXACT = frozenset(
+    """addbmm addmm aminmax argmax argmin baddbmm bmm complex cummax cummin dot gather index_select kthvalue log_softmax
+    masked_select matmul max min median mm multinomial mv nonzero softmax sort take topk where""".split()  # noqa: SIM905
+)
 
 
 class _Keywords(NamedTuple):
@@ -94,11 +102,11 @@ def as_called(target: Any, method: bool = False) -> Any:
     tensor([3., 3.])
     """
     if isinstance(target, Op):  # takes ``out`` itself
-        return target
+        return strict(target.name, target)
     known = _keywords(target, not method)
     understood = known.understood
     if not understood:
-        return target
+        return strict(target.__name__, target)
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +114,7 @@ def as_called(target: Any, method: bool = False) -> Any:
             return target(*args, **kwargs)
         return _translated(target, known, args, kwargs)
 
-    return call
+    return call if method else strict(target.__name__, call)
 
 
 def publish(namespace: dict[str, Any], names: Sequence[str]) -> None:
@@ -118,7 +126,7 @@ def publish(namespace: dict[str, Any], names: Sequence[str]) -> None:
     True
     """
     for name in names:
-        if isinstance(namespace[name], FunctionType):
+        if isinstance(namespace[name], (FunctionType, Op)):
             namespace[name] = as_called(namespace[name])
 
 
@@ -152,6 +160,10 @@ def put(name: str, out: Any, result: Any) -> Any:
     if isinstance(out, (tuple, list)):
         written = [put(name, one, value) for one, value in zip(out, result, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+    if name in _EXACT and out.dtype is not result.dtype:
+        raise DtypeError(
+            f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead"
+        )
     if result.requires_grad or (MODES.grad and out.requires_grad):
         raise AutogradError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "

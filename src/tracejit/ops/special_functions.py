@@ -210,7 +210,10 @@ def gcd(x: Array, y: Array) -> Array:
 @elementwise(None, promotion=p.shift, domain=(1.0, 9.0))
 def lcm(x: Array, y: Array) -> Array:
     """The least common multiple of integers."""
-    return xp(x, y).lcm(x, y)
+    n = xp(x, y)
+    kind = n.result_type(x, y)
+    wide = kind if kind.itemsize >= 4 else np.dtype(np.int32)  # short ones wrap at the end only
+    return n.abs(n.lcm(x, y, dtype=wide)).astype(kind)
 
 
 @elementwise(None, promotion=p.floats_only)

@@ -42,7 +42,7 @@ def exp2(x: Array) -> Array:
 
 
 @elementwise(
-    "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, out: g * (out + 1.0)
+    "expm1(x)", ufunc="expm1", promotion=p.to_float_or_complex, grad=lambda g, x: g * exp(x)
 )
 def expm1(x: Array) -> Array:
     """exp(x) - 1, accurate near zero."""
@@ -172,7 +172,10 @@ def erfinv(x: Array) -> Array:
 @elementwise(None, promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
 def lgamma(x: Array) -> Array:
     """The logarithm of the absolute value of the gamma function at x."""
-    return xp(x).where(xp(x).isinf(x), x.dtype.type(math.inf), _special("gammaln", x))
+    n = xp(x)
+    found = n.where(n.isinf(x), x.dtype.type(math.inf), _special("gammaln", x))
+    tiny = n.abs(x) < np.finfo(np.float32).tiny  # where SciPy's float64 divides and overflows
+    return n.where(tiny, -n.log(n.where(tiny, n.abs(x), 1)), found).astype(found.dtype)
 
 
 @elementwise(

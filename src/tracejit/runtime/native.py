@@ -34,6 +34,7 @@ __all__ = [
     "context",
     "context_address",
     "improve_when_idle",
+    "loaded",
     "native",
     "prepare",
     "set_context",
@@ -258,6 +259,16 @@ def prepare() -> None:
         native()
 
 
+def loaded() -> bool:
+    """Is the native runtime there, so that nobody would wait for it?
+
+    >>> prepare()
+    >>> loaded()
+    True
+    """
+    return _native is not None
+
+
 def stored() -> bool:
     """Is the native runtime loaded, or its object code in the kernel store?
 
@@ -265,7 +276,7 @@ def stored() -> bool:
     >>> stored()
     True
     """
-    if _native is not None:
+    if loaded():
         return True
     text = module_text(process_triple())
     return any(is_stored(text, effort) for effort in Effort)

@@ -84,9 +84,8 @@ class Planner:
     """Builds one plan."""
 
     device = -1
-    tiles = across = (
-        True  # may steps run together, tile by tile; can kernels reduce columns beside rows?
-    )
+    #: May steps run together, tile by tile; can kernels reduce columns beside rows?
+    tiles = across = True
     held: list[Any] | None = None  # owners of memory to be given back after a run of steps
 
     def __init__(
@@ -97,9 +96,8 @@ class Planner:
         pack: Collection[int],
         packed_inputs: Mapping[int, int],
     ) -> None:
-        self.legal, layouts = legalize(
-            graph, input_strides, self.products.levels, self.products.dtypes
-        )
+        levels, dtypes = self.products.levels, self.products.dtypes
+        self.legal, layouts = legalize(graph, input_strides, levels, dtypes)
         placed = self.placed(layouts)
         self.graph, self.layouts = placed.graph, placed.layouts
         self.schedule = fuse(self.graph, is_fusible, placed.waits, self.across)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import re
 import sys
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -36,6 +35,7 @@ from tracejit.scalar_math import (
 )
 from tracejit.scalar_math.bounds import ULP_BOUND
 from tracejit.scalar_math.primitives import TABLES
+from tracejit.scalar_math.templates import functions_in
 
 __all__ = [
     "TABLES",
@@ -123,15 +123,9 @@ def function_names() -> tuple[str, ...]:
     return (*_written(), *integers.sources())
 
 
-#: A function of a module's: up to the next line that neither is indented nor closes the parameters. Parsing whole
-#: modules was a third of the time in which the first kernel of a process is lowered.
-_FUNCTION = re.compile(r"^def (\w+)\(.*?(?=^[^\s)]|\Z)", re.MULTILINE | re.DOTALL)
-
-
 @cache
 def _sources(module_name: str) -> dict[str, str]:
-    text = inspect.getsource(sys.modules[module_name])
-    return {found[1]: found[0].rstrip() + "\n" for found in _FUNCTION.finditer(text)}
+    return functions_in(inspect.getsource(sys.modules[module_name]))
 
 
 def source_of(name: str) -> str | None:

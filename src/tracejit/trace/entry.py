@@ -234,7 +234,7 @@ class Entry(Made):
         self.pinned = (*pinned_arguments(guard, tensors), *expected)
         if self.pinned:
             self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]
-        self.holds = self.guard.holds  # type: ignore[method-assign]
+        self.holds = self.held_so_far  # type: ignore[method-assign]
 
     def _take(
         self, recorder: Recorder, leaves: list[Any], structure: Any, tensors: list[Tensor]

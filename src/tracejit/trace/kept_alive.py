@@ -4,16 +4,22 @@ An identity may be another tensor's once its tensor is gone, so what a recording
 can reach any more are let go whenever enough memory has come together: a loop over large tensors needs the memory of an
 eager run, not that of all its rounds. The latest ones are looked at far more often, for most temporaries are among
 them: the next operation then writes to memory that is in the caches, and not to pages that were never touched.
+
+What is noted of a loop that tensors end is told by identities too, and compared when the run is over. Tensors that only
+such notes refer to stay, but their elements go.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ..cuda.arrays import MODULES
+from ..layout import layout_of
 from ..tensor import Tensor
 
 #: Bytes that come together before it is looked what can go.
@@ -26,11 +32,16 @@ FEW_BYTES, LATEST = 128 << 10, 16
 _freed = [False]
 
 
+def _nothing() -> None:
+    """No notes."""
+
+
 class KeptAlive:
     """Tensors in order of appearance; what ``forget`` refers to is told the identities of those that go.
 
     It is a weak reference, because a recorder that referred to itself would keep all its tensors until the next
-    collection of garbage.
+    collection of garbage. ``notes`` refers to what counts, in ``noted`` and by identity, the references that notes on a
+    loop have: not one too many, for a tensor that has no others loses its elements.
 
     >>> import tracejit as tj
     >>> gone = []
@@ -47,6 +58,8 @@ class KeptAlive:
         self.forget = forget
         self.most_bytes = most_bytes
         self.tensors: list[Tensor] = []
+        self.notes: Callable[[], Any] = _nothing
+        self.emptied: list[Tensor] = []
         self.nbytes = self.recent = self.looked = 0
 
     def __len__(self) -> int:
@@ -55,6 +68,8 @@ class KeptAlive:
     def append(self, tensor: Tensor) -> None:
         """Keep a tensor."""
         array = tensor._array
+        if array is None and tensor._block is None:
+            return  # emptied, and kept
         self.tensors.append(tensor)
         nbytes = tensor.array.nbytes if array is None else array.nbytes
         self.nbytes += nbytes
@@ -72,17 +87,35 @@ class KeptAlive:
         assert forget is not None, "the recorder is gone"
         tensors, references, gone = self.tensors, sys.getrefcount, _GONE
         first = max(len(tensors) - latest, 0)
-        found = False
+        notes, found = self.notes(), False
+        noted = _NONE if notes is None else notes.noted
         for place in range(len(tensors) - 1, first - 1, -1):
-            if references(tensors[place]) == _UNREACHABLE:
+            count = references(tensors[place])
+            if count == _UNREACHABLE:
                 found = True
                 forget(id(tensors[place]))
+                tensors[place] = gone
+            elif count == _UNREACHABLE + noted.get(id(tensors[place]), 0) and self.empty(
+                tensors[place]
+            ):
+                found = True
                 tensors[place] = gone
         if found:
             tensors[first:] = [x for x in tensors[first:] if x is not gone]
         self.recent, self.looked = 0, len(tensors)
 
+    def empty(self, tensor: Tensor) -> bool:
+        """Free the elements of a tensor that only notes refer to; False where it has to stay as it is."""
+        special = tensor._base is not None or tensor._run_time_type is not None
+        if MODULES or special or weakref.getweakrefcount(tensor):
+            return False
+        self.emptied.append(tensor)
+        layout_of(tensor)  # which keeps the type, too
+        tensor._array = tensor._block = None
+        return True
 
+
+_NONE: dict[int, int] = {}
 #: Stands for a tensor that was let go.
 _GONE: Any = object()
 

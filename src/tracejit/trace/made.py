@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import describe_line
 from ..ir.graph import Graph
+from ..runtime.native import loaded
 from ..runtime.program import Program
 from ..tensor import Tensor
 from .backward_node import Site
@@ -27,6 +28,20 @@ class Made:
     guard: StateGuard | None
     signature: Signature
     accepts: Callable[[list[Tensor]], bool]
+    holds: Callable[[], bool]
+
+    def held_so_far(self) -> bool:
+        """Does the guard hold, asked before its comparison is there? That is made by the first call that finds it so.
+
+        The call that records leaves it alone: native code may not be loaded yet, and nobody knows whether another call
+        will come.
+        """
+        guard = self.guard
+        if guard is None or any(check.difference() is not None for check in guard.checks):
+            return False
+        if loaded():
+            self.holds = guard.holds
+        return True
 
     def programs(self) -> Iterator[Program]:
         """Every program of the tree, forward then backward."""

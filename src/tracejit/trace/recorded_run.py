@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ..modes import MODES
@@ -72,7 +73,9 @@ def run_recorded(
     if given.changed or see(entry.held, guard.names):
         recorder.overtaken = "what it reads there changed meanwhile"
     if entry.owner.plans.opens and entry.behind is None and not guard.limits:
-        recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: guard.holds())
+        steady = cache(guard.steady)  # made when it is first asked for: most runs never do
+        recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: steady()())
+        recorder.alive.notes = weakref.ref(recorder.rounds)
     listener = watching()
     if listener is not None:
         listener.base = _run.__code__

@@ -241,7 +241,10 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         self.stop_trial("decides by the value of a tensor")
         if self.failure is None:
             with self.careful("a branch"):
-                self._guard(tensor, value)
+                if self.watched is None:
+                    self._guard(tensor, value)
+                else:
+                    self.watched.apart(self, self._guard, tensor, value)
 
     def _guard(self, tensor: Tensor, value: Scalar) -> None:
         condition = self.value_of(tensor)

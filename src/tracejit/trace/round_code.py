@@ -25,6 +25,8 @@ _TO_TRUTH = frozenset(
     {"CALL", "COMPARE_OP", "LOAD_ATTR", "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_METHOD"}
     | {"PUSH_NULL", "UNARY_NOT"}
 )
+#: Steps that read a truth and leave it to the next one.
+_PASSES_TRUTH = frozenset({"TO_BOOL", "UNARY_NOT"})
 #: Functions that read local variables without naming them.
 _READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
 
@@ -51,6 +53,8 @@ class Flow:
         self.depth = self._depths()
         self._reached: dict[int, frozenset[int]] = {}
         self._loops: dict[int, frozenset[int]] = {}
+        self._reads: dict[tuple[str, int], bool] = {}
+        self._mentions: dict[str, list[int]] = {}
         self.hides = bool(_READERS.intersection(code.co_names))
 
     def _handlers(self) -> None:
@@ -129,12 +133,14 @@ class Flow:
 
     def ways_on(self, number: int) -> list[int] | None:
         """Where the truth leads that is read at an instruction, or made of what it leaves; None if it is kept."""
-        while not self.steps[number].takes_truth:
+        while True:
+            step = self.steps[number]
             after = [target for target, effect in self.next[number] if effect is not None]
+            if step.takes_truth and step.name not in _PASSES_TRUTH:
+                return after
             if len(after) != 1 or self.steps[after[0]].name not in _TO_TRUTH | TESTS:
                 return None
             (number,) = after
-        return [target for target, effect in self.next[number] if effect is not None]
 
     def comes_to(self, start: int, end: int, but: int) -> bool:
         """May ``end`` run from ``start`` on, before ``but`` does?"""
@@ -150,15 +156,21 @@ class Flow:
         return False
 
     def reads(self, name: str, start: int) -> bool:
-        """May the present value of a local variable be read from ``start`` on?"""
-        step = self.steps[start]
-        if step.names_local(name):
-            return step.name != "STORE_FAST"
-        return self._read(name, start)
+        """May the present value of a local variable be read from ``start`` on? Every round asks that again."""
+        if (name, start) not in self._reads:
+            step = self.steps[start]
+            named = step.names_local(name)
+            self._reads[name, start] = (
+                step.name != "STORE_FAST" if named else self._read(name, start)
+            )
+        return self._reads[name, start]
 
     def mentions(self, name: str) -> list[int]:
         """The steps that name a local variable."""
-        return [n for n, step in enumerate(self.steps) if step.names_local(name)]
+        if name not in self._mentions:
+            steps = enumerate(self.steps)
+            self._mentions[name] = [n for n, step in steps if step.names_local(name)]
+        return self._mentions[name]
 
     def live(self, number: int) -> frozenset[str]:
         """The local variables whose present values may be read after an instruction."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -92,19 +93,24 @@ class Rounds:
     events: list[Ran | Visit] = field(default_factory=list)
     visits: list[Visit] = field(default_factory=list)
     spoiled: bool = False
+    #: References to tensors in all of these, by identity. They die together: what counted them alone would be wrong.
+    noted: dict[int, int] = field(default_factory=dict)
 
     def ran(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor, value: Value
     ) -> None:
         """An op was recorded."""
         if self.visits:
-            self.events.append(Ran(op, operands, attributes, out, value.line, MODES.grad))
+            own = [*operands]  # the tuple may be the user's
+            self.events.append(Ran(op, own, attributes, out, value.line, MODES.grad))
+            self.note(*own, out)
 
     def detached(self, source: Tensor, out: Tensor, line: tuple[str, int] | None) -> None:
         """``out`` shows ``source`` without its history."""
         if self.visits:
-            found = Ran(elementwise.detach_copy, (source,), {}, out, line, MODES.grad, True)
+            found = Ran(elementwise.detach_copy, [source], {}, out, line, MODES.grad, True)
             self.events.append(found)
+            self.note(source, out)
 
     def visit(self, recorder: Recorder, tensor: Tensor, outcome: Any, condition: Value) -> None:
         """The truth of a tensor was read."""
@@ -131,6 +137,16 @@ class Rounds:
         )
         self.visits.append(found)
         self.events.append(found)
+        self.note(tensor)
+        for state in states:
+            self.note(*chain.from_iterable(state.tensors.values()), *state.own.values())
+
+    def note(self, *things: Any) -> None:
+        """The tensors among some things are referred to once more."""
+        noted = self.noted
+        for x in things:
+            if isinstance(x, Tensor):
+                noted[id(x)] = noted.get(id(x), 0) + 1
 
     def spoil(self) -> None:
         """Something happened that a loop cannot hold."""
@@ -140,6 +156,7 @@ class Rounds:
     def close(self) -> None:
         """Forget everything, frames above all."""
         self.events, self.visits = [], []
+        self.noted.clear()
 
 
 def relate(a: Visit, b: Visit) -> Relation | None:

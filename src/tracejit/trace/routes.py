@@ -57,7 +57,8 @@ def route_of(
     ['f32[2]']
     """
     serve = entry.ready
-    if serve is None or entry.routeless > MAX_ROUTELESS:
+    guard = entry.guard
+    if serve is None or guard is None or entry.routeless > MAX_ROUTELESS:
         return None
     if len(tensors) > MAX_TENSORS or entry.sizes or entry.held:  # which Python adds to the tensors
         entry.routeless = MAX_ROUTELESS + 1
@@ -77,7 +78,7 @@ def route_of(
     address.words, address.kept = words, counter
     names = tuple(kwargs) if kwargs else None
     accepts = entry.accepts if entry.pinned else None
-    return (*entry.key[:3], names, described, address, entry.holds, serve, entry, accepts)
+    return (*entry.key[:3], names, described, address, guard.holds, serve, entry, accepts)
 
 
 class _Numbers:

@@ -19,6 +19,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..generated import define
+from ..runtime.native import loaded
 from .places import Place, PlaceKey, place_of
 from .ran_codes import RanCodes, WideError
 from .state_calls import current
@@ -75,6 +76,10 @@ class StateGuard:
             native = comparison_of(self.checks, _generate) if len(self.checks) >= MANY else None
             self._holds = native or _generate(self.checks)
         return self._holds
+
+    def steady(self) -> Callable[[], bool]:
+        """The same for the run that is recorded, which does not wait until the native runtime is loaded."""
+        return self.holds if loaded() else _generate(self.checks)
 
     def difference(self) -> str | None:
         """The first change in words (``"global 'scale' was 2.0 and is 3.0"``), or None.

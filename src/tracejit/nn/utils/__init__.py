@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from . import fusion, parametrizations, parametrize, prune, rnn
-from .clip_grad import clip_grad_norm_, clip_grad_value_, get_total_norm
+from .clip_grad import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from .skip_init import skip_init
@@ -13,6 +18,7 @@ from .weight_norm import remove_weight_norm, weight_norm
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clip_grads_with_norm_",
     "fuse_conv_bn_eval",
     "fuse_linear_bn_eval",
     "fusion",

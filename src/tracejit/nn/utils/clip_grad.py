@@ -96,11 +96,33 @@ def clip_grad_norm_(
     """
     grads = _gradients(parameters)
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    _scale(grads, max_norm, total)
+    return total
+
+
+def _scale(grads: Iterable[Tensor], max_norm: float, total: Any) -> None:
     with no_grad():
         scale = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
         for grad in grads:
             grad.mul_(cast(scale, dtype=grad.dtype))
-    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Any,
+    foreach: bool | None = None,
+) -> None:
+    """Scale all gradients by max_norm / (total_norm + 1e-6) if that is below one: for a norm known already.
+
+    >>> import tracejit as tj
+    >>> w = tj.zeros(2, requires_grad=True)
+    >>> w.grad = tj.tensor([3.0, 4.0])
+    >>> tj.nn.utils.clip_grads_with_norm_([w], 1.0, tj.tensor(5.0))
+    >>> w.grad
+    tensor([0.6000, 0.8000])
+    """
+    _scale(_gradients(parameters), max_norm, total_norm)
 
 
 def clip_grad_value_(

@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: weight normalisation and spectral normalisation."""
+"""Ready-made parametrizations: weight normalisation, spectral normalisation and orthogonal weights."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from ...autograd.grad_mode import no_grad
 from ...ops.functions.sampling import randn
 from .. import functional as F
 from ..module import Module
+from .orthogonal import orthogonal
 from .parametrize import register_parametrization
 from .spectral_norm import as_matrix, default_dim, iterate
 from .weight_norm import length, normed
 
 M = TypeVar("M", bound=Module)
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):

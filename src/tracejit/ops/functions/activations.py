@@ -283,8 +283,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    low = e.where(c.lt(input, -lambd), input + lambd, 0.0)
-    return e.where(c.gt(input, lambd), input - lambd, low)
+    close = c.logical_and(c.ge(input, -lambd), c.le(input, lambd))  # NaN is not: it stays
+    return e.where(close, 0.0, e.where(c.gt(input, lambd), input - lambd, input + lambd))
 
 
 @function(method=False)

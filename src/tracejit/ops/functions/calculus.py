@@ -190,6 +190,8 @@ def _check_weights(x: Tensor, **given: Tensor | None) -> None:
             raise RuntimeError(
                 f"cov(): expected {name} to have {wanted} dtype but got {name} with {weights.dtype.title} dtype"
             )
+        if bool((weights < 0).any()):
+            raise RuntimeError(f"cov(): {name} cannot be negative")
         if weights.spec.numel != shape_of(x)[1]:
             raise RuntimeError(
                 f"cov(): expected {name} to have the same numel as there are observations in the input but got "

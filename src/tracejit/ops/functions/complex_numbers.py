@@ -191,7 +191,7 @@ def angle(input: Tensor) -> Tensor:
         return t.atan2(*(e.where(none, e.detach_copy(part), part) for part in (y, x)))
     x = as_type(input, dtypes.get_default_dtype()) if not input.dtype.is_floating_point else input
     turned = e.where(c.lt(x, 0), constant(math.pi, x.dtype), 0.0)
-    return as_type(e.where(c.isnan(x), x, turned), x.dtype)
+    return as_type(e.where(c.isnan(x), e.mul(x, 0.0), turned), x.dtype)
 
 
 @function()

@@ -35,7 +35,8 @@ def frexp(input: Tensor) -> MantissaAndExponent:
     x = upcast(input)
     limits = finfo(x.dtype)
     shift = 2 * round(-math.log2(limits.eps))
-    small = c.lt(e.abs(e.detach_copy(x)), limits.smallest_normal)
+    size = e.abs(e.detach_copy(x))
+    small = c.logical_and(c.lt(size, limits.smallest_normal), c.gt(size, 0.0))
     x = e.where(small, e.mul(x, 2.0**shift), x)  # normal numbers, of which powers of two are exact
     size = e.abs(e.detach_copy(x))
     plain = c.logical_and(c.isfinite(size), c.gt(size, 0.0))
@@ -44,7 +45,7 @@ def frexp(input: Tensor) -> MantissaAndExponent:
     power = e.add(power, as_type(c.ge(_scaled(size, power), 2.0), x.dtype))
     power = e.add(e.sub(power, as_type(c.lt(_scaled(size, power), 1.0), x.dtype)), 1.0)
     power = e.where(plain, power, 0.0)
-    exponent = e.sub(power, e.where(c.logical_and(small, plain), float(shift), 0.0))
+    exponent = e.sub(power, e.where(small, float(shift), 0.0))
     return MantissaAndExponent(
         as_type(_scaled(x, power), input.dtype), as_type(exponent, dtypes.int32)
     )

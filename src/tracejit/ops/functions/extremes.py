@@ -13,6 +13,7 @@ from .. import shapes
 from ..table import function
 from .common import (
     Tensor,
+    check_tensor,
     dim_of,
     dims_of,
     is_tensor,
@@ -101,6 +102,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     ValuesAndIndices(values=tensor([5, 4]), indices=tensor([1, 0]))
     """
     if is_tensor(dim) or other is not None:
+        check_tensor("max", input)
         return e.maximum(input, dim if other is None else other)
     if dim is None:
         _refuse_empty("max", input)
@@ -119,6 +121,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     tensor(1)
     """
     if is_tensor(dim) or other is not None:
+        check_tensor("min", input)
         return e.minimum(input, dim if other is None else other)
     if dim is None:
         _refuse_empty("min", input)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import dtypes
 from ...device import index_of
+from ...errors import ArgumentError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -316,6 +317,8 @@ def linspace(
     >>> tj.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    if isinstance(steps, float):
+        raise ArgumentError("linspace(): argument 'steps' must be int, not float")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)

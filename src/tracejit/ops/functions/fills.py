@@ -87,6 +87,10 @@ def random_(
     """
     low, high = (0, from_) if to is None else (from_ or 0, to)
     limit = _exact_limit(self.dtype) if high is None else high
+    if low >= limit:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={limit}"
+        )
     drawn = draw_integers(shape_of(self), low, limit, self.dtype, generator, self)
     return self._assign(drawn)
 

@@ -66,6 +66,7 @@ def _pooled(
     lead = shape_of(x)[:2]
     if samples is None:
         samples = draw_uniform((*lead, rank), x.dtype, None, x)
+    samples = samples[: lead[0]]  # a single input may come with the numbers of a batch
     places: Any = 0
     for d in range(rank):
         # In two dimensions the first number is the one of the columns, as in PyTorch.

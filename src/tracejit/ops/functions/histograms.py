@@ -152,6 +152,8 @@ def _edges(name: str, values: Tensor, count: int, bounds: tuple[float, float] | 
         low, high = (constant(float(bound), dtype) for bound in bounds)
     elif values.spec.numel:
         low, high = (pick(values, dims=(0,), keepdim=False) for pick in (r.amin, r.amax))
+        if not bool(c.logical_and(c.isfinite(low), c.isfinite(high))):
+            raise RuntimeError(f"{name}(): the range of the data is not finite")
     else:
         low, high = constant(0.0, dtype), constant(1.0, dtype)
     same = c.eq(low, high)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-from ...dtypes import bool_
+from ...dtypes import bool_, get_default_dtype
 from .. import comparison as c
 from .. import elementwise as e
 from .. import reduction as r
@@ -75,6 +75,8 @@ def isclose(
         close = c.logical_or(close, c.logical_and(c.isnan(input), c.isnan(other)))
     if input.dtype is bool_:
         return close
+    if not input.dtype.is_differentiable:  # differences of integers could wrap around
+        other = as_type(other, get_default_dtype())
     size = FUNCTIONS["abs"]  # of complex numbers too
     allowed = e.add(size(e.mul(other, rtol)), atol)
     gap = size(e.sub(input, other))
@@ -142,7 +144,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
-    if isinstance(value, complex) and not input.dtype.is_complex:
+    parts = value.dtype.is_complex if is_tensor(value) else isinstance(value, complex)
+    if parts and not input.dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
     if is_tensor(value) and value.ndim:
         raise RuntimeError(

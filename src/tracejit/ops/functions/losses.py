@@ -98,10 +98,9 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     distance = e.abs(input - target)
-    inside = c.lt(distance, beta)
-    return reduced(
-        e.where(inside, e.square(distance) * (0.5 / beta), distance - 0.5 * beta), reduction
-    )
+    far = c.ge(distance, beta)
+    near = e.square(e.where(far, 0.0, distance)) * (0.5 / beta)  # infinite ones have no part in it
+    return reduced(e.where(far, distance - 0.5 * beta, near), reduction)
 
 
 @function(method=False)
@@ -119,10 +118,9 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     distance = e.abs(input - target)
-    inside = c.le(distance, delta)
-    return reduced(
-        e.where(inside, e.square(distance) * 0.5, (distance - 0.5 * delta) * delta), reduction
-    )
+    far = c.gt(distance, delta)
+    near = e.square(e.where(far, 0.0, distance)) * 0.5  # infinite ones have no part in it
+    return reduced(e.where(far, (distance - 0.5 * delta) * delta, near), reduction)
 
 
 # --- classification -----------------------------------------------------------------------------

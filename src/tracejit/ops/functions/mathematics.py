@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...dtypes import get_default_dtype
@@ -141,7 +142,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     >>> tj.xlogy(tj.tensor([0.0, 2.0]), tj.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
-    zero = c.logical_and(c.eq(input, 0), c.logical_not(c.isnan(other)))
+    zero = c.logical_and(c.eq(input, 0), c.logical_or(c.le(other, 0), c.eq(other, math.inf)))
     dtype = promoted(input, other)
     dtype = dtype if dtype.is_floating_point else get_default_dtype()
     wide = [as_type(x, dtype) if is_tensor(x) else constant(x, dtype) for x in (input, other)]
@@ -185,7 +186,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 @function()
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """0 below zero, 1 above, ``values`` at zero; NaN stays.
+    """``values`` at zero, 1 above, 0 elsewhere.
 
     >>> import tracejit as tj
     >>> tj.heaviside(tj.tensor([-1.0, 0.0, 2.0]), tj.tensor(0.5))
@@ -195,8 +196,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     check_tensor("heaviside", values, "values", 2)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    step = as_type(c.gt(input, 0), input.dtype)
-    return e.where(c.eq(input, 0), values, e.where(c.isnan(input), input, step))
+    return e.where(c.eq(input, 0), values, as_type(c.gt(input, 0), input.dtype))
 
 
 @function()

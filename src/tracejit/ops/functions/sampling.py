@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -295,6 +296,7 @@ def multinomial(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
     weights = e.detach_copy(as_type(input, dtypes.float64))
+    _refuse_weights(weights)
     if not replacement:
         keys = e.div(
             t.log1p(e.neg(draw_uniform(shape_of(input), dtypes.float64, generator, input))), weights
@@ -305,6 +307,19 @@ def multinomial(
     u = draw_uniform((*shape_of(input)[:last], num_samples), dtypes.float64, generator, input)
     found = o.search_sorted(totals, e.mul(u, whole), right=True)
     return e.minimum(found, count - 1)
+
+
+def _refuse_weights(weights: Tensor) -> None:
+    """Raise ``RuntimeError`` unless all rows are finite, not negative and have something to draw."""
+    if not weights.spec.numel or weights.is_cuda:  # there it would have to wait
+        return
+    whole = r.sum(weights, dims=(weights.ndim - 1,), keepdim=True)
+    sound = c.logical_and(c.logical_and(c.ge(weights, 0), c.isfinite(whole)), c.gt(whole, 0))
+    if builtins.bool(sound.all()):
+        return
+    if builtins.bool(c.logical_and(c.isfinite(weights), c.ge(weights, 0)).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
 
 
 # --- dropout ------------------------------------------------------------------------------------

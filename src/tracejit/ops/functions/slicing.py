@@ -11,7 +11,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
 from ..table import function
-from .common import Tensor, dim_of, shape_of
+from .common import Tensor, dim_of, is_tensor, shape_of
 
 
 @function()
@@ -28,6 +28,8 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     d = dim_of(dim, input)
     extent = shape_of(input)[d]
+    if is_tensor(start) and (start.ndim or start.dtype.category != "int"):
+        raise ShapeError("start must be an 0-dim integral Tensor.")
     start = shapes.whole(start)
     if length < 0:
         raise ShapeError("narrow(): length must be non-negative.")

@@ -57,7 +57,7 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     kind = promoted(input, other)
     kind = kind if kind.is_floating_point else get_default_dtype()
     x, y = (as_type(v, kind) if is_tensor(v) else constant(v, kind) for v in (input, other))
-    zero = c.logical_and(c.eq(x, 0), c.logical_not(c.isnan(y)))
+    zero = c.logical_and(c.eq(x, 0), c.logical_or(c.le(y, -1), c.eq(y, math.inf)))
     return e.mul(x, t.log1p(e.where(zero, 0.0, y)))
 
 

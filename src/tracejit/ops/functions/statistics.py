@@ -257,7 +257,8 @@ def _quantile(
         raise RuntimeError(
             f"{name}() q must be a scalar or 1D tensor of the same dtype as the input tensor"
         )
-    if not is_tensor(q) and not 0 <= q <= 1:
+    inside = bool(((q >= 0) & (q <= 1)).all()) if is_tensor(q) else 0 <= q <= 1
+    if not inside:
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     if dim is not None and not input.ndim:
         dim_of(dim, input)

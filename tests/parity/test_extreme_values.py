@@ -1,0 +1,107 @@
+"""NaN, infinities, zeros of both signs, denormal and largest numbers: results and gradients as PyTorch has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+
+torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorch")
+
+CALLS = [
+    "f.softshrink(x.detach())",
+    "f.hardshrink(x.detach())",
+    "f.elu(x, 0.7)",
+    "f.selu(x)",
+    "f.celu(x, 2.0)",
+    "f.softsign(x)",
+    "f.leaky_relu(x)",
+    "f.smooth_l1_loss(x, y, reduction='none', beta=0.3)",
+    "f.huber_loss(x, y, reduction='none', delta=2.0)",
+    "f.l1_loss(x, y, reduction='none')",
+    "t.frexp(x.clamp(-9.0, 9.0) * (x.detach().abs() > 1e-9))[0]",
+    "t.angle(x)",
+    "t.xlogy(x, y.detach().abs().clamp(0.1, 9.0))",
+    "t.xlogy(x.detach().round(), y.abs() + 0.1)",
+    "t.special.xlog1py(x, y.detach().abs().clamp(0.1, 9.0))",
+    "t.heaviside(x.detach(), y.detach())",
+    "t.isclose(x.detach(), y.detach())",
+    "t.isclose(x.detach(), y.detach(), equal_nan=True)",
+    "t.lgamma(x.detach()).round()",
+    "t.clamp(x, -0.5, 0.5)",
+    "t.nan_to_num(x)",
+    "t.logaddexp(x.detach(), y.detach())",
+    "t.sigmoid(x)",
+    "t.tanh(x)",
+    "t.rsqrt(x)",
+    "t.sqrt(x)",
+    "t.log1p(x)",
+    "t.trunc(x) + t.floor(x) + t.ceil(x) + t.round(x)",
+    "t.sign(x) + t.signbit(x)",
+]
+
+
+def values(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Every special value beside every other one."""
+    limits = np.finfo(kind)
+    special = [
+        np.nan,
+        np.inf,
+        -np.inf,
+        0.0,
+        -0.0,
+        limits.max,
+        limits.min,
+        limits.tiny,
+        -limits.tiny / 4,
+    ]
+    special += [1.0, -1.0, 0.5, -0.5, 2.0, -2.5, 1 - limits.epsneg, limits.eps, 30.0, -30.0, -80.0]
+    x, y = np.meshgrid(np.array(special, kind), np.array(special, kind))
+    return x.ravel(), y.ravel()
+
+
+def run(t: Any, call: str, kind: str, compiled: bool = False) -> list[np.ndarray]:
+    """The result, then the gradients where there are any."""
+    x, y = (t.tensor(v, requires_grad=True) for v in values(kind))
+
+    def function(x: Any, y: Any) -> Any:
+        return eval(call, {"t": t, "f": t.nn.functional, "x": x, "y": y})
+
+    if compiled:
+        function = tj.compile(function)
+        function(x, y), function(x, y)
+    out = function(x, y)
+    found = [out.detach().numpy()]
+    if out.requires_grad:
+        gradients = t.autograd.grad(out, (x, y), t.ones_like(out), allow_unused=True)
+        found += [g.numpy() for g in gradients if g is not None]
+    return found
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_values_and_gradients(call: str, kind: str) -> None:
+    expected = run(torch, call, kind)
+    small = np.finfo(kind).tiny  # PyTorch's vectors may round denormal numbers to zero
+    for compiled in (False, True):
+        for ours, theirs in zip(run(tj, call, kind, compiled), expected, strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_allclose(
+                ours, theirs, rtol=1e-5 if kind == "float32" else 1e-9, atol=small
+            )
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("call", ["t.isclose(x, y)", "t.lcm(x, y)", "t.isclose(x, y, rtol=0.0)"])
+def test_largest_integers(call: str, kind: str) -> None:
+    limits = np.iinfo(kind)
+    ends = np.array([limits.min + (limits.min < 0), limits.max, limits.max - 1, 0, 1, 2, 7], kind)
+    x, y = (v.ravel() for v in np.meshgrid(ends, ends))
+    results = []
+    for t in (tj, torch):
+        found = eval(call, {"t": t, "x": t.tensor(x), "y": t.tensor(y)})
+        results.append(found.numpy())
+    np.testing.assert_array_equal(*results)
