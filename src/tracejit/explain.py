@@ -12,6 +12,7 @@ from .extents import is_symbolic
 from .ir.graph import Value
 from .ir.loops import body_of, is_loop, is_open
 from .trace.fetching import waits
+from .trace.presumed import presumed
 from .trace.round_counters import ENDLESS
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
     if found["device"] >= 0:
         lines.append(
             f"    on cuda:{found['device']}: a call waits for the device at {found['waits']} guard(s) or check(s)"
+            f"{found['presumed']}"
         )
     lines += [f"    {choice}" for choice in found["choices"]]
     if found["captured"]:
@@ -101,6 +103,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "replays": entry.replays,
         "device": entry.signature.device,
         "waits": waits(entry.root.runner) if segments else 0,
+        "presumed": _presumed(entry) if segments else "",
         "choices": _choices(entry),
         "captured": [f"{s.value.name}: {s.value.spec}" for s in sources],
         "tree": _tree(entry.root, 0),
@@ -114,6 +117,12 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "behind": entry.behind.describe() if entry.behind is not None else "",
         "limits": list(entry.guard.limits) if entry.guard is not None else [],
     }
+
+
+def _presumed(entry: Entry) -> str:
+    """What is queued on a device before a guard was read, in words."""
+    count = presumed(entry.root.runner) if entry.signature.device >= 0 else 0
+    return f", and once for as many as come out as they last did ({count} can)" if count else ""
 
 
 #: How ops that could be computed in several ways are, on a device.

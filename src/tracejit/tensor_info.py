@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .cuda.arrays import address_of, device_index
+from .cuda.driver import is_available
+from .cuda.pinned import is_pinned, pinned
 from .cuda.streams import lend
 from .device import device
+from .errors import DeviceError
 from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
@@ -154,12 +157,21 @@ class InfoMethods(TensorCore):
         return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
     def pin_memory(self, device: Any = None) -> Any:
-        """This tensor: copies to a GPU stage their data themselves."""
-        return self
+        """A copy, without history, in memory of the host that a GPU reads by itself; itself where it lies there.
 
-    def is_pinned(self) -> bool:
-        """False: host memory is ordinary memory."""
-        return False
+        So it is inside compiled functions and where there is no GPU. ``RuntimeError`` for a tensor on a GPU.
+        """
+        if self.is_cuda:
+            raise DeviceError(
+                f"cannot pin a tensor on {self.device}: only memory of the host can be pinned"
+            )
+        if not is_available() or MODES.recorder is not None or self.is_pinned():
+            return self
+        return self._wrap(pinned(self.array))
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Does the tensor lie in memory of the host that a GPU reads by itself?"""
+        return not self.is_cuda and is_pinned(self.array)
 
     def record_stream(self, stream: Any) -> None:
         """Keep the memory, once nothing refers to it, until ``stream`` has done what it holds by then.

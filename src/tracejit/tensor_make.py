@@ -34,7 +34,8 @@ def tensor(
 ) -> Tensor:
     """A new tensor with a copy of ``data``: a number, nested sequences of numbers or tensors, or an array.
 
-    Without ``dtype``, bools make bool, ints int64, floats the default dtype; arrays and tensors keep theirs.
+    Without ``dtype``, bools make bool, ints int64, floats the default dtype; arrays and tensors keep theirs. With
+    ``pin_memory`` it lies in memory of the host that a GPU reads by itself, if there is one.
     ``ValueError`` for ragged sequences, ``TypeError`` for data that is not numeric, ``RuntimeError`` for an unknown
     device or for integers that require grad.
 
@@ -49,6 +50,8 @@ def tensor(
     result = _copy_of(data, wanted) if isinstance(data, Tensor) else _from_data(data, wanted)
     if device is not None:
         settle(result, device)
+    if pin_memory:
+        result = result.pin_memory()
     if requires_grad:
         result._requires_grad = _may_require_grad(result)
     if MODES.inference:

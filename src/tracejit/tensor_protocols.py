@@ -211,7 +211,10 @@ class ProtocolMethods(TensorCore):
         if is_on_device(self.array):
             if MODES.recorder is not None:
                 MODES.recorder.escape(self, "__dlpack__()")
-            return self.array.__dlpack__(
+            array = self.array
+            if copy and dl_device in (None, self.__dlpack_device__()):
+                array, copy = array.copy(), None  # CuPy copies to the host only
+            return array.__dlpack__(
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
         if self.dtype is dtypes.bfloat16:

@@ -23,11 +23,10 @@ from stand_in_arrays import (
     ALLOCATORS,
     CURRENT,
     DEVICES,
+    LIVE,
     LOG,
     POOL,
     Device,
-    Memory,
-    MemoryPointer,
     OutOfMemoryError,
     Pool,
     ndarray,
@@ -74,6 +73,10 @@ def _unique(x: Any, **options: Any) -> Any:
 _OWN = {f.__name__.lstrip("_"): f for f in (_remainder, _floor_divide, _fmod, _full, _unique)}
 
 
+#: What is added at places.
+_ADDED = ("int32", "int64", "float16", "float32", "float64", "uint32", "uint64")
+
+
 class Function:
     """One of NumPy's functions on arrays of the device."""
 
@@ -103,10 +106,8 @@ class Function:
     def at(self, target: ndarray, places: Any, values: Any) -> None:
         if self.function.__name__ not in ("add", "maximum", "minimum"):
             raise NotImplementedError(f"`{self.function.__name__}.at` is not supported yet")
-        if target.dtype.kind == "i" and target.dtype.itemsize == 8:
-            raise TypeError(
-                "scatter_add only supports int32, uint32, uint64, float16, float32, float64"
-            )
+        if target.dtype.name not in _ADDED:
+            raise TypeError(f"cupy.{self.name}.at only supports {', '.join(_ADDED)} as data type")
         self.function.at(target._host, plain(places), plain(values))
 
 
@@ -203,6 +204,18 @@ class Event:
         LOG.append("synchronize")
 
 
+class PinnedMemoryPointer(bytearray):
+    """Memory of the host that devices can write to."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(nbytes)
+        self.bytes = np.frombuffer(memoryview(self), np.uint8)
+        self.ptr = self.bytes.ctypes.data
+        LIVE.add(self)
+
+
 class CUDARuntimeError(RuntimeError):
     def __init__(self, status: int) -> None:
         self.status = status
@@ -286,7 +299,8 @@ def make_module() -> tuple[Module, dict[str, types.ModuleType]]:
         get_current_stream=lambda: CURRENT.stream or Stream.null,
         get_elapsed_time=lambda a, b: 0.5,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
-        alloc_pinned_memory=lambda nbytes: MemoryPointer(Memory(Pool(), nbytes, 0), 0),
+        alloc_pinned_memory=PinnedMemoryPointer,
+        PinnedMemoryPointer=PinnedMemoryPointer,
         runtime=types.SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError,
             getDevice=lambda: CURRENT.device,

@@ -113,6 +113,44 @@ def test_operands_may_lie_anyhow() -> None:
         check(graph, tools.as_ptx("sm_90"), lay=lay)
 
 
+def with_odd_numbers(x: np.ndarray) -> np.ndarray:
+    """The same with a few infinities and one nan."""
+    odd = x.copy()
+    flat = odd.reshape(-1)
+    flat[:: max(1, flat.size // 3)] = np.inf
+    flat[flat.size // 2] = np.nan
+    return odd
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    samples=st.integers(1, 3),
+    channels=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    axes=st.lists(AXIS, min_size=1, max_size=2),
+    groups=st.integers(1, 2),
+    dtype=st.sampled_from(["f32", "bf16"]),
+    odd=st.sampled_from(["w", "y"]),
+)
+def test_numbers_stay_where_windows_are(
+    samples: int, channels: Any, axes: Any, groups: int, dtype: str, odd: str
+) -> None:
+    """A gradient of an input has no products where no element of the kernel lies."""
+    graph = graph_of(samples, channels, axes, groups, dtype)
+    if graph is None:
+        return
+    rng = np.random.default_rng(2)
+    given = {
+        v.name: rng.standard_normal(v.spec.shape).astype(v.spec.dtype.np) for v in graph.inputs
+    }
+    given[odd] = with_odd_numbers(given[odd])
+    ready = tools.prepare(graph, [*given.values()])
+    ways = (tools.on_host, tools.device_way(tools.as_ptx("sm_90")))
+    body, found = (np.asarray(tools.Run(ready).execute(way)[1], np.float64) for way in ways)
+    limit = LIMITS[dtype]
+    size = np.abs(body[np.isfinite(body)]).max(initial=1.0)
+    np.testing.assert_allclose(found, body, rtol=limit, atol=limit * size)
+
+
 def test_kernels_are_legal_in_any_order_of_warps() -> None:
     """Bounds, barriers and races, by the simulator; its numbers are those of PTX."""
     graph = graph_of(1, (2, 3), [(5, 2, 1, (1, 0), 1)])
@@ -140,7 +178,7 @@ def test_kernels_are_sound(channels: int, dtype: str) -> None:
             text = tools.ptx_of(source, launch.name, architecture)
             assert_sound(text, source)
             vectors = "ld.shared.v2" if dtype == "f64" else "ld.shared.v4"
-            assert vectors in text or launch.name.endswith("combine")
+            assert vectors in text or launch.name.endswith(("combine", "gaps"))
             if assembler() is not None:
                 found = tools.takes(text, architecture)
                 assert found.stack_bytes == found.spilled_bytes == 0, (launch.name, found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -155,3 +157,86 @@ def test_memory_that_is_lent_is_waited_for_before_there_is_none_left(
         tj.ones(900, device="cuda")
     del x
     assert tj.ones(900, device="cuda").sum().item() == 900
+
+
+@pytest.mark.parametrize("dtype", [tj.float32, tj.bfloat16, tj.bool, tj.complex64])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 5)])
+def test_pinned_memory(dtype: Any, shape: tuple[int, ...]) -> None:
+    x = tj.randint(0, 2, shape).to(dtype)
+    kept = x.pin_memory()
+    assert (x.is_pinned(), kept.is_pinned(), kept.pin_memory() is kept) == (False, True, True)
+    assert kept.equal(x)
+    assert kept.data_ptr() != x.data_ptr()
+    assert kept.t().is_pinned() if kept.ndim == 2 else kept.view(-1).is_pinned()
+    assert kept.cuda().cpu().equal(x)
+    assert not (kept + kept).is_pinned()
+
+
+def test_factories_of_pinned_memory() -> None:
+    for make in (tj.zeros, tj.empty, tj.ones, tj.rand):
+        assert make(3, pin_memory=True).is_pinned()
+        assert not make(3, pin_memory=False).is_pinned()
+    x = tj.full((2,), 1.5, pin_memory=True, requires_grad=True)
+    assert (x.is_pinned(), x.requires_grad, x.is_leaf) == (True, True, True)
+    assert tj.zeros_like(x, pin_memory=True).is_pinned()
+    assert tj.tensor([1, 2], pin_memory=True).is_pinned()
+    for make in (tj.zeros, tj.tensor):
+        with pytest.raises(RuntimeError, match="cannot pin"):
+            make([3], device="cuda", pin_memory=True)
+
+
+def test_copies_of_pinned_memory_are_waited_for_unless_told() -> None:
+    x, there = tj.ones(4).pin_memory(), tj.zeros(4, device="cuda")
+    told: dict[str, Any] = {"non_blocking": True}
+    for options, waits in (({}, 1), (told, 0)):
+        for move in (
+            lambda o: x.to("cuda", **o),
+            lambda o: x.cuda(**o),
+            lambda o: there.copy_(x, **o),
+        ):
+            stand_in_arrays.LOG.clear()
+            assert move(options).tolist() == [1.0] * 4
+            assert stand_in_arrays.LOG.count("synchronize") == waits
+    stand_in_arrays.LOG.clear()
+    tj.ones(4).to("cuda")  # staged by CuPy
+    assert "synchronize" not in stand_in_arrays.LOG
+
+
+def test_pinned_memory_is_kept_until_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stand_in.Event, "done", False)
+    x = tj.ones(4).pin_memory()
+    memory = weakref.ref(x.array)
+    x.to("cuda", non_blocking=True)
+    del x
+    tj.ones(4, device="cuda")
+    assert memory() is not None
+    monkeypatch.setattr(stand_in.Event, "done", True)
+    tj.ones(4, device="cuda")
+    gc.collect()
+    assert memory() is None
+
+
+def test_batches_in_pinned_memory() -> None:
+    data = tj.utils.data.TensorDataset(tj.arange(5.0), tj.arange(5))
+    for x, y in tj.utils.data.DataLoader(data, batch_size=2, pin_memory=True):
+        assert x.is_pinned()
+        assert y.is_pinned()
+    named = [{"x": tj.ones(2), "name": "a"}] * 3
+    (batch,) = tj.utils.data.DataLoader(named, batch_size=3, pin_memory=True)
+    assert batch["x"].is_pinned()
+    assert batch["name"] == ["a"] * 3
+
+
+def test_only_memory_of_the_host_can_be_pinned() -> None:
+    with pytest.raises(DeviceError, match="cannot pin a tensor on cuda:0"):
+        tj.ones(2, device="cuda").pin_memory()
+
+
+def test_saved_tensors_lie_on_the_host() -> None:
+    x = tj.randn(5, device="cuda", requires_grad=True)
+    seen = tj.autograd.graph.save_on_cpu(pin_memory=True)
+    with seen:
+        y = (x * x).exp().sum()
+    assert seen.pack_hook(x)[1].is_pinned()
+    y.backward()
+    assert x.grad.cpu().allclose((2 * x * (x * x).exp()).detach().cpu())

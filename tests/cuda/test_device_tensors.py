@@ -108,6 +108,28 @@ def test_numbers_go_where_they_are_needed() -> None:
     assert tj.ones(3, 3, device="cuda").tril().is_cuda
 
 
+@pytest.mark.parametrize("index", [[2, 0], [True, False, True]], ids=["positions", "mask"])
+def test_indices_of_the_host_select_on_a_device(index: list[int]) -> None:
+    x, here = tj.arange(6.0).reshape(3, 2), tj.tensor(index)
+    there = x.cuda()
+    assert there[here].tolist() == x[here].tolist()
+    assert there[here, 1].tolist() == x[here, 1].tolist()
+    for value in (5, tj.tensor([[7.0, 8.0]])):
+        there[here] = value.cuda() if isinstance(value, tj.Tensor) else value
+        x[here] = value
+        assert there.tolist() == x.tolist()
+    with pytest.raises(DeviceError):
+        x[here.cuda()]
+
+
+@pytest.mark.parametrize("dtype", [tj.bool, tj.int8, tj.int64, tj.complex64, tj.bfloat16])
+def test_sums_at_positions_of_every_dtype(dtype: Any) -> None:
+    x, y = (tj.randint(0, 2, shape).to(dtype) for shape in ((5, 2), (3, 2)))
+    index = tj.tensor([4, 0, 4])
+    found = x.cuda().index_put((index.cuda(),), y.cuda(), accumulate=True)
+    assert found.cpu().equal(x.index_put((index,), y, accumulate=True))
+
+
 def test_numpy_needs_the_host() -> None:
     x = tj.ones(2, device="cuda")
     with pytest.raises(
@@ -127,6 +149,7 @@ def test_other_libraries_read_the_same_memory(gpu: Any) -> None:
     assert (y.data_ptr(), y.device) == (x.data_ptr(), x.device)
     assert tj.as_tensor(x.array).data_ptr() == x.data_ptr()
     assert x.__dlpack_device__() == (2, 0)
+    assert gpu.from_dlpack(x).data.ptr == x.data_ptr()
     z = tj.as_tensor(gpu.arange(3.0))
     assert (z.is_cuda, z.tolist()) == (True, [0.0, 1.0, 2.0])
     assert not hasattr(tj.ones(1), "__cuda_array_interface__")

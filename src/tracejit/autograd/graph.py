@@ -74,21 +74,17 @@ class saved_tensors_hooks:  # noqa: N801
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
-    """Keep saved tensors as copies on the host."""
+    """Keep saved tensors as copies on the host, in memory that a GPU reads by itself with ``pin_memory``."""
 
     def __init__(self, pin_memory: bool = False) -> None:
-        super().__init__(_host_copy, _identity)
+        def packed(tensor: Any) -> Any:
+            copy = tensor.cpu() if tensor.is_cuda else tensor.clone()
+            return tensor.device, copy.pin_memory() if pin_memory else copy
+
+        super().__init__(packed, lambda kept: kept[1].to(kept[0], non_blocking=pin_memory))
 
     def _tell_recorder(self) -> None:
         """Nothing: what comes back is what was kept."""
-
-
-def _host_copy(tensor: Any) -> Any:
-    return tensor.clone()
-
-
-def _identity(tensor: Any) -> Any:
-    return tensor
 
 
 class disable_saved_tensors_hooks(saved_tensors_hooks):  # noqa: N801

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from ..ir.graph import Value
 from ..ops.shapes import numel
 from ..passes.strips import equal
+from ..passes.taps import added_windows
+from ..sizes import call
 from . import scalar
 from .cuda import blocks_for
 from .cuda_convolution_weight import write_weight
-from .cuda_launch import DeviceCode, Launch
+from .cuda_launch import BLOCK, DeviceCode, Launch
 from .cuda_squares import EACH, SQUARE, TERMS, is_narrow
 from .cuda_tiles import SIDE
 from .cuda_windows import KINDS, WindowPrinter
@@ -56,9 +58,11 @@ def write_convolution(
     name = f"k_{value.op.name}"
     if value.op.name == "convolution_weight":
         steps = write_weight(value, out, layout_of, name)
+    elif value.op.name == "convolution":
+        steps = ((_Results(value, out, layout_of).write(name),),)
     else:
-        printer = _Results if value.op.name == "convolution" else _Inputs
-        steps = ((printer(value, out, layout_of).write(name),),)
+        again = _Gaps(value, out, layout_of).write(f"{name}_gaps")
+        steps = ((_Inputs(value, out, layout_of).write(name),), (again,))
     return DeviceCode(name, steps, None, (value,))
 
 
@@ -88,7 +92,7 @@ class _Results(WindowPrinter):
         self.text.array("at", "local_i64(4)")
         self.text.array("weight_at", "local_i64(4)")
         self.column(f"first_column + (thread() & {SQUARE - 1})", 2)
-        self.start()
+        self.start(2)
         self.clear(2)
         self.terms()
         self.store()
@@ -102,13 +106,13 @@ class _Results(WindowPrinter):
         extents = (self.shape("out")[0], *counts)
         self.split("column", ("sample", *self.positions), extents, self.narrow, indent)
 
-    def start(self) -> None:
+    def start(self, indent: int) -> None:
         """Where the sample of this thread's column begins, and its place along each axis before the kernel."""
         source = self.tensors[self.source_name]
         channel = f"group * {self.number('channels', self.channels)} * {source.stride(1)}"
-        self.text.add(2, f"sample_at = sample * {source.stride(0)} + {channel}")
+        self.text.add(indent, f"sample_at = sample * {source.stride(0)} + {channel}")
         for axis in self.axes:
-            self.text.add(2, f"base{axis} = {self.base(axis)}")
+            self.text.add(indent, f"base{axis} = {self.base(axis)}")
 
     def base(self, axis: int) -> str:
         """Where the window of a result begins."""
@@ -184,18 +188,26 @@ class _Results(WindowPrinter):
 
     def store(self) -> None:
         """The results of the threads."""
-        add, out = self.text.add, self.out
+        add = self.text.add
         add(2, f"for j in range({EACH}):")
         add(3, f"place = first_column + tx * {EACH} + j")
         self.column("place", 3)
-        terms = [f"sample * {out.stride(0)}"]
-        terms += [f"{p} * {out.stride(2 + axis)}" for axis, p in enumerate(self.positions)]
-        add(3, f"out_at = {' + '.join(terms)} + group * rows * {out.stride(1)}")
+        self.find(3)
         add(3, f"for i in range({EACH}):")
         add(4, f"row = first_row + ty * {EACH} + i")
         add(4, "if (row < rows) and (place < columns):")
-        stored = scalar.store(f"sums[i * {EACH} + j]", self.dtype)
-        add(5, f"{out.pointer()}[out_at + row * {out.stride(1)}] = {stored}")
+        add(5, f"{self.result()} = {scalar.store(f'sums[i * {EACH} + j]', self.dtype)}")
+
+    def find(self, indent: int) -> None:
+        """Into ``out_at``: where the results of a position begin."""
+        terms = [f"sample * {self.out.stride(0)}"]
+        terms += [f"{p} * {self.out.stride(2 + axis)}" for axis, p in enumerate(self.positions)]
+        group = f"group * rows * {self.out.stride(1)}"
+        self.text.add(indent, f"out_at = {' + '.join(terms)} + {group}")
+
+    def result(self) -> str:
+        """The element of the result in ``row``."""
+        return f"{self.out.pointer()}[out_at + row * {self.out.stride(1)}]"
 
 
 class _Inputs(_Results):
@@ -227,3 +239,60 @@ class _Inputs(_Results):
     def weight_channel(self, channel: str) -> str:
         """Terms are what came out."""
         return f"{channel} * {self.tensors['weight'].stride(0)}"
+
+
+class _Gaps(_Inputs):
+    """The gradient of the input again, where it came out as no number.
+
+    Where no window lays an element of the kernel on a position there is no product; in a square it is one with zero.
+    Weights that are no numbers show there, and nothing else does. Where eager execution reverses the kernel it has
+    those products as well, and no block runs.
+    """
+
+    def declare(self) -> None:
+        """Nothing is shared: each thread looks at a result of its own."""
+
+    def write(self, name: str) -> Launch:
+        """The function."""
+        add, shape = self.text.add, self.shape("out")
+        added, strides = added_windows(self.value), self.value.attributes["stride"]
+        (count,) = call(_with_gaps, numel(shape), added, *strides)
+        self.narrow = is_narrow(numel(shape))
+        first, step = f"block() * {BLOCK} + thread()", f"blocks() * {BLOCK}"
+        add(1, f"for place in range({first}, {self.number('count', count)}, {step}):")
+        self.split("place", ("sample", "channel", *self.positions), shape, self.narrow, 2)
+        add(2, f"group = {self.quotient('channel', 'rows', self.rows, self.narrow)}")
+        add(2, f"row = channel - group * {self.number('rows', self.rows)}")
+        self.find(2)
+        add(2, f"total = {scalar.load(self.result(), self.dtype)}")
+        add(2, "if total != total:")
+        add(3, f"total = {self.cast}(0)")
+        self.start(3)
+        self.sum(3)
+        add(3, f"{self.result()} = {scalar.store('total', self.dtype)}")
+        return self.launch(name, "results that are no numbers, without gaps", blocks_for(count))
+
+    def sum(self, indent: int) -> None:
+        """Into ``total``: the products of what lies there."""
+        add, source, weight = self.text.add, self.tensors[self.source_name], self.tensors["weight"]
+        for axis in self.axes:
+            add(indent, f"for t{axis} in range(0, {self.extent('weight', axis)}):")
+            indent += 1
+        inside, places, taps = [], ["sample_at"], [self.weight_row("row")]
+        for axis in self.axes:
+            inside += self.reach(axis, f"t{axis}", indent)
+            inside.append(f"(q{axis} >= 0) and (q{axis} < {self.extent(self.source_name, axis)})")
+            places.append(f"q{axis} * {source.stride(2 + axis)}")
+            taps.append(f"t{axis} * {weight.stride(2 + axis)}")
+        add(indent, f"if {' and '.join(inside)}:")
+        add(indent + 1, f"there = {' + '.join(places)}")
+        add(indent + 1, f"tap_at = {' + '.join(taps)}")
+        add(indent + 1, f"for c in range(0, {self.number('channels', self.channels)}):")
+        left = self.element(weight, f"tap_at + {self.weight_channel('c')}")
+        right = self.element(source, f"there + c * {source.stride(1)}")
+        add(indent + 2, f"total = fma_{self.kind}({left}, {right}, total)")
+
+
+def _with_gaps(count: int, added: int, *strides: int) -> tuple[int]:
+    """How many results there are, none where every element of the kernel has a product with each."""
+    return (count if added > 0 or any(s != 1 for s in strides) else 0,)

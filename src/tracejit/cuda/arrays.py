@@ -115,10 +115,18 @@ def placed(array: Any, index: int) -> Any:
 
 def taken_over(module: Any, array: Any) -> Any:
     """``array`` in the memory of the current device, row by row; itself where it lies there like that."""
-    if type(array) is np.ndarray and not array.ndim and not array and any(array.tobytes()):
+    here = type(array) is np.ndarray
+    if here and not array.ndim and not array and any(array.tobytes()):
         # CuPy fills single numbers in, and fills in every zero as +0.0.
-        return module.asarray(array.reshape(1)).reshape(())
-    return module.asarray(array, order="C")
+        found = module.asarray(array.reshape(1)).reshape(())
+    else:
+        found = module.asarray(array, order="C")
+    if here and array.base is not None:
+        from .pinned import is_pinned, sent
+
+        if is_pinned(array):
+            sent(array)
+    return found
 
 
 def filled(shape: tuple[int, ...], number: Any, index: int) -> Any:

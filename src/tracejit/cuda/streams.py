@@ -137,10 +137,16 @@ def lend(array: Any, stream: Stream) -> None:
     >>> if tj.cuda.is_available():
     ...     tj.ones(3, device="cuda").record_stream(tj.cuda.Stream())
     """
-    weakref.finalize(array, _freed, array.data, stream.raw).atexit = False
+    weakref.finalize(array, keep_until_now, array.data, stream.raw).atexit = False
 
 
-def _freed(memory: Any, raw: Any) -> None:
+def keep_until_now(memory: Any, raw: Any) -> None:
+    """Keep something until a stream, one of CuPy's, is done with what it holds now.
+
+    >>> import tracejit as tj
+    >>> if tj.cuda.is_available():
+    ...     keep_until_now("memory", tj.cuda.current_stream().raw)
+    """
     event = namespace().cuda.Event(disable_timing=True)
     event.record(raw)
     _lent.append((event, memory))

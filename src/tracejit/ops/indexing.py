@@ -132,17 +132,26 @@ def _put_grad(g: Any, index: Any, dim: int, accumulate: bool) -> Any:
 def put(x: Array, index: Array, value: Array, *, dim: int, accumulate: bool) -> Array:
     """A copy of x with ``value`` written (or added) where :func:`take` would read."""
     result = xp(x).array(x, copy=True, order="C")
-    where_to = (np.s_[:],) * dim + (_wrapped(index, x.shape[dim], dim),)
+    where_to: Any = (np.s_[:],) * dim + (_wrapped(index, x.shape[dim], dim),)
     if not accumulate:
         result[where_to] = value
         return result
     total = wide(result)
-    if (
-        xp(x) is not np and x.dtype.kind in "iu"
-    ):  # devices add unsigned words; the bits are the same
-        total, value = (a.astype(np.int64).view(np.uint64) for a in (total, value))
-    xp(x).add.at(total, where_to, value)
+    if xp(x) is np:
+        np.add.at(total, where_to, value)
+    else:
+        total = _added_on_device(total, where_to, value)
     return total.astype(x.dtype, copy=False)
+
+
+def _added_on_device(total: Array, where_to: Any, value: Array) -> Array:
+    """``total`` with values added; devices add floats and unsigned words, whose bits are those of signed ones."""
+    if total.dtype.kind in "biu":
+        total, value = (a.astype(np.int64).view(np.uint64) for a in (total, value))
+    parts = ("real", "imag") if total.dtype.kind == "c" else ("real",)
+    for part in parts:
+        xp(total).add.at(getattr(total, part), where_to, getattr(value, part))
+    return total
 
 
 def _wrap_type(index: TensorType, *, size: int, dim: int) -> TensorType:

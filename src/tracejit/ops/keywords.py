@@ -26,8 +26,8 @@ _OTHER_NAMES = {
     "x1": "input",
     "x2": "other",
 }
-#: Arguments of factories that change nothing: there is one layout, and memory is not pinned.
-_WITHOUT_EFFECT = ("layout", "pin_memory", "names")
+#: Arguments of factories that the functions themselves need not know: there is one layout; what is made is pinned then.
+_OF_FACTORIES = ("layout", "pin_memory", "names")
 
 
 #: Functions whose ``out`` has the dtype of the result; others convert.
@@ -81,7 +81,7 @@ def _keywords(target: Callable[..., Any], out: bool) -> _Keywords:
     }
     names = {"sizes": ("size",), "size": ("size",), "dims": ("dims",)}.get(star or "", ())
     makes = parameters >= {"dtype", "device"}
-    dropped = [name for name in _WITHOUT_EFFECT if makes and name not in parameters]
+    dropped = [name for name in _OF_FACTORIES if makes and name not in parameters]
     return _Keywords(
         renamed, frozenset(names), frozenset(dropped), out and "out" not in parameters, makes
     )
@@ -130,6 +130,11 @@ def publish(namespace: dict[str, Any], names: Sequence[str]) -> None:
             namespace[name] = as_called(namespace[name])
 
 
+def _pinned(made: Any) -> Any:
+    """What a factory made, where a GPU reads it by itself."""
+    return made.detach().pin_memory().requires_grad_(made.requires_grad)
+
+
 def _translated(
     target: Callable[..., Any], known: _Keywords, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
@@ -140,11 +145,11 @@ def _translated(
     for name in known.sizes:
         if name in kwargs:
             args = (*args, kwargs.pop(name))
-    for name in known.dropped:
-        kwargs.pop(name, None)
+    dropped = {name: kwargs.pop(name, None) for name in known.dropped}
     out = kwargs.pop("out", None) if known.takes_out else None
     if out is None:
-        return target(*args, **kwargs)
+        result = target(*args, **kwargs)
+        return _pinned(result) if dropped.get("pin_memory") else result
     if known.makes and kwargs.get("dtype") is None and not isinstance(out, (tuple, list)):
         kwargs["dtype"] = out.dtype
     return put(target.__name__, out, target(*args, **kwargs))

@@ -237,12 +237,23 @@ def _input(rewriter: Rewriter, value: Value) -> Value | None:
 
 def _gaps(value: Value, form: _Form) -> Any:
     """Positive where eager execution adds up windows, instead of reversing the kernel: see `ops.convolve`."""
+    return 1 if any(s != 1 for s in form.stride) else added_windows(value)
+
+
+def added_windows(value: Value) -> Any:
+    """Of a gradient of an input, with strides of one: positive where eager execution adds up windows.
+
+    >>> from tracejit.ir import parse
+    >>> rest = "size=(5,), stride=(1,), padding=((0, 0),), dilation=(1,), groups=1"
+    >>> text = f"graph f(y: f32[1, 2, 3], w: f32[2, 1, 3]) {{ %0: f32[1, 1, 5] = convolution_input(y, w, {rest})"
+    >>> added_windows(parse(text + "  return %0 }").outputs[0])
+    7
+    """
     y, weight = value.value_operands
-    if any(s != 1 for s in form.stride):
-        return 1
-    if form.groups > 1 and weight.spec.shape[1] == 1:
+    if value.attributes["groups"] > 1 and weight.spec.shape[1] == 1:
         return 0
-    return y.spec.shape[1] * numel(value.spec.shape[2:]) - value.spec.shape[1] * numel(form.counts)
+    here, there = numel(value.spec.shape[2:]), numel(y.spec.shape[2:])
+    return y.spec.shape[1] * here - value.spec.shape[1] * there
 
 
 def _turned(rewriter: Rewriter, weight: Value, form: _Form) -> Value:

@@ -31,11 +31,11 @@ from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
 from .places import Place, PlaceKey
 from .recorded_run import Given, run_recorded
 from .recorder import Recorder
-from .replay import make_replay, writable
 from .replay_checks import make_accepts
 from .rolled_tree import roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
+from .serving import serving
 from .signature import leaf_names, unique
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
@@ -43,7 +43,7 @@ from .state_calls import watching
 from .structure import Structure
 from .tree import Divergence, Raise, Segment, is_rolled
 from .tree_plan import SymbolicTree, TreePlan
-from .walk import NotReplayable, Refused, UnseenSegment, Walk
+from .walk import NotReplayable, Refused, UnseenSegment
 
 if TYPE_CHECKING:
     from ..jit import CompiledFunction
@@ -293,10 +293,8 @@ class Entry(Made):
             root = self._bound()
         if self.root.finds_sizes:
             self._serve, self.source = SizedWalk(self, root, *self._planned), ""
-        elif writable(root):
-            self._serve, self.source = make_replay(self, root)
         else:
-            self._serve, self.source = Walk(self, root), ""
+            self._serve, self.source = serving(self, root)
         if self.behind is not None:
             compile_backwards(self.root)
         self.compiled = True

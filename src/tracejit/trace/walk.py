@@ -98,7 +98,7 @@ class Walk:
             elif number.name == "size":
                 found = number.at(told)
             elif number.name == "item":
-                found = item_of(environment[runner.positions[number.at]].array)
+                found = item_of(self.array_at(runner.positions[number.at], environment))
             else:
                 found = number.evaluate(known)
             known[number] = found
@@ -125,20 +125,32 @@ class Walk:
                 ending = self.ending(leaf, runner)
                 pack = ending.draw(environment, partial(run_segment, runner, environment))
                 return runner, pack, kept
-            run_segment(runner, environment)
+            self.advance(runner, environment)
             outcome = self.outcome(runner, environment, known)
             below = runner.children.get(outcome) or runner.children.get(ANY)
             if below is None:
                 raise UnseenSegment(runner.segment, outcome)
             runner.segment.calls += 1
+            self.turn(runner, below, environment)
             runner = below
+
+    def advance(self, runner: Runner, environment: list[Any]) -> None:
+        """Run the program of a segment with others below it."""
+        run_segment(runner, environment)
+
+    def turn(self, runner: Runner, below: Runner, environment: list[Any]) -> None:
+        """The guard of a segment leads to the one ``below``."""
+
+    def array_at(self, position: int, environment: list[Any]) -> Any:
+        """The array at a position of the environment, one element of which is read."""
+        return environment[position].array
 
     def outcome(self, runner: Runner, environment: list[Any], known: dict[Number, Any]) -> Any:
         """The key of the branch that the guard of a segment leads to."""
         guard = runner.segment.guard
         if isinstance(guard, NumberGuard):
             return outcome_key(known[guard.value])
-        return outcome_of(environment[runner.guard_position].array)
+        return outcome_of(self.array_at(runner.guard_position, environment))
 
     def finish(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
+from ...cuda.pinned import without_waiting
 from ...device import check_device, device, index_of
 from ...dtypes import DType
 from ...modes import MODES
@@ -49,19 +50,23 @@ def to(
     (tensor([1]), tensor([1]))
     """
     given = [a for a in args if not isinstance(a, bool)] + ([other] if other is not None else [])
-    copy = copy or (sum(isinstance(a, bool) for a in args) == 2 and args[-1] is True)
+    flags = [a for a in args if isinstance(a, bool)]
+    non_blocking, copy = non_blocking or flags[:1] == [True], copy or flags[1:] == [True]
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     for argument in given:
         kind, where = _target(argument)
         wanted, device = kind or wanted, device if where is None else where
-    moved = self if device is None else moved_to(self, device)
+    moved = self if device is None else moved_to(self, device, non_blocking)
     if wanted is None or wanted is self.spec.dtype:
         return e.clone(moved) if copy and moved is self else moved
     return e.cast(moved, dtype=wanted)
 
 
-def moved_to(x: Tensor, device: Any) -> Tensor:
-    """``x`` on a device: itself when it is there already. Raises ``RuntimeError`` for one that is not there."""
+def moved_to(x: Tensor, device: Any, non_blocking: bool = False) -> Tensor:
+    """``x`` on a device: itself when it is there already. Raises ``RuntimeError`` for one that is not there.
+
+    With ``non_blocking`` nobody waits for a copy of pinned memory to be done.
+    """
     check_device(device)
     if not hasattr(x, "_array"):
         return x
@@ -70,6 +75,9 @@ def moved_to(x: Tensor, device: Any) -> Tensor:
         return x
     if MODES.recorder is not None:
         MODES.recorder.unsupported("a move between devices inside a compiled function")
+    if non_blocking:
+        with without_waiting():
+            return t.to_device(x, source=source, device=target)
     return t.to_device(x, source=source, device=target)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...cuda.pinned import without_waiting
 from .. import movement as m
 from ..table import METHODS, function
 from .common import Number, Tensor, as_type, constant, is_tensor, shape_of
@@ -170,7 +171,7 @@ def install() -> None:
 
 @function(namespace=False)
 def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
-    """Overwrite ``self`` with ``src``, broadcast and cast.
+    """Overwrite ``self`` with ``src``, broadcast and cast; with ``non_blocking`` not waiting for pinned memory.
 
     Raises ``RuntimeError`` when ``src`` does not broadcast to ``self``.
 
@@ -179,6 +180,9 @@ def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Ten
     tensor([1., 2.])
     """
     value = as_type(src, self.dtype) if is_tensor(src) else constant(src, self.dtype)
+    if non_blocking:
+        with without_waiting():
+            return self._assign(value)
     return self._assign(value)
 
 

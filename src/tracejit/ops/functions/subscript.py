@@ -25,6 +25,7 @@ from .. import ordering as o
 from .. import shapes
 from .. import source as s
 from ..table import function
+from ..transfer import to_device
 from .common import Tensor, as_type, constant, is_tensor, shape_of
 
 _BAD_TYPE = "tensors used as indices must be long, int, byte or bool tensors"
@@ -53,13 +54,14 @@ def _items(index: Any) -> list[Any]:
     return [index]
 
 
-def _as_index(item: Any) -> Any:
-    """Lists and arrays as index tensors; the rest as it is."""
+def _as_index(item: Any, x: Tensor) -> Any:
+    """Lists and arrays as index tensors, those of the host where ``x`` lies; the rest as it is."""
     if type(item) is int or type(item) is builtins.slice:
         return item
     if is_tensor(item):
         if item.dtype.is_floating_point:
             raise IndexError(_BAD_TYPE)
+        item = _beside(item, x)
         return as_type(item, dtypes.bool_) if item.dtype is dtypes.uint8 else item
     if isinstance(item, (list, range, np.ndarray)):
         array = np.asarray(item)
@@ -70,6 +72,13 @@ def _as_index(item: Any) -> Any:
         dtype = dtypes.bool_ if array.dtype.kind == "b" else dtypes.int64
         return s.literal(values=tuple(array.ravel().tolist()), shape=array.shape, dtype=dtype)
     return item
+
+
+def _beside(index: Tensor, x: Tensor) -> Tensor:
+    """An index tensor on the device of ``x``; single numbers find their way themselves."""
+    if not getattr(x, "is_cuda", False) or index.is_cuda or not index.ndim:
+        return index
+    return to_device(index, source=-1, device=x.get_device())
 
 
 def _consumes(item: Any) -> int:
@@ -83,7 +92,7 @@ def _consumes(item: Any) -> int:
 def read(x: Tensor, index: Any) -> Plan:
     """The plan of ``x[index]``."""
     shape = shape_of(x)
-    items = [_as_index(i) for i in _items(index)]
+    items = [_as_index(i, x) for i in _items(index)]
     used = sum(map(_consumes, items))
     if used > len(shape):
         raise DimensionError(f"too many indices for tensor of dimension {len(shape)}")
@@ -352,7 +361,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if not is_tensor(value) and not isinstance(value, (bool, int, float, complex)):
         value = _number(value)
     if is_tensor(index) and index.dtype is dtypes.bool_ and _is_number(value) and index.ndim:
-        _fill_masked(self, index, value)
+        _fill_masked(self, _beside(index, self), value)
         return
     plan = read(self, index)
     view = basic_view(self, plan)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -97,6 +98,10 @@ def cublas() -> Cublas | None:
     >>> cublas() is cublas()
     True
     """
+    for module in MODULES.values():
+        # CuPy loads its copy with its first handle. That one is found by name then, and not another beside it.
+        with suppress(ImportError, RuntimeError):
+            _ = module.cuda.Device().cublas_handle
     library = load_library("cublas", toolkit())
     if library is None:
         return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ...cuda.driver import is_available
 from ...random import Generator
-from .collate import default_collate, default_convert
+from .collate import default_collate, default_convert, pinned_batch
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 
@@ -29,8 +30,9 @@ class DataLoader:
     ``shuffle`` draws a new order each time, from ``generator`` or the default one; ``sampler`` or ``batch_sampler``
     give an order of one's own; ``batch_size=None`` gives single samples. ``collate_fn`` makes one batch of a list of
     samples. Samples are read in this process: ``num_workers`` and what belongs to workers (``timeout``,
-    ``prefetch_factor``, ``persistent_workers``, ``worker_init_fn``, ``multiprocessing_context``, ``pin_memory``) are
-    accepted and change nothing. Raises ``ValueError`` for options that exclude each other.
+    ``prefetch_factor``, ``persistent_workers``, ``worker_init_fn``, ``multiprocessing_context``) are accepted and
+    change nothing. ``pin_memory`` puts batches where a GPU reads them by itself, if there is one. Raises ``ValueError``
+    for options that exclude each other.
 
     >>> import tracejit as tj
     >>> data = tj.utils.data.TensorDataset(tj.arange(5), tj.arange(5) * 2)
@@ -120,9 +122,9 @@ class DataLoader:
         return SequentialSampler(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:
-        if isinstance(self.dataset, IterableDataset):
-            return self._from_iterable()
-        return self._from_indices()
+        one_by_one = isinstance(self.dataset, IterableDataset)
+        batches = self._from_iterable() if one_by_one else self._from_indices()
+        return map(pinned_batch, batches) if self.pin_memory and is_available() else batches
 
     def _from_indices(self) -> Iterator[Any]:
         if self.batch_sampler is None:
