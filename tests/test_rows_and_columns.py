@@ -137,3 +137,21 @@ def test_short_rows_are_worked_on_side_by_side():
     for _ in range(2):
         compiled(tj.randn(500, 4))
     assert not any(k.code.group.ends_in_columns for k in compiled.kernels)
+
+
+def test_draws_and_elements_looked_up_in_rows():
+    table = tj.randn(7)
+
+    def drawn(x: tj.Tensor, index: tj.Tensor) -> Any:
+        y = F.dropout(x, 0.3) * table[index]
+        z = (y - y.mean(-1, keepdim=True)).softmax(-1)
+        return z, z.sum(0), (z * y).sum()
+
+    compiled = tj.compile(drawn, strict=True)
+    x, index = tj.randn(50, 30), tj.randint(0, 7, (50, 30))
+    for _ in range(3):
+        found = []
+        for call in (compiled, drawn):
+            tj.manual_seed(3)
+            found.append(call(x, index))
+        close(*found, 1e-5)

@@ -201,7 +201,7 @@ class Writer:
             if any(top in scope for scope in scopes):
                 stack.pop()
                 continue
-            operands = _computed_operands(top)
+            operands = computed_operands(top)
             missing = [o for o in map(self.origin, operands) if self.must_compute(o, scopes)]
             if missing:
                 stack.extend(reversed(missing))
@@ -363,7 +363,7 @@ class Writer:
 _NAMES = re.compile(r"[A-Za-z_]\w*")
 
 
-def _computed_operands(value: Value) -> tuple[Value, ...]:
+def computed_operands(value: Value) -> tuple[Value, ...]:
     """The operands whose elements a value needs at its own point."""
     if is_random(value):
         return ()

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import COLUMN, FINAL, FULL, ROW
+from ..passes.groups import COLUMN, FINAL, FULL, ROW, is_random
 from ..sizes import largest
 from . import scalar
-from .cpu import Scope, Writer, describe, describe_domain
+from .cpu import Scope, Writer, computed_operands, describe, describe_domain
 from .cpu_panels import Panels
 from .cpu_running import open_rows
 from .cpu_short_rows import Point, points_of_short_rows
@@ -334,7 +334,10 @@ def _is_long(writer: Writer, value: Value, kept: Set[Value]) -> bool:
     group = writer.group
     stack, found = [value], {value}
     while stack and len(found) < WORTH_A_ROW:
-        for x in map(writer.origin, stack.pop().value_operands):
+        top = stack.pop()
+        if is_random(top):
+            return True
+        for x in map(writer.origin, computed_operands(top)):
             full = group.level[x] == FULL if x in group.level else _is_full(writer, x)
             if full and x not in found:
                 found.add(x)
