@@ -62,3 +62,19 @@ def test_a_pass_from_one_output_checks_what_that_one_keeps():
                 before.sum().backward()
         np.testing.assert_allclose(gradients[1], gradients[0], 1e-6)
     assert compiled.stats.compiled_calls == 2
+
+
+def test_views_of_a_result_share_memory_where_another_result_is_equal():
+    def twice(x: tj.Tensor) -> tuple[tj.Tensor, ...]:
+        one, other = x.amax(-1, keepdim=True), x.amax(-1, keepdim=True)
+        return one, other.detach(), other.reshape(-1), one[0]
+
+    compiled = tj.compile(twice)
+    for _ in range(3):
+        for call in (twice, compiled):
+            one, other, flat, first = call(tj.randn(2, 3))
+            other.add_(1.0)
+            first.sub_(1.0)
+            np.testing.assert_array_equal(flat.numpy(), other.numpy().ravel())
+            assert one[0].item() == first.item()
+            np.testing.assert_allclose((other - one).numpy().ravel(), [2.0, 1.0], 1e-6)

@@ -266,6 +266,25 @@ class MixtureSameFamily(Distribution):
         return (each + self.mixture_distribution.logits).logsumexp(-1)
 
 
+def scale_of(covariance_matrix: Any, precision_matrix: Any, scale_tril: Any) -> Any:
+    """The lower triangular factor of a covariance that is given in one of three ways."""
+    ways = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
+    ways["scale_tril"] = scale_tril
+    given = [(name, x) for name, x in ways.items() if x is not None]
+    if len(given) != 1:
+        raise ValueError(
+            "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+        )
+    ((name, matrix),) = given
+    if matrix.ndim < 2:
+        raise ValueError(
+            f"{name} must be at least two-dimensional, with optional leading batch dimensions"
+        )
+    if scale_tril is not None:
+        return scale_tril
+    return cholesky(inverse(precision_matrix) if covariance_matrix is None else covariance_matrix)
+
+
 class MultivariateNormal(Distribution):
     """Normal vectors with mean ``loc`` and a covariance, its inverse, or its lower triangular factor.
 
@@ -286,15 +305,7 @@ class MultivariateNormal(Distribution):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = [x for x in (covariance_matrix, precision_matrix, scale_tril) if x is not None]
-        if len(given) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
-            )
-        if scale_tril is None:
-            scale_tril = cholesky(
-                inverse(precision_matrix) if covariance_matrix is None else covariance_matrix
-            )
+        scale_tril = scale_of(covariance_matrix, precision_matrix, scale_tril)
         from ..ops.functions.shaping import broadcast_shapes
 
         n = loc.shape[-1]

@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..number_limits import finfo
 from ..ops.functions.factories import arange
-from ..ops.functions.linear_algebra import cholesky, inverse, slogdet
+from ..ops.functions.linear_algebra import inverse, slogdet
 from ..ops.functions.sampling import randn
 from ..ops.functions.shaping import broadcast_shapes
 from ..ops.functions.special_functions import mvlgamma
@@ -17,6 +17,7 @@ from ..ops.functions.systems import cholesky_solve
 from ..ops.functions.triangles import diag_embed
 from ..tensor import Tensor
 from ..tensor_make import as_tensor
+from .compound import scale_of
 from .distribution import Distribution, register_kl
 from .positive import Beta, Chi2
 
@@ -50,19 +51,7 @@ class Wishart(Distribution):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = [x for x in (covariance_matrix, precision_matrix, scale_tril) if x is not None]
-        if len(given) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
-            )
-        if given[0].ndim < 2:
-            raise ValueError(
-                "scale_tril must be at least two-dimensional, with optional leading batch dimensions"
-            )
-        if scale_tril is None:
-            scale_tril = cholesky(
-                inverse(precision_matrix) if covariance_matrix is None else covariance_matrix
-            )
+        scale_tril = scale_of(covariance_matrix, precision_matrix, scale_tril)
         p = scale_tril.shape[-1]
         df = df if isinstance(df, Tensor) else as_tensor(float(df), dtype=scale_tril.dtype)
         batch = broadcast_shapes(tuple(df.shape), tuple(scale_tril.shape[:-2]))

@@ -106,12 +106,16 @@ class Stage:
         """What calls with arguments of their own return or raise: in as many threads, or in turn when not compiling."""
         tj = self.package
         found: list[Any] = [None] * len(_FACTORS)
-        recording = tj.is_grad_enabled()
+        recording, inference = tj.is_grad_enabled(), tj.is_inference_mode_enabled()
 
         def call(number: int, factor: float) -> None:
             own = [(t.detach() * factor).requires_grad_(t.requires_grad) for t in arguments]
             try:
-                with np.errstate(all="ignore"), tj.set_grad_enabled(recording):
+                with (
+                    np.errstate(all="ignore"),
+                    tj.inference_mode(inference),
+                    tj.set_grad_enabled(recording),
+                ):
                     found[number] = function(*own, **options)
             except Exception as error:
                 found[number] = type(error).__name__

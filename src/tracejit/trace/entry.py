@@ -159,7 +159,7 @@ class Entry(Made):
                 self.signature.rollback(count)
         self.history.append(why)
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.handed_out or recorder.scope else ())
+        plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
         self.unstable = guard.difference() or recorder.overtaken
         if self.unstable is not None:
             self.owner.uses.learn_run(self.form, guard)
@@ -174,7 +174,7 @@ class Entry(Made):
         with self._lock:
             self._take(recorder, leaves, structure, tensors)
         recorder.close()
-        if recorder.handed_out or recorder.scope is not None:
+        if recorder.showed_sizes_or_numbers:
             result = without_varying(result, structure, leaves)
         result = without_held(recorder, result)
         if recorder.failure is not None:
@@ -202,7 +202,7 @@ class Entry(Made):
     ) -> bool:
         """The run ended in an error: calls that come here again run eagerly. True when the tree has grown."""
         guard = recorder.widened(guard)
-        plain_state(guard.checks if recorder.handed_out or recorder.scope else ())
+        plain_state(guard.checks if recorder.showed_sizes_or_numbers else ())
         unstable = guard.difference()
         grown = False
         with self._lock:

@@ -61,7 +61,7 @@ def check_error(error: Exception, recorder: Recorder) -> None:
     misfit = "VaryingFloat" in str(error) or "VaryingInt" in str(error)
     if misfit and isinstance(error, TypeError) and not recorder.has_effects:
         raise UnfitError(f"numbers are constants here ({error})") from None
-    if recorder.handed_out or recorder.scope is not None:
+    if recorder.showed_sizes_or_numbers:
         _plain_error(error)
 
 

@@ -54,6 +54,11 @@ class NumbersInside:
         self.fit = True  # can this code do with numbers that stand for sizes?
         self.apart_from_sizes = False  # were numbers handed out that are none?
 
+    @property
+    def showed_sizes_or_numbers(self) -> bool:
+        """Did the user's code get numbers that stand for those of other calls?"""
+        return bool(self.handed_out) or self.scope is not None
+
     # --- making them -----------------------------------------------------------------------------------------------
 
     def varying(self, number: Number, value: Any) -> Any:

@@ -371,10 +371,12 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
             return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
-        value = self.roots[id(tensor)]
+        source = self.roots[id(tensor)]
+        # Other views of the tensor were outputs before: then all of them show the same copy.
+        value = next((v for v, t in shown.items() if t is tensor), source)
         while shown.setdefault(value, tensor) is not tensor:
-            source = (self.roots[id(tensor)],)
-            value = self.builder.emit(elementwise.clone, source, {}, occurrences=self.occurrences)
+            emit = self.builder.emit
+            value = emit(elementwise.clone, (source,), {}, occurrences=self.occurrences)
             self.path.setdefault(value)
         spent = self.spent(output)
         requires_grad = (
@@ -382,8 +384,7 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
             and tensor.requires_grad
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
-        inference = tensor._inference
-        version = tensor._writes.value
+        inference, version = tensor._inference, tensor._writes.value
         return OutputRecipe(
             "computed", value, steps, requires_grad, number, inference, spent, version, apart
         )
