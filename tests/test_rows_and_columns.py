@@ -155,3 +155,33 @@ def test_draws_and_elements_looked_up_in_rows():
             tj.manual_seed(3)
             found.append(call(x, index))
         close(*found, 1e-5)
+
+
+def repeated(x: tj.Tensor) -> Any:
+    """Reductions of what is the same at all points of a row."""
+    total = x.exp().sum(-1, keepdim=True)
+    wide = total.expand(*x.shape)
+    return wide.sum(-1), wide.amax(-1), (x - wide).softmax(-1), (x * wide).sum(0), wide.sum(0)
+
+
+def once_more(x: tj.Tensor) -> Any:
+    y = (x * x).sum(-1, keepdim=True)
+    z = y.softmax(-1)
+    return z, (z * x).sum(-1, keepdim=True).softmax(-1) * x, z.sum(0), (z + x).sum()
+
+
+@pytest.mark.parametrize("program", [repeated, once_more])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (6, 1), (1, 1, 1), (7, 16), (40, 33)])
+def test_repeats_are_counted(program: Callable[[Any], Any], shape: tuple[int, ...]):
+    def with_gradient(x: tj.Tensor) -> Any:
+        found = program(x)
+        loss = sum((t * t).sum() for t in found)
+        return *found, *tj.autograd.grad(loss, x)
+
+    for function, rounding in ((program, 1e-11), (with_gradient, 1e-8)):
+        compiled = tj.compile(function, strict=True)
+        for _ in range(2):
+            x = tj.randn(*shape, dtype=tj.float64, requires_grad=True)
+            for a, b in zip(compiled(x), function(x), strict=True):
+                a, b = a.detach().numpy(), b.detach().numpy()
+                np.testing.assert_allclose(a, b, rounding, rounding * (1 + np.abs(b).max()))

@@ -17,6 +17,7 @@ from .groups import (
     Group,
     as_columns,
     as_rows,
+    picks_from_row,
     root,
 )
 from .steps import Steps
@@ -86,7 +87,7 @@ class Merger(Steps):
             return False
         for x, dims in b.externals.items():
             inside = self.operand_dims(a, x)
-            if inside is not None and not _shows(inside, dims):
+            if inside is not None and not _shows(inside, dims, b, x):
                 return False
             if inside is None and (
                 self.where.get(root(x)) == first or a.externals.get(x, dims) != dims
@@ -94,7 +95,7 @@ class Merger(Steps):
                 return False
         for x, dims in a.externals.items():
             inside = self.operand_dims(b, x)
-            if inside is not None and not _shows(inside, dims):
+            if inside is not None and not _shows(inside, dims, a, x):
                 return False
             if inside is None and self.where.get(root(x)) == second:
                 return False
@@ -119,9 +120,17 @@ class Merger(Steps):
         return False
 
 
-def _shows(inside: Dims, dims: Dims) -> bool:
-    """Is what has axes ``inside`` in its group the same as what is read along ``dims``, repeated along some?"""
-    return all(a is None or a == b for a, b in zip(inside, dims, strict=True))
+def _shows(inside: Dims, dims: Dims, group: Group, x: Value) -> bool:
+    """Is what has axes ``inside`` in its group the same as ``x`` that ``group`` reads along ``dims``?
+
+    It may be repeated along some, but a reduction counts every repeat.
+    """
+    if inside == dims:
+        return True
+    if any(a is not None and a != b for a, b in zip(inside, dims, strict=True)):
+        return False
+    users = (v for v in group.values if any(o is x for o in v.value_operands))
+    return not any(isinstance(v.op, Reduction) or picks_from_row(v) for v in users)
 
 
 def fits_one_kernel(a: Group, b: Group) -> bool:
