@@ -91,3 +91,25 @@ def test_numbers_that_vary_are_read_when_the_gradient_is_asked_for():
             assert x.grad.tolist() == [i / 4] * 3
     finally:
         STATE["factor"] = 0.5
+
+
+def test_a_backward_that_is_another_function_by_then():
+    class Tripled(tj.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    function = ready(Tripled.apply)
+    x = tj.ones(3, requires_grad=True)
+    y = function(x)
+    Tripled.backward = staticmethod(lambda ctx, g: g * 5)
+    with pytest.raises(AutogradError, match=r"backward of Tripled .* Tripled.backward was"):
+        y.backward()
+    for _ in range(3):
+        x.grad = None
+        function(x).backward()
+        assert x.grad.tolist() == [10.0] * 3

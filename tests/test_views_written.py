@@ -125,3 +125,13 @@ def test_what_is_overwritten_with_constants_requires_grad(function, grad):
         assert found[0] == found[1]
     if function is not differentiated_inside:
         assert compiled.stats.compiled_calls == 2
+
+
+@pytest.mark.parametrize("function", [filled, filled_through_a_view, copied_over])
+def test_gradients_through_what_was_overwritten_take_no_part_in_autograd(function):
+    compiled = tj.compile(lambda x: function(x)[0].abs())
+    for _ in range(3):
+        x = tj.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        for call in (lambda x: function(x)[0].abs(), compiled):
+            (g,) = tj.autograd.grad(call(x).sum(), x, create_graph=True)
+            assert not g.requires_grad

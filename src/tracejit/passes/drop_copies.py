@@ -43,4 +43,5 @@ def _source(_: Rewriter, value: Value) -> Value | None:
 
 
 #: Rules of functions have been followed by now: what they rule is what forward computed.
-RULES: Rules = dict.fromkeys(("clone", "detach_copy", "ruled", "present", "sealed"), (_source,))
+_MARKS = ("clone", "detach_copy", "overwritten", "ruled", "present", "sealed")
+RULES: Rules = dict.fromkeys(_MARKS, (_source,))

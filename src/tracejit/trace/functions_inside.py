@@ -153,7 +153,8 @@ class FunctionsInside:
         twin = object.__new__(type(node))
         twin.__dict__.update(vars(node))
         name = node.function.__name__
-        found = self._run(name, node.rule, vars(node), partial(twin.apply, grads), grads)
+        run = partial(twin.apply, grads)
+        found = self._run(name, node.rule, vars(node), run, grads, node.function)
         if isinstance(found, str):
             return found
         results, trial = found
@@ -261,11 +262,14 @@ class FunctionsInside:
         context: Mapping[str, Any],
         call: Callable[[], Any],
         grads: Sequence[Tensor | None],
+        owner: type | None = None,
     ) -> tuple[Any, _Trial] | str:
         """What ``call``, of a function that sees stand-ins ``grads``, makes of them; or why it cannot be told."""
         held = reachable(function, context)
         if isinstance(held, str):
             return held
+        if owner is not None:
+            held.found_in(owner)
         stands = [id(g) for g in grads if g is not None]
         before = frozenset(self.roots) | frozenset(self.parents)
         outer, listener = self.trial, watching()

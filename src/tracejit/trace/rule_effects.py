@@ -28,7 +28,7 @@ from ..tensor import Tensor
 from ..varying import is_varying
 from . import state_reads as reads
 from .state import StateGuard
-from .state_checks import Check
+from .state_checks import Attribute, Check
 from .state_reach import Walk
 from .state_values import MISSING
 
@@ -131,6 +131,12 @@ class Held:
             return cls.__qualname__
         self.maps.append((attributes, dict(attributes)))
         return None
+
+    def found_in(self, owner: type) -> None:
+        """The function is a rule that every backward pass looks up in a class."""
+        rules = ("backward", "vjp")
+        found = [Attribute(owner, f"{owner.__name__}.{n}", n, getattr(owner, n)) for n in rules]
+        self.checks = [*self.checks, *found]
 
     def state(self) -> StateGuard | str:
         """A guard on the state that is read; or why a call does not settle what it will be in the backward pass."""

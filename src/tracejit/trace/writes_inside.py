@@ -96,15 +96,8 @@ class WritesInside:
         """``after``, written over the whole of ``before``: constants that require grad all the same."""
         if any(op in (movement.slice, movement.diagonal) for op, _ in steps):
             return after  # computed from what it is written into
-        shape = before.spec.shape
         with self.builder.writing():
-            result: Value = movement.slice_scatter(
-                before,
-                after,
-                starts=(0,) * len(shape),
-                counts=shape,
-                steps=(1,) * len(shape),
-            )
+            result: Value = elementwise.overwritten(after, before)
         self.note(result)
         return result
 
