@@ -96,7 +96,7 @@ def detach_copy(x: Array) -> Array:
 @elementwise("x", promotion=p.same_or_complex, grad={"x": lambda g: g, "y": zeros_like})
 def overwritten(x: Array, y: Array) -> Array:
     """x written over the whole of y, whose place on the tape it takes: in the IR only."""
-    return xp(x).broadcast_arrays(x, y)[0].copy()
+    return xp(x).broadcast_to(x, np.broadcast_shapes(x.shape, y.shape)).copy()
 
 
 @elementwise("convert(x, dtype)", promotion=p.cast, grad=lambda g, x_type: g.to(x_type.dtype))
