@@ -17,7 +17,7 @@ from ..passes.groups import FULL, ROW, is_random
 from ..sizes import is_zero, largest, smallest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
-from .cpu_rows import finished, step_in_order
+from .cpu_rows import finished, fold_into, step_in_order
 from .kernel import Function, Scratch
 from .nest import is_one
 
@@ -191,11 +191,8 @@ def _add_up(writer: Writer, columns: Columns, later: str, indent: int) -> None:
     cells = columns.cells(f"base + i{inner}")
     for value, other in columns.cells(f"{later} + i{inner}").items():
         combine = scalar.combine_of(value)
-        part, name = scalar.load(other, combine.dtype), f"acc{writer.counter}_now"
-        writer.counter += 1
-        text.add(indent + 1, f"{name} = {scalar.load(cells[value], combine.dtype)}")
-        step_in_order(writer, name, combine.merge, part, indent + 1)
-        text.add(indent + 1, f"{cells[value]} = {scalar.store(name, combine.dtype)}")
+        part = scalar.load(other, combine.dtype)
+        fold_into(writer, cells[value], combine.dtype, combine.merge, part, indent + 1)
 
 
 def _write_sums(writer: Writer, columns: Columns) -> Function:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 from .. import config
+from ..dtypes import DType
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..passes.groups import COLUMN, FINAL, FULL, ROW, is_random
@@ -229,10 +230,7 @@ class _Passes:
         assert self.cell is not None
         writer, combine, cell = self.writer, scalar.combine_of(value), self.cell(value)
         element = scalar.convert(text, value.value_operands[0].spec.dtype, combine.dtype)
-        name = writer.fresh()
-        writer.text.add(indent, f"{name} = {scalar.load(cell, combine.dtype)}")
-        step_in_order(writer, name, combine.update, element, indent)
-        writer.text.add(indent, f"{cell} = {scalar.store(name, combine.dtype)}")
+        fold_into(writer, cell, combine.dtype, combine.update, element, indent)
 
 
 def _start(writer: Writer, value: Value, indent: int) -> str:
@@ -300,6 +298,16 @@ def step_in_order(writer: Writer, name: str, step: str, element: str, indent: in
     """Fold an element into a variable, in this order."""
     text = step.format(acc=name, x=element).replace(f"{name} += ", f"{name} = {name} + ")
     writer.text.add(indent, text)
+
+
+def fold_into(
+    writer: Writer, cell: str, dtype: DType, step: str, element: str, indent: int
+) -> None:
+    """Fold an element into a partial result in memory, of ``dtype``."""
+    name = writer.fresh()
+    writer.text.add(indent, f"{name} = {scalar.load(cell, dtype)}")
+    step_in_order(writer, name, step, element, indent)
+    writer.text.add(indent, f"{cell} = {scalar.store(name, dtype)}")
 
 
 def finished(writer: Writer, value: Value, accumulator: str, indent: int) -> str:

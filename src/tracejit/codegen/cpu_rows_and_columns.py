@@ -13,7 +13,7 @@ from ..passes.groups import COLUMN
 from ..sizes import largest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
-from .cpu_rows import finished, flat_index, row_body, step_in_order
+from .cpu_rows import finished, flat_index, fold_into, row_body
 from .cpu_running import open_rows
 from .kernel import Function, Scratch
 
@@ -94,10 +94,7 @@ def _write_columns(writer: Writer, partials: Partials) -> Function:
     for value in partials.reductions:
         combine, cell = scalar.combine_of(value), partials.cell(value, "column")
         part = scalar.load(partials.cell(value, "base + column"), combine.dtype)
-        name = writer.fresh()
-        text.add(4, f"{name} = {scalar.load(cell, combine.dtype)}")
-        step_in_order(writer, name, combine.merge, part, 4)
-        text.add(4, f"{cell} = {scalar.store(name, combine.dtype)}")
+        fold_into(writer, cell, combine.dtype, combine.merge, part, 4)
     text.add(2, "for column in range(start, stop):")
     writer.decompose(writer.nest.reduced, "column", 3)
     scope: Scope = {}
