@@ -68,6 +68,19 @@ def test_one_name_may_belong_to_several_objects() -> None:
     assert [load_object(code, "ld_same") for code in codes] == addresses
 
 
+def test_the_same_object_calls_what_each_is_given() -> None:
+    body = "  %r = call i64 @tracejit_nobody_defines_this(i64 %x)\n  ret i64 %r"
+    code = assembled("ld_given", body)
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    given = [kind(lambda x: x + 1), kind(lambda x: x * 10)]
+    found = []
+    for function in given:
+        imports = {"tracejit_nobody_defines_this": ctypes.cast(function, ctypes.c_void_p).value}
+        found.append(load_object(code, "ld_given", imports))
+        assert load_object(code, "ld_given", imports) == found[-1]
+    assert [kind(address)(7) for address in found] == [8, 70]
+
+
 def test_hundreds_of_objects_and_threads() -> None:
     template = compile_source(source("ld_many_0000", 5), "ld_many_0000")
     names = [f"ld_many_{n:04d}" for n in range(1, 601)]

@@ -41,10 +41,10 @@ _numbers = itertools.count()
 def load_object(object_code: bytes, symbol: str, imports: Mapping[str, int] | None = None) -> int:
     """Link relocatable object code into the process and return the address of `symbol`.
 
-    The memory stays for the life of the process. The same bytes are linked once, however often
-    and for whichever of their symbols they are asked for; the same symbol of other bytes is
-    another function. `imports` are addresses of functions the object calls; others are looked for
-    in the process.
+    The memory stays for the life of the process. The same bytes with the same `imports` are linked
+    once, however often and for whichever of their symbols they are asked for; the same symbol of
+    other bytes is another function. `imports` are addresses of functions the object calls; others
+    are looked for in the process.
 
     Raises `LoadError` when the object is damaged, is for another machine, does not define
     `symbol`, or needs a symbol that nobody defines.
@@ -54,7 +54,10 @@ def load_object(object_code: bytes, symbol: str, imports: Mapping[str, int] | No
     ...
     tracejit.runtime.loader.LoadError: cannot load 'f': not object code of this platform
     """
-    digest = hashlib.sha256(object_code).digest()
+    hashed = hashlib.sha256(object_code)
+    if imports:
+        hashed.update(repr(sorted(imports.items())).encode())
+    digest = hashed.digest()
     address = _addresses.get((symbol, digest))
     if address is not None:
         return address

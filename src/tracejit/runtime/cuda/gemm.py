@@ -124,14 +124,13 @@ def toolkit() -> str | None:
 def _function(found: Cublas) -> int:
     from ...codegen.llvm import object_code
 
-    symbol = f"tj_cuda_gemm_{found.gemm:x}"
-    code = object_code(_module_text().replace("@tj_cuda_gemm", f"@{symbol}"))
+    code = object_code(_module_text())
     imports = {
         "cublasSetStream_v2": found.set_stream,
         "cublasSetWorkspace_v2": found.set_workspace,
         "cublasGemmStridedBatchedEx": found.gemm,
     }
-    return load_object(code, symbol, imports)
+    return load_object(code, "tj_cuda_gemm", imports)
 
 
 @dataclass(frozen=True)

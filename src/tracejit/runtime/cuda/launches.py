@@ -101,11 +101,9 @@ def launcher_address(launch_address: int) -> int:
         if launch_address not in _addresses:
             from ...codegen.llvm import object_code
 
-            # Objects are linked once for equal bytes, so the driver's address makes a name of its own.
-            symbol = f"tj_cuda_launch_{launch_address:x}"
-            code = object_code(_TEXT.replace("@tj_cuda_launch", f"@{symbol}"))
             imports = {"cuLaunchKernel": launch_address}
-            _addresses[launch_address] = load_object(code, symbol, imports)
+            address = load_object(object_code(_TEXT), "tj_cuda_launch", imports)
+            _addresses[launch_address] = address
         return _addresses[launch_address]
 
 
