@@ -217,9 +217,9 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
             f"contain the same number of dims as destination ({list(pairs[1])} dims)"
         )
     origin, target = ([dim_of(d, input) for d in dims] for dims in pairs)
-    for name, found in (("source", origin), ("destination", target)):
+    for name, found, given in zip(("source", "destination"), (origin, target), pairs, strict=True):
         if len(set(found)) != len(found):
-            raise ShapeError(f"movedim: repeated dim in `{name}` ({found})")
+            raise ShapeError(f"movedim: repeated dim in `{name}` ({list(given)})")
     rest = iter(d for d in range(input.ndim) if d not in origin)
     placed = dict(zip(target, origin, strict=True))
     order = tuple(placed[d] if d in placed else next(rest) for d in range(input.ndim))
