@@ -52,6 +52,11 @@ CALLS = {
     "weights of a margin in rows": "f.multi_margin_loss(t.ones(5, 4), t.ones(5).long(), weight=t.ones(5, 4))",
     "sizes written over complex numbers": "t.ones(3, dtype=t.complex64).abs_()",
     "powers written over single precision": "t.ones(3).float_power_(2)",
+    "odd cells": "t.ones(2, 3).view(t.float64)",
+    "cells of a number": "t.tensor(1.0).view(t.int16)",
+    "cells apart": "t.ones(3, 4)[:, ::2].view(t.int16)",
+    "rows at odd distances": "t.ones(3, 5)[:, :4].view(t.float64)",
+    "cells from the middle": "t.ones(4, 4)[:, 1:3].view(t.float64)",
     "another reduction": "f.multi_margin_loss(t.ones(5, 4), t.ones(5).long(), reduction='abc')",
     "another reduction of labels": "f.multilabel_margin_loss(t.ones(5, 4), t.ones(5, 4).long(), reduction='abc')",
 }
