@@ -16,6 +16,7 @@ CALLS = {
     "responses of integers": "f.local_response_norm(t.arange(24).reshape(2, 3, 4), 2)",
     "nothing in half precision": "t.logsumexp(t.ones(0, dtype=t.bfloat16), 0).float()",
     "copies of coefficients": "t.triangular_solve(x[0, 0, :, None], x[0].T @ x[0] + t.eye(4)).cloned_coefficient",
+    "strides of a bilinear form": "t.tensor(f.bilinear(x[0], x[1], x.reshape(6, 4)[:, None].expand(6, 4, 4)).stride())",
     "alignments": "f.ctc_loss(x.log_softmax(2), t.tensor([[1, 2], [3, 3], [2, 1]]), (2, 2, 1), (1, 1, 1))",
     "strides of a layout": "t.tensor(t.empty_permuted((2, 3, 4), (0, 2, 1)).stride())",
     "strides of a tensor like another": "t.tensor(x.new_empty_strided((2, 3), (1, 2)).stride())",

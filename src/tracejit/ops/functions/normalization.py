@@ -52,7 +52,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): bias size does not match weight size: got {bias.spec.numel} but expected "
             f"{shape_of(weight)[0]}"
         )
-    result = einsum("...i,kij,...j->...k", input1, weight, input2)
+    result = einsum("...i,kij,...j->...k", input1, weight, input2).contiguous()
     return result if bias is None else e.add(result, bias)
 
 
