@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracejit as tj
 from tracejit.profiling.floor import SIZES, Floor, asked
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 MODULES = (
     *("cases", "pointwise", "networks", "transformer", "workloads", "backends", "worker"),
-    *("processes", "measure", "report", "charts", "markdown", "peers"),
+    *("processes", "measure", "report", "charts", "markdown", "peers", "branch"),
 )
 NAMES = (
     *("black_scholes", "black_scholes_grad", "branch", "norm_softmax", "norm_softmax_grad"),
@@ -206,6 +207,16 @@ def test_tables_of_a_run_in_markdown(bench: dict[str, ModuleType], tmp_path: Pat
     starts = "500 ms | 1.50 s | - | - | - | - | - | - | - | - | 2 | - | -"
     assert lines[6] == f"| `branch` 8 | {starts} |"
     assert len(lines) == 7
+
+
+def test_the_branch_is_timed_on_both_sides(bench: dict[str, ModuleType]):
+    branch = bench["branch"]
+    timed = branch.like_pytorch(tj, tj.compile(branch.branch), "tracejit compiled")
+    ahead, behind = [[2.0, 4.0, 6.0], [2.0] * 3], [[-3.0, -4.0, -5.0], [1.0] * 3]
+    assert [call().tolist() for call in timed.values()] == [*ahead, *behind]
+    found = branch.medians(timed, 1, 2)
+    assert set(found) == set(timed)
+    assert min(found.values()) > 0
 
 
 def test_a_run_ends_within_its_limit(bench: dict[str, ModuleType], capsys: Any):
