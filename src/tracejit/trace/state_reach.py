@@ -253,7 +253,8 @@ class Walk:
                 self.add(setting, setting.key)
         elif (found := special(value, name, self.names)) is not None:
             check, held = found
-            self.add(check)
+            if check is not None:
+                self.add(check)
             for inner in held:
                 self.reach(inner, f"what {name} holds", depth + 1)
         elif is_opaque(value):
