@@ -7,7 +7,6 @@ repeats until nothing new is found. Library code is not entered, but functions t
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Collection, Mapping
 from functools import partial, partialmethod, singledispatchmethod
@@ -56,7 +55,6 @@ _LEAVES = (
     float,
     complex,
     type(None),
-    enum.Enum,
     np.generic,
     CodeType,
     Tensor,
