@@ -38,6 +38,16 @@ def test_an_argument_among_others(kind) -> None:
     check(scenario, compiled=2)
 
 
+def test_the_class_of_an_argument() -> None:
+    def scenario(stage):
+        f = stage.compile(lambda w: w * 2 if isinstance(w, nn.Parameter) else w - 1)
+        for i in range(10):
+            w = x()
+            stage.call(f, nn.Parameter(w) if i % 2 else w)
+
+    check(scenario, compiled=8)
+
+
 def test_an_argument_as_a_key() -> None:
     def scenario(stage):
         a, b = x(), x()

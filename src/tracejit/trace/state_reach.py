@@ -33,7 +33,15 @@ from .state_classes import ClassWalk
 from .state_containers import ContainerWalk
 from .state_functions import FunctionWalk
 from .state_gradients import KnownHooks, leaf_hooks
-from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attributes, tensors_of
+from .state_modules import (
+    MACHINERY,
+    Structure,
+    hooks_of,
+    hooks_of_all,
+    is_module,
+    plain_attributes,
+    tensors_of,
+)
 from .state_optimizers import is_tool, step_hooks
 from .state_package import Package, replaced
 from .state_purity import are_suspect, is_suspect
@@ -329,6 +337,11 @@ class Walk:
             self.reach(child, f"submodule {key!r} of {label}")
         for which, entry in hooks_of(module):
             self.reach(entry, f"{which} of {label}")
+        check, everywhere = hooks_of_all()
+        if self.add(check, 0):
+            self.tools.add(id(check.holder))  # a count of changes, not a number that may vary
+            for which, entry in everywhere:
+                self.reach(entry, which)
         for which, tensor in tensors_of(module, self.held):
             self._tensor(tensor, f"{which} of {label}")
 
