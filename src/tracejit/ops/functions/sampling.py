@@ -193,7 +193,14 @@ function(method=False)(_like("randn_like", draw_normal))
 
 @function(method=False)
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, generator: Any = None, dtype: Any = None
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Integers in [low, high) in the shape and dtype of ``input``.
 
@@ -203,8 +210,9 @@ def randint_like(
     """
     low, high = (0, low) if high is None else (low, high)
     kind = input.dtype if dtype is None else dtype
-    place = place_of(input, None)
-    return randint(low, high, shape_of(input), generator=generator, dtype=kind, device=place)
+    place = place_of(input, device)
+    drawn = randint(low, high, shape_of(input), generator=generator, dtype=kind, device=place)
+    return made(drawn, requires_grad, place)
 
 
 @function(method=False)
@@ -215,6 +223,8 @@ def normal(
     *,
     generator: Any = None,
     dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Normal numbers of given means and standard deviations (tensors, or numbers with ``size``).
 
@@ -230,7 +240,9 @@ def normal(
     like = next((x.dtype for x in (mean, std) if is_tensor(x)), dtypes.get_default_dtype())
     kind = like if dtype is None else dtypes.as_dtype(dtype)
     near = next((x for x in (mean, std) if is_tensor(x) and shape_of(x)), None)
-    return e.add(e.mul(draw_normal(shape, kind, generator, near), std), mean)
+    place = device if near is None else near
+    drawn = e.add(e.mul(draw_normal(shape, kind, generator, place), std), mean)
+    return made(drawn, True, device) if requires_grad else drawn
 
 
 def check_std(std: Any) -> None:
