@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
 import pytest
 
 import tracejit as tj
@@ -231,6 +236,33 @@ def test_global_read_in_roundabout_ways(read: str, monkeypatch: pytest.MonkeyPat
 
     stage = check_values(scenario)
     assert stage.stats.compiled_calls >= 2 or stage.reasons
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda holder, text, number: getattr(holder, "w{}".format(number)),  # noqa: UP032
+        lambda holder, text, number: getattr(holder, "".join([text[0], "1"])),
+        lambda holder, text, number: getattr(holder, "W1".lower()),
+        lambda holder, text, number: getattr(holder, "none", getattr(holder, text)),
+        lambda holder, text, number: getattr(holder, "w1" if number else "w0"),
+        lambda holder, text, number: reduce(getattr, "w1".split("."), holder),  # noqa: SIM905
+        lambda holder, text, number: operator.methodcaller("get" + text)(holder),
+    ],
+)
+def test_names_made_from_texts(read: Callable[[Any, str, int], float]) -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.w1 = 2.0
+
+        def getw1(self) -> float:
+            return self.w1
+
+    holder = Holder()
+    f = tj.compile(lambda x: x * read(holder, "w" + str(1), 1))
+    for value in (2.0, 2.0, 5.0, 5.0, 7.0):
+        holder.w1 = value
+        assert f(tj.ones(2)).tolist() == [value] * 2
 
 
 def test_attributes_named_like_keywords() -> None:

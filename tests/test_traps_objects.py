@@ -25,6 +25,21 @@ def test_attribute_changed() -> None:
     check(scenario, compiled=3, recorded=2)
 
 
+@pytest.mark.parametrize(
+    "name", sorted({"training", "_modules", "_parameters", "_buffers", "_hooks"})
+)
+def test_an_attribute_of_an_ordinary_object_called_as_one_of_a_module(name: str) -> None:
+    def scenario(stage):
+        thing = Thing()
+        setattr(thing, name, True)
+        f = stage.compile(lambda v: v * 2 if getattr(thing, name) else v - 1)
+        for value in (True, True, False, False, True):
+            setattr(thing, name, value)
+            stage.call(f, x())
+
+    check(scenario, compiled=3, recorded=2)
+
+
 def test_counter_attribute() -> None:
     def scenario(stage):
         thing = Thing()

@@ -20,7 +20,7 @@ from .state_reads import Names
 from .state_values import MISSING, describe, token, was_and_is
 
 #: What a module keeps for itself; hooks, parameters, buffers and submodules are compared in their own way.
-MACHINERY = frozenset(
+_MACHINERY = frozenset(
     {"_buffers", "_hooks", "_modules", "_parameters", "_transient", "_version", "training"}
 )
 _HOOK_KINDS = ("forward_pre", "forward", "backward_pre", "backward")
@@ -136,7 +136,7 @@ def tensors_of(module: Any, held: Collection[Any] = ()) -> Iterator[tuple[str, T
 def plain_attributes(module: Any, names: Names) -> Iterator[tuple[str, Any]]:
     """The Python attributes of a module that the code can read."""
     for key, value in tuple(vars(module).items()):
-        if key in names and key not in MACHINERY:
+        if key in names and key not in _MACHINERY:
             yield key, value
 
 

@@ -34,7 +34,6 @@ from .state_containers import ContainerWalk
 from .state_functions import FunctionWalk
 from .state_gradients import KnownHooks, leaf_hooks
 from .state_modules import (
-    MACHINERY,
     Structure,
     hooks_of,
     hooks_of_all,
@@ -42,7 +41,7 @@ from .state_modules import (
     plain_attributes,
     tensors_of,
 )
-from .state_optimizers import is_tool, step_hooks
+from .state_optimizers import BOOKKEEPING, is_tool, step_hooks
 from .state_package import Package, replaced
 from .state_purity import are_suspect, is_suspect
 from .state_special import Environment, Registered, is_opaque, settings_of_log, special
@@ -349,7 +348,8 @@ class Walk:
         """Look again at everything reached, for the names that became known since."""
         self._classes.scan()
         for value, namespace, label, depth in tuple(self._objects):
-            for key in [k for k in namespace if k in self.names and k not in MACHINERY]:
+            kept = BOOKKEEPING if id(namespace) in self.tools else ()
+            for key in [k for k in namespace if k in self.names and k not in kept]:
                 self._attribute(
                     Item(namespace, f"attribute {key!r} of {label}", key, namespace[key]), depth
                 )
