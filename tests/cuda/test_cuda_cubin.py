@@ -38,6 +38,27 @@ def test_a_cubin_is_an_elf_file_for_its_architecture(architecture: str) -> None:
     assert b"fill" in code
 
 
+@needs_assembler
+def test_blocks_are_run_together_only_as_far_as_registers_go() -> None:
+    """Eight blocks leave 32 registers of a thread; what takes more is asked for less, and not spilled."""
+    terms = " + ".join(f"part[{i}] * part[{(i * 7 + 3) % 40}]" for i in range(40))
+    source = f"""
+def many(out: "f32*", x: "f32*", n: "i64") -> "i32":
+    threads(256, 8)
+    part = local_f32(40)
+    for k in range(40):
+        part[k] = x[n * k + thread()]
+    barrier()
+    out[thread()] = {terms}
+    return 0
+"""
+    text = ptx(source, "many", "sm_90")
+    assert ".minnctapersm 8" in text
+    taken = cuda_cubin.resources(text, "sm_90")
+    assert taken.spilled_bytes == 0
+    assert taken.registers > 32
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 @needs_assembler

@@ -150,12 +150,11 @@ class _Printer(AlongWriter):
         for name in self.carried:
             self.text.add(indent, f"{name}{into} = select(wins, {name}{other}, {name}{into})")
 
-    def cell(self, name: str, index: str) -> str:
-        """What a part of a row comes to."""
-        dtype = self.carried[name][0]
-        scratch = Scratch(f"{name}s", dtype, self.rows * self.parts, per_worker=False)
-        kind = scalar.storage_type(dtype) + "*"
-        return f"{self.text.parameter(f'{name}s', kind, scratch)}[{index}]"
+    def cell(self, name: str, index: str, stem: str = "part") -> str:
+        """Memory for what a part of a row comes to, or ("run") for what it comes to with those before it."""
+        dtype, key = self.carried[name][0], f"{stem}_{name}s"
+        scratch = Scratch(key, dtype, self.rows * self.parts, per_worker=False)
+        return f"{self.text.parameter(key, scalar.storage_type(dtype) + '*', scratch)}[{index}]"
 
     # --- rows and parts ---------------------------------------------------------------------------------------------
 
@@ -234,10 +233,10 @@ class _Printer(AlongWriter):
         for name in self.carried:
             self.text.add(indent, f"{self.cell(name, index)} = {name}")
 
-    def fetch(self, suffix: str, index: str, indent: int) -> None:
-        """What was stored by `keep`."""
+    def fetch(self, suffix: str, index: str, indent: int, stem: str = "part") -> None:
+        """What an earlier pass stored."""
         for name in self.carried:
-            self.text.add(indent, f"{name}{suffix} = {self.cell(name, index)}")
+            self.text.add(indent, f"{name}{suffix} = {self.cell(name, index, stem)}")
 
     def combined(self, name: str) -> Launch:
         """The parts of every row: their result, or what every part and those before it come to."""
@@ -268,7 +267,7 @@ class _Printer(AlongWriter):
     def keep_running(self, index: str, indent: int) -> None:
         """Store a running result for the next pass."""
         for name in self.carried:
-            self.text.add(indent, f"{self.cell(name, index)} = {name}_here")
+            self.text.add(indent, f"{self.cell(name, index, 'run')} = {name}_here")
 
     def running(self, name: str) -> Launch:
         """The elements of every part, from what the parts before it come to."""
@@ -277,7 +276,7 @@ class _Printer(AlongWriter):
         self.clear("", 2)
         if not self.whole:
             text.add(2, "if part > 0:")
-            self.fetch("", "cell - 1", 3)
+            self.fetch("", "cell - 1", 3, "run")
 
         def take(at: str, indent: int) -> None:
             self.take("_new", {**around, along: at}, indent)
@@ -317,11 +316,10 @@ class _Printer(AlongWriter):
         text.add(2, f"for begin in range({low}, {high}, {step}):")
         text.add(3, f"for k in range({AHEAD}):")
         text.add(4, f"at = begin + k * {WARP} + lane")
-        self.clear("_new", 4)
-        text.add(4, f"if at < {high}:")
-        take("at", 5)
-        for name in self.carried:
-            text.add(4, f"{name}_taken[k] = {name}_new")
+        text.add(4, f"near = minimum_i64(at, {high} - 1)")  # no branch: all are asked for at once
+        take("near", 4)
+        for name, (_, nothing) in self.carried.items():
+            text.add(4, f"{name}_taken[k] = select(at < {high}, {name}_new, {nothing})")
         text.add(3, f"for k in range({AHEAD}):")
         text.add(4, f"at = begin + k * {WARP} + lane")
         for name in self.carried:
