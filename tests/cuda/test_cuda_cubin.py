@@ -59,6 +59,32 @@ def many(out: "f32*", x: "f32*", n: "i64") -> "i32":
     assert taken.registers > 32
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_kernel_may_have_very_many_parameters(architecture: str) -> None:
+    """4,352 bytes are the most before PTX 8.1."""
+
+    def text(count: int) -> str:
+        names = [f"x{i}" for i in range(count)]
+        listed = ", ".join(f'{name}: "f64"' for name in names)
+        lines = "\n".join(f"    total = total + {name}" for name in names)
+        source = f"""
+def many(out: "f64*", {listed}) -> "i32":
+    threads(128)
+    total = float64(0)
+{lines}
+    out[thread()] = total
+    return 0
+"""
+        return ptx(source, "many", architecture)
+
+    few, many = text(543), text(544)
+    assert ".version 8.1" not in few
+    assert ".version 8.1" in many
+    if assembler() is not None:
+        assemble(few, architecture)
+        assemble(many, architecture)
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 @needs_assembler
