@@ -103,7 +103,9 @@ class KernelLowering(DeviceFunctionLowering):
         # The host re-associates sums to vectorise them. Here threads share the work, in the order the text says.
         return self.binary(node.op, old, value, node)
 
-    def _loop_hints(self, node: ast.For, start: Value, stop: Value, weight: int) -> str:
+    def _loop_hints(
+        self, node: ast.For, start: Value, stop: Value, weight: int, polynomials: int
+    ) -> str:
         # Loops of literal length index arrays of the thread, which are registers once every index is known. Loops
         # that contain loops do not get better by being copied; LLVM's own choice suits the rest.
         literal = not start.ref.startswith("%") and not stop.ref.startswith("%")
