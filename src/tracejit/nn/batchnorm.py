@@ -123,8 +123,8 @@ class _BatchNorm(_RunningNorm):
             return 0.0 if self.momentum is None else self.momentum
         self.num_batches_tracked.add_(1)
         if self.momentum is None:
-            batches: int = self.num_batches_tracked.item()
-            return 1.0 / batches
+            share: float = 1.0 / self.num_batches_tracked.item()
+            return share
         return self.momentum
 
     def forward(self, input: Any) -> Any:
