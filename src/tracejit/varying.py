@@ -217,7 +217,7 @@ def is_varying(value: Any) -> bool:
     return issubclass(type(value), VaryingNumber)
 
 
-def as_number(value: Any) -> Any:
+def as_number(value: Any) -> float:
     """A number or one-element tensor as a float; one that varies from call to call as it is."""
     return value if type(value) is float or is_varying(value) else float(value)
 

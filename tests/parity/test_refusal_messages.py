@@ -57,6 +57,8 @@ CALLS = {
     "cells apart": "t.ones(3, 4)[:, ::2].view(t.int16)",
     "rows at odd distances": "t.ones(3, 5)[:, :4].view(t.float64)",
     "cells from the middle": "t.ones(4, 4)[:, 1:3].view(t.float64)",
+    "named and unnamed parameters": "t.optim.SGD([('w', t.ones(1)), t.ones(1)])",
+    "a named group beside another": "t.optim.SGD([{'params': [t.ones(1)]}, {'params': [('w', t.ones(1))]}])",
     "another reduction": "f.multi_margin_loss(t.ones(5, 4), t.ones(5).long(), reduction='abc')",
     "another reduction of labels": "f.multilabel_margin_loss(t.ones(5, 4), t.ones(5, 4).long(), reduction='abc')",
 }

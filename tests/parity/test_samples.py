@@ -92,3 +92,26 @@ def test_random_factories_take_a_place() -> None:
     assert drawn.is_leaf
     assert drawn.dtype is tj.float64
     assert tj.randint_like(drawn, 3, dtype=tj.int32, device="cpu").dtype is tj.int32
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("out_features", [(), (2,)])
+def test_linear_cross_entropy_layer(compiled: bool, out_features: tuple[int, ...]) -> None:
+    sides = []
+    for of in (torch, tj):
+        layer = of.nn.LinearCrossEntropyLoss(
+            4, 3, out_features=out_features, bias=True, label_smoothing=0.1, dtype=of.float64
+        )
+        rows = np.arange(12 * (2 if out_features else 1)).reshape(-1, 4)
+        layer.load_state_dict(
+            {"linear.weight": of.tensor(np.sin(rows)), "linear.bias": of.tensor(np.cos(rows[:, 0]))}
+        )
+        function = tj.compile(layer) if compiled and of is tj else layer
+        for _ in range(2):
+            x = of.tensor(X[0], requires_grad=True)
+            target = of.tensor([0, 2, 1] if not out_features else [[0, 2], [1, 1], [2, 0]])
+            loss = function(x, target)
+            grads = of.autograd.grad(loss, [x, *layer.parameters()])
+        sides.append((loss, *grads))
+    for theirs, ours in zip(*sides, strict=True):
+        close(ours, theirs)

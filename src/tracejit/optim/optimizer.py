@@ -100,6 +100,11 @@ class Optimizer:
                 raise ValueError(
                     f"parameter group didn't specify a value of required optimization parameter {name}"
                 )
+        if any(("param_names" in group) != (names is not None) for group in self.param_groups):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"with{'' if names else 'out'} names to the optimizer"
+            )
         taken = {p for group in self.param_groups for p in group["params"]}
         if len(set(params)) != len(params) or not taken.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
@@ -284,7 +289,12 @@ def _named(params: Any) -> tuple[list[Tensor], list[str] | None]:
         )
     items: list[Any] = [params] if isinstance(params, Tensor) else list(_iterable(params))
     names = None
-    if items and all(isinstance(x, tuple) for x in items):
+    pairs = [isinstance(x, tuple) for x in items]
+    if any(pairs) and not all(pairs):
+        raise ValueError(
+            "all optimizer params should be with/without names. Some param names are missing"
+        )
+    if any(pairs):
         names, items = [name for name, _ in items], [p for _, p in items]
     for item in items:
         if not isinstance(item, Tensor):
