@@ -352,3 +352,28 @@ def test_whether_a_tensor_made_inside_has_an_attribute() -> None:
     marked = tj.ones(1)
     marked.mark = 1
     assert [given(v).item() for v in (tj.ones(1), tj.ones(1), marked)] == [5.0, 5.0, 3.0]
+
+
+def test_attributes_of_members_of_an_enum() -> None:
+    class Mode(enum.Enum):
+        FAST = 1
+        SLOW = 2
+
+        @property
+        def doubled(self):
+            return self.rate * 2
+
+    Mode.FAST.rate, Mode.SLOW.rate = 2.0, 3.0
+
+    def scenario(stage):
+        Mode.FAST.rate = 2.0
+        chosen = {"mode": Mode.FAST}
+        f = stage.compile(lambda v, m: v * m.rate + chosen["mode"].doubled)
+        for i in range(9):
+            if i == 3:
+                Mode.FAST.rate = 7.0
+            if i == 6:
+                chosen["mode"] = Mode.SLOW
+            stage.call(f, x(), Mode.FAST)
+
+    check(scenario, compiled=3)
