@@ -39,22 +39,44 @@ def _converting(target: Function, convert: Callable[[Any, DType], Any]) -> Funct
 
 
 def full_precision(target: Function) -> Function:
-    """Losses and the like: numbers of half precision count as float32."""
+    """Losses and the like: numbers of half precision count as float32.
+
+    >>> import tracejit as tj
+    >>> with tj.autocast("cpu"):
+    ...     tj.nn.functional.l1_loss(tj.ones(2).bfloat16(), tj.zeros(2).bfloat16()).dtype
+    tracejit.float32
+    """
     return _converting(target, lambda x, _: _as(x, _HALVES, float32))
 
 
 def lower_precision(target: Function) -> Function:
-    """Products with more to them than a product: all numbers take the dtype of autocast."""
+    """Products with more to them than a product: all numbers take the dtype of autocast.
+
+    >>> import tracejit as tj
+    >>> with tj.autocast("cpu"):
+    ...     tj.addmm(tj.ones(2, 2), tj.eye(2), tj.eye(2)).dtype
+    tracejit.bfloat16
+    """
     return _converting(target, lambda x, lower: _as(x, (float32, *_HALVES), lower))
 
 
 def given_precision(target: Function) -> Function:
-    """Products that are on no list: they compute in the dtype that they are given."""
+    """Products that are on no list: they compute in the dtype that they are given.
+
+    >>> import tracejit as tj
+    >>> with tj.autocast("cpu"):
+    ...     tj.dot(tj.ones(2), tj.ones(2))
+    tensor(2.)
+    """
     return _converting(target, lambda x, _: x)
 
 
 def widened(x: Any) -> Any:
-    """``x``, as float32 where it has half precision and autocast is on."""
+    """``x``, as float32 where it has half precision and autocast is on.
+
+    >>> widened(3)
+    3
+    """
     return x if MODES.autocast is None else _as(x, _HALVES, float32)
 
 
