@@ -106,3 +106,45 @@ def test_steps_with_infinite_gradients_are_skipped():
     for bad in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
         with pytest.raises(ValueError, match="must be"):
             tj.amp.GradScaler("cpu", **bad)
+
+
+_FULL = {
+    "cross_entropy": lambda x: nn.functional.cross_entropy(x, tj.tensor([0, 1, 2])),
+    "nll_loss": lambda x: nn.functional.nll_loss(x, tj.tensor([0, 1, 2])),
+    "mse_loss": lambda x: nn.functional.mse_loss(x, x.detach().flip(0)),
+    "binary_cross_entropy_with_logits": lambda x: nn.functional.binary_cross_entropy_with_logits(
+        x, tj.full_like(x, 0.25)
+    ),
+    "prod": lambda x: x.prod(),
+    "cdist": lambda x: tj.cdist(x, x),
+    "reflect": lambda x: nn.functional.pad(x, (1, 1), mode="reflect"),
+}
+
+
+@pytest.mark.parametrize("name", _FULL)
+def test_losses_compute_in_single_precision(name):
+    x = (tj.arange(9.0).reshape(3, 3) / 7).bfloat16().requires_grad_()
+
+    def run(x):
+        with tj.autocast("cpu"):
+            return _FULL[name](x)
+
+    expected = _FULL[name](x.detach().float())
+    f = tj.compile(run, strict=True)
+    for found in (run(x), f(x), f(x)):
+        assert found.dtype is tj.float32
+        assert tj.allclose(found, expected)
+        (gradient,) = tj.autograd.grad(found.sum(), x)
+        assert gradient.dtype is tj.bfloat16
+    assert _FULL[name](x).dtype is tj.bfloat16
+
+
+def test_products_with_more_to_them_and_products_that_stay_as_they_are():
+    a, v = tj.ones(3, 3), tj.ones(3)
+    with tj.autocast("cpu"):
+        assert tj.addmm(a, a, a).dtype is tj.bfloat16
+        assert tj.baddbmm(a[None], a[None], a[None]).dtype is tj.bfloat16
+        assert nn.functional.prelu(a, tj.ones(1)).dtype is tj.bfloat16
+        assert tj.dot(v, v).dtype is tj.float32
+        assert tj.mv(a, v).dtype is tj.float32
+        assert (a @ a).dtype is tj.bfloat16

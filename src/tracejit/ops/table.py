@@ -245,11 +245,15 @@ METHODS: dict[str, Callable[..., Any]] = {}
 
 
 def function(
-    *, method: bool | str = True, namespace: bool = True
+    *,
+    method: bool | str = True,
+    namespace: bool = True,
+    within: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Publish a composite (or an op) as ``tj.name`` and, when ``method``, as ``Tensor.name``.
 
-    ``method`` may be another name than the function's own; ``namespace=False`` publishes the method only.
+    ``method`` may be another name than the function's own; ``namespace=False`` publishes the method only; ``within``
+    is what the function runs in (see ``precision``).
 
     >>> import tracejit as tj
     >>> FUNCTIONS["exp"] is tj.exp, "softmax" in METHODS
@@ -258,6 +262,7 @@ def function(
 
     def publish(target: Callable[..., Any]) -> Callable[..., Any]:
         name = target.__name__
+        target = target if within is None else within(target)
         if namespace:
             FUNCTIONS[name] = target
         if method:

@@ -7,6 +7,7 @@ it is used here only where a program has loaded it.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator
 from types import FunctionType
@@ -39,7 +40,8 @@ def step_hooks(value: Any) -> Iterator[Any]:
 
 
 def _is_library(value: Any, method: str) -> bool:
-    function = getattr(type(value), method, None)
+    """Is it the package's own? One that a decorator of the package wraps (``no_grad``) is not for that."""
+    function = inspect.unwrap(getattr(type(value), method, None))  # type: ignore[arg-type]
     return isinstance(function, FunctionType) and reads.is_library_function(function)
 
 

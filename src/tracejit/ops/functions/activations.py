@@ -10,6 +10,7 @@ from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
 from ..complex_numbers import magnitude
+from ..precision import lower_precision
 from ..table import alias, function
 from .common import Number, Tensor, as_type, check_tensor, dim_of, require_float, shape_of, upcast
 
@@ -78,7 +79,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return _finish(input, e.where(c.gt(input, 0), input, input * negative_slope), inplace)
 
 
-@function()
+@function(within=lower_precision)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``x`` above zero, ``weight * x`` below; one weight, or one per channel (dimension 1).
 

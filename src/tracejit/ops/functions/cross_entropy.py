@@ -11,6 +11,7 @@ from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
+from ..precision import full_precision
 from ..table import function
 from .common import Tensor, as_type, shape_of
 from .losses import old_reduction, reduced
@@ -57,7 +58,7 @@ def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor)
     return e.where(valid, ix.take(weight, target, dim=0), 0.0)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -90,7 +91,7 @@ def nll_loss(
     return r.sum(loss, dims=dims, keepdim=False) / r.sum(weights, dims=dims, keepdim=False)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -13,6 +13,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import source as s
 from .. import transcendental as t
+from ..precision import full_precision
 from ..table import function
 from .common import Tensor, as_type, check_tensor, constant, is_tensor, place_of, shape_of
 from .extremes import amax
@@ -93,7 +94,7 @@ def _check(log_probs: Tensor, inputs: Tensor, lengths: Tensor, targets: Tensor) 
         )
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

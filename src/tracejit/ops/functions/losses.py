@@ -13,6 +13,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
+from ..precision import full_precision
 from ..table import function
 from .activations import logsigmoid
 from .common import Number, Tensor, as_type, dim_of, is_tensor, promoted, shape_of
@@ -46,7 +47,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -63,7 +64,7 @@ def mse_loss(
     return reduced(e.square(input - target), old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -80,7 +81,7 @@ def l1_loss(
     return reduced((input - target).abs(), old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -108,7 +109,7 @@ def smooth_l1_loss(
     return reduced(e.where(far, distance - 0.5 * beta, near), reduction)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -139,7 +140,7 @@ def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -164,7 +165,7 @@ def binary_cross_entropy(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -192,7 +193,7 @@ def binary_cross_entropy_with_logits(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -215,7 +216,7 @@ def kl_div(
     return reduced(loss, reduction)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -306,7 +307,7 @@ def pairwise_distance(
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -333,7 +334,7 @@ def cosine_embedding_loss(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,

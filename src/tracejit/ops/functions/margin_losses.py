@@ -12,6 +12,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import reduction as r
 from ..ordering import cumsum
+from ..precision import full_precision
 from ..table import function
 from .activations import logsigmoid
 from .common import Number, Tensor, as_type, constant, shape_of
@@ -20,7 +21,7 @@ from .norms import vector_norm
 from .triangles import positions, triu_indices
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -64,7 +65,7 @@ def _finish(loss: Tensor, alone: bool, reduction: str) -> Tensor:
     return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -107,7 +108,7 @@ def multi_margin_loss(
     return _finish(loss, alone, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -162,7 +163,7 @@ def multilabel_soft_margin_loss(
     return reduced(mean, old_reduction(size_average, reduce, reduction))
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -197,7 +198,7 @@ def _same_rank(anchor: Tensor, positive: Tensor, negative: Tensor) -> None:
         )
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -11,6 +11,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import shapes
 from ..linear_algebra import inverse
+from ..precision import full_precision, given_precision, lower_precision
 from ..table import alias, function
 from .common import Number, Tensor, as_type, check_tensor, dim_of, promoted, shape_of
 
@@ -92,7 +93,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     return k.matmul(input, mat2)
 
 
-@function()
+@function(within=given_precision)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector.
 
@@ -105,7 +106,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     return matmul(input, vec)
 
 
-@function()
+@function(within=given_precision)
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors.
 
@@ -179,7 +180,7 @@ def _sum_of_scaled(input: Tensor, product: Tensor, beta: Number, alpha: Number) 
     return e.add(input if beta == 1 else e.mul(input, beta), scaled)
 
 
-@function()
+@function(within=lower_precision)
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
@@ -218,7 +219,7 @@ def addr(
     return blend(input, outer(vec1, vec2), beta, alpha)
 
 
-@function()
+@function(within=lower_precision)
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
@@ -282,7 +283,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return m.reshape(e.mul(left, right), shape=tuple(i * j for i, j in zip(a, b, strict=True)))
 
 
-@function()
+@function(within=full_precision)
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 

@@ -12,6 +12,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
 from .. import shapes
+from ..precision import full_precision, given_precision, lower_precision
 from ..table import function
 from .common import Number, Tensor, as_type, conjugated, dim_of, shape_of
 from .complex_numbers import abs as magnitudes
@@ -194,7 +195,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     return stack(powers[:count], -1)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def cdist(
     x1: Tensor,
     x2: Tensor,
@@ -217,7 +218,7 @@ def cdist(
     return vector_norm(e.sub(left, right), p, -1)
 
 
-@function()
+@function(within=lower_precision)
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
@@ -233,7 +234,7 @@ def addbmm(
     )
 
 
-@function()
+@function(within=given_precision)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The inner product of two vectors.
 

@@ -14,6 +14,7 @@ from .. import movement as m
 from .. import reduction as r
 from .. import source as s
 from .. import transcendental as t
+from ..precision import given_precision
 from ..table import function
 from .common import Tensor, as_type, require_float, shape_of, upcast
 from .matrices import matmul
@@ -37,7 +38,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return product if bias is None else e.add(product, bias)
 
 
-@function(method=False)
+@function(method=False, within=given_precision)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x1^T W_k x2 + b_k`` for every output k.
 

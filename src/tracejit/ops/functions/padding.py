@@ -9,6 +9,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import shapes
 from .. import source as s
+from ..precision import widened
 from ..table import function
 from .common import Number, Tensor, shape_of
 from .slicing import slice_along
@@ -40,6 +41,7 @@ def pad(
         return _constant(input, pairs, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    input = input if mode == "circular" else widened(input)
     for offset, (before, after) in enumerate(pairs):
         input = _indexed(input, input.ndim - 1 - offset, before, after, mode)
     return input

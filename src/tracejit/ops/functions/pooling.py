@@ -12,6 +12,7 @@ from .. import elementwise as e
 from .. import movement as m
 from .. import pooling as p
 from .. import source as s
+from ..precision import full_precision
 from ..promotion import UnsupportedDtypeError
 from ..shapes import numel
 from ..table import function
@@ -185,7 +186,7 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def max_pool3d(
     input: Tensor,
     kernel_size: Sizes,
@@ -300,7 +301,7 @@ def avg_pool2d(
     )
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Sizes,

@@ -16,6 +16,7 @@ from .. import reduction as r
 from .. import shapes
 from .. import transcendental as t
 from ..complex_numbers import magnitude
+from ..precision import full_precision
 from ..table import function
 from .common import (
     Tensor,
@@ -87,7 +88,7 @@ def count(x: Tensor, dims: Sequence[int]) -> int:
     return shapes.numel([shape[d] for d in dims])
 
 
-@function()
+@function(within=full_precision)
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:

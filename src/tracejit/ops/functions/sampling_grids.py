@@ -12,6 +12,7 @@ from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import source as s
+from ..precision import full_precision
 from ..shapes import numel
 from ..table import function
 from .common import Tensor, as_type, check_tensor, shape_of
@@ -81,7 +82,7 @@ def _bounded(p: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
     return e.clamp_max(e.clamp_min(p, 0.0), n - 1.0)
 
 
-@function(method=False)
+@function(method=False, within=full_precision)
 def grid_sample(
     input: Tensor,
     grid: Tensor,

@@ -14,6 +14,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
 from .. import reduction as r
+from ..precision import full_precision
 from ..table import function
 from .common import (
     Number,
@@ -198,7 +199,7 @@ def _nan_middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
     return at_positions(x, ix.gather(order, middle, dim=d), d, keepdim)
 
 
-@function()
+@function(within=full_precision)
 def quantile(
     input: Tensor,
     q: Tensor | float,
@@ -218,7 +219,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation)
 
 
-@function()
+@function(within=full_precision)
 def nanquantile(
     input: Tensor,
     q: Tensor | float,

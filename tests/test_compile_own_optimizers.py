@@ -1,0 +1,99 @@
+"""compile(): steps of optimizers that users derive, whose state and numbers change between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+
+class Lion(tj.optim.Optimizer):
+    """Signs of averaged gradients; the state begins with the first step."""
+
+    def __init__(self, params: Any, lr: float = 0.1, decay: float = 0.0) -> None:
+        super().__init__(params, {"lr": lr, "decay": decay})
+
+    @tj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["average"] = tj.zeros_like(p)
+                average = state["average"]
+                p.mul_(1 - group["lr"] * group["decay"])
+                p.add_((0.9 * average + 0.1 * p.grad).sign(), alpha=-group["lr"])
+                average.mul_(0.99).add_(p.grad, alpha=0.01)
+
+
+class Plain(Lion):
+    """The same with a step that nothing decorates."""
+
+    def step(self, closure: Any = None) -> None:
+        super().step()
+
+
+def _clear(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    optimizer.state.clear()
+
+
+def _load(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    optimizer.load_state_dict(saved)
+
+
+def _rate(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    optimizer.param_groups[0]["lr"] *= 0.5
+
+
+def _decay(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    optimizer.param_groups[0]["decay"] = 0.3
+
+
+def _replace(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    for state in optimizer.state.values():
+        state["average"] = tj.ones_like(state["average"])
+
+
+@pytest.mark.parametrize("rule", [Lion, Plain])
+@pytest.mark.parametrize("change", [_clear, _load, _rate, _decay, _replace])
+def test_what_changes_between_calls(
+    rule: type[Lion], change: Callable[[tj.optim.Optimizer, Any], None]
+) -> None:
+    def train(compiled: bool) -> tuple[list[Any], Any]:
+        tj.manual_seed(0)
+        layer = nn.Linear(3, 2)
+        optimizer = rule(layer.parameters())
+
+        def step(x: tj.Tensor) -> tj.Tensor:
+            optimizer.zero_grad()
+            loss = layer(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        f: Any = tj.compile(step) if compiled else step
+        seen, saved = [], None
+        for number in range(10):
+            if number == 5:
+                change(optimizer, saved)
+            seen.append(f(tj.randn(4, 3)).numpy().copy())
+            seen += [s["average"].numpy().copy() for s in optimizer.state.values()]
+            seen += [p.detach().numpy().copy() for p in layer.parameters()]
+            if number == 1:
+                state = optimizer.state_dict()
+                saved = {
+                    **state,
+                    "state": {
+                        i: {"average": s["average"].clone()} for i, s in state["state"].items()
+                    },
+                }
+        return seen, f
+
+    (expected, _), (found, f) = train(False), train(True)
+    for a, b in zip(expected, found, strict=True):
+        assert tj.allclose(tj.tensor(a), tj.tensor(b), atol=1e-6)
+    assert f.stats.compiled_calls >= 5, f.explain()
