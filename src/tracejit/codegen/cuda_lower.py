@@ -105,7 +105,9 @@ class KernelLowering(DeviceFunctionLowering):
         # The host re-associates sums to vectorise them. Here threads share the work, in the order the text says.
         return self.binary(node.op, old, value, node)
 
-    def _loop_hints(self, node: ast.For, start: Value, stop: Value, weight: int) -> str:
+    def _loop_hints(
+        self, node: ast.For, start: Value, stop: Value, weight: int, polynomials: int
+    ) -> str:
         # Loops of literal length index arrays of the thread, which are registers once every index is known. Of others
         # several rounds go together where a round is short and the step is known, however dear it is to count them:
         # what they read is asked for before the first is needed. Long ones do not get better by being copied.
