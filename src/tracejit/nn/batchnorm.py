@@ -123,7 +123,8 @@ class _BatchNorm(_RunningNorm):
             return 0.0 if self.momentum is None else self.momentum
         self.num_batches_tracked.add_(1)
         if self.momentum is None:
-            return 1.0 / self.num_batches_tracked.item()
+            share: float = 1.0 / self.num_batches_tracked.item()
+            return share
         return self.momentum
 
     def forward(self, input: Any) -> Any:

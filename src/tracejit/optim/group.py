@@ -74,7 +74,8 @@ class ParamGroup(dict[str, Any]):
 
     def number(self, name: str) -> float:
         """A hyperparameter as a Python float, also when the user gave a tensor."""
-        return as_number(self[name])
+        number: float = as_number(self[name])
+        return number
 
     def __setitem__(self, name: str, value: Any) -> None:
         refuse_inside("setting a hyperparameter", self)
