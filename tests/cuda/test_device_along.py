@@ -65,8 +65,8 @@ def check(graph: Any, x: Any, *ways: Any) -> list[Any]:
     return seen
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i8", "i32", "i64", "u8", "bool"])
-@pytest.mark.parametrize(("shape", "dim"), [((3, 70), 1), ((3, 7), 1), ((70, 20), 0)])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i8", "i64", "u8", "bool"])
+@pytest.mark.parametrize(("shape", "dim"), [((3, 40), 1), ((20, 17), 0)])
 def test_every_dtype(shape: tuple[int, ...], dim: int, dtype: str) -> None:
     graph = graph_of(shape, dim, dtype)
     x = numbers(shape, graph.inputs[0].spec.dtype.np)
@@ -75,7 +75,7 @@ def test_every_dtype(shape: tuple[int, ...], dim: int, dtype: str) -> None:
         assert_sound(tools.ptx_of(launch.source, launch.name, "sm_90"), launch.source)
 
 
-@pytest.mark.parametrize("shape", [(9,), (1, 1), (57,), (2, 3, 20), (20, 3, 2), (2, 9, 17)])
+@pytest.mark.parametrize("shape", [(9,), (1, 1), (57,), (2, 3, 20), (2, 9, 17)])
 def test_every_layout(shape: tuple[int, ...]) -> None:
     for dim in range(len(shape)):
         graph = graph_of(shape, dim, "f32")

@@ -40,6 +40,7 @@ def test_on_a_gpu(kind: str) -> None:
 
 SOME = [
     "loops",
+    "along rows",
     "convolutions",
     "memory",
     "interop",

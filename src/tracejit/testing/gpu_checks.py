@@ -44,6 +44,7 @@ def checks() -> Iterator[tuple[str, Check]]:
     yield "attention", attention
     yield "convolutions", convolutions
     yield "loops", loops
+    yield "along rows", along_rows
     for workload in WORKLOADS:
         yield f"program {workload.name}", partial(one_program, workload)
     yield "threads", threads
@@ -203,6 +204,21 @@ def loops() -> None:
     x, w = tj.randn(5, 8), tj.randn(8, 8) * 0.1
     for _ in range(3):
         close(function(x.cuda(), w.cuda()), rounds(x, w), "a loop")
+
+
+def along_rows() -> None:
+    """Positions of extremes and running results, along memory and across it, of rows that are cut into parts too."""
+
+    def along(x: Any, dim: int) -> Any:
+        return x.argmax(dim), x.cumsum(dim), x.cumprod(dim), x.cummax(dim)[1]
+
+    compiled = tj.compile(along)
+    for *shape, dim in ((5, 7, 0), (5, 7, 1), (2, 2100, 1), (2050, 16, 0)):
+        x = 2.0 ** tj.randint(-1, 2, tuple(shape))  # of which sums and products are exact
+        for _ in range(2):
+            found = compiled(x.cuda(), dim)
+        for number, (a, b) in enumerate(zip(found, along(x, dim), strict=True)):
+            close(a, b, f"result {number} of {shape} along {dim}")
 
 
 def threads() -> None:

@@ -81,7 +81,7 @@ def bandwidth(count: int, seconds: float = 0.4) -> Iterator[Unit]:
     """Gigabytes per second of a plain copy, and of kernels that read and write as much.
 
     >>> [name for name, _ in bandwidth(1 << 20)]
-    ['copy', 'pointwise', 'gelu', 'sum', 'softmax rows', 'column sums']
+    ['copy', 'pointwise', 'gelu', 'sum', 'softmax rows', 'column sums', 'argmax rows', 'running sums']
     """
     rows = (-1, 1024)
     programs: list[tuple[str, Any, int, tuple[int, ...]]] = [
@@ -90,6 +90,8 @@ def bandwidth(count: int, seconds: float = 0.4) -> Iterator[Unit]:
         ("sum", lambda t: t.sum(), 4, (-1,)),
         ("softmax rows", lambda t: t.softmax(-1), 8, rows),
         ("column sums", lambda t: t.sum(0), 4, rows),
+        ("argmax rows", lambda t: t.argmax(-1), 4, rows),
+        ("running sums", lambda t: t.cumsum(-1), 8, rows),
     ]
     yield "copy", lambda: [_bandwidth_row("copy", count, *[_copy_speed(count, seconds)] * 2)]
     for name, function, moved, shape in programs:
