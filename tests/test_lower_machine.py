@@ -49,6 +49,24 @@ def test_loops_become_vector_code(source: str, thorough: bool) -> None:
     assert any(wide in line for line in arithmetic)
 
 
+def interleaved(body: str) -> list[int]:
+    text = lower(kernel('x: "f32*", out: "f32*"', body), "k")
+    return [int(n) for n in re.findall(r'interleave.count", i32 (\d+)', text)]
+
+
+def test_iterations_that_evaluate_polynomials_are_interleaved_more() -> None:
+    loop = "for i in range(lo, hi):\n    out[i] = {}\nreturn 0"
+    assert interleaved(loop.format("x[i] * x[i]")) == [2]
+    assert interleaved(loop.format("exp_f32(x[i])")) == [4]
+    long = "x[i]" + " * x[i]" * 200
+    assert interleaved(loop.format(long)) == [1]
+    assert interleaved(loop.format(f"exp_f32({long})")) == [2]
+    rows = "for r in range(lo, hi):\n    s = float32(0)\n    for i in range(r):\n        {}\n    out[r] = s\nreturn 0"
+    assert interleaved(rows.format("s += exp_f32(x[i])")) == [2]
+    assert interleaved(rows.format(f"s += exp_f32({long})")) == [2]
+    assert interleaved(rows.format("out[i] = exp_f32(x[i])")) == [1]
+
+
 def test_short_kernels_of_elementary_functions_get_thorough_code_generation() -> None:
     heads = 'x: "f32*", out: "f32*"'
     exp = kernel(heads, "for i in range(lo, hi):\n    out[i] = exp_f32(x[i])\nreturn 0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import tracejit as tj
 from tracejit.ir import parse, verify
 from tracejit.passes import crossing as passes
+from tracejit.passes.partition import Partition
 from tracejit.runtime import program as programs
 from tracejit.runtime.program import Program
 
@@ -40,13 +42,19 @@ def gradients(model: Any, x: Any, compiled: bool) -> list[np.ndarray]:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(1, 3), st.sampled_from([1, 5, 16]), st.sampled_from([1, 3, 32]))
-def test_whole_steps_agree_with_eager_ones(layers: int, width: int, rows: int) -> None:
+@given(
+    st.integers(1, 3),
+    st.sampled_from([1, 5, 16]),
+    st.sampled_from([1, 3, 32]),
+    st.sampled_from([0, 1 << 60]),
+)
+def test_whole_steps_agree_with_eager_ones(layers: int, width: int, rows: int, large: int) -> None:
     x = tj.from_numpy(np.random.default_rng(rows).standard_normal((rows, width)).astype("f"))
     model = network(layers, width, 0.0)
     expected = gradients(model, x, compiled=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passes, "LEAST_BYTES", 0)
+        patch.setattr(sys.modules[Partition.__module__], "LARGE", large)
         found = gradients(model, x, compiled=True)
     for have, want in zip(found, expected, strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
@@ -89,6 +97,20 @@ class Block(tj.nn.Module):
 
 
 def test_layers_of_a_decoder_keep_what_their_products_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two norms, query, key and value, attention's result, two sums, and twice four in between: 16. The scores are 8.
+    assert units_per_layer(monkeypatch) < 17
+
+
+def test_large_results_of_elementwise_ops_are_not_kept_beside_their_operands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[Partition.__module__], "LARGE", 0)
+    # Query, key and value, attention's result, two sums, and four in between: 10.
+    assert units_per_layer(monkeypatch) < 11
+
+
+def units_per_layer(monkeypatch: pytest.MonkeyPatch) -> float:
+    """How much more a whole step holds at a time for every further layer, in tensors between layers."""
     count, length, width, heads = 4, 128, 64, 4
     x = tj.from_numpy(np.random.default_rng(1).standard_normal((count, length, width)).astype("f"))
     used: list[int] = []
@@ -106,9 +128,7 @@ def test_layers_of_a_decoder_keep_what_their_products_read(monkeypatch: pytest.M
         gradients(model, x, compiled=True)
         most.append(max(used))
     unit = 4 * count * length * width
-    per_layer = (most[1] - most[0]) / 4 / unit
-    # Two norms, query, key and value, attention's result, two sums, and twice four in between: 16. The scores are 8.
-    assert per_layer < 17
+    return (most[1] - most[0]) / 4 / unit
 
 
 def test_necks_are_calls_that_all_later_calls_wait_for() -> None:

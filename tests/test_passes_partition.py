@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -56,6 +57,25 @@ def test_activations_of_linear_layers_are_kept():
     assert found.saved_bytes == 4 * (32 * 8 + 16 * 4 + 32 * 16)
     assert [v.name for v in found.backward.inputs] == ["x", "w2", "s0", "g0"]
     assert "relu" not in ops(found.backward)
+
+
+@pytest.mark.parametrize("activation", ["relu", "sin"])
+def test_large_activations_are_recomputed_from_what_is_kept_anyway(
+    activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[Partition.__module__], "LARGE", 0)
+    found = parts(
+        f"""graph mlp(x: f32[32, 8], w1: f32[8, 16], w2: f32[16, 4]) {{
+            %0: f32[32, 16] = matmul(x, w1)
+            %1: f32[32, 16] = {activation}(%0)
+            %2: f32[32, 4] = matmul(%1, w2)
+            return %2
+        }}""",
+        [False, True, True],
+    )
+    # The gradient of relu asks for its result, which serves as well as its operand.
+    assert kept(found) == ["x", "w2", "matmul" if activation == "sin" else "relu"]
+    assert (activation in ops(found.backward)) == (activation == "sin")
 
 
 def test_cheap_chains_are_recomputed_from_what_a_contraction_made():

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tracejit import scalar_math
+from tracejit.codegen.lower_expr import POLYNOMIAL
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_module import LIBRARY, Library
 from tracejit.codegen.lower_primitives import SUBSTITUTES
@@ -23,8 +24,8 @@ __all__ = ["LoweredKernel", "LoweringError", "lower", "lower_kernel"]
 
 _RANGE = ("lo", "hi", "worker")
 
-# Instructions of a function worth calling a polynomial, and of a kernel whose constants fit in registers.
-_POLYNOMIAL, _SHORT = 15, 120
+# Instructions of a kernel whose constants fit in registers.
+_SHORT = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def lower_kernel(
     )
     names = [argument.arg for argument in node.args.args]
     text = module_text(node, body, LIBRARY, lacking, _entry(node.name, names, body.parameters))
-    return LoweredKernel(text, heaviest >= _POLYNOMIAL and body.weight <= _SHORT)
+    return LoweredKernel(text, heaviest >= POLYNOMIAL and body.weight <= _SHORT)
 
 
 def module_text(

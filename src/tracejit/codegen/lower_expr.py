@@ -28,6 +28,9 @@ from tracejit.codegen.lower_types import (
 if TYPE_CHECKING:
     from tracejit.codegen.lower_module import Library
 
+#: Instructions of a function worth calling a polynomial.
+POLYNOMIAL = 15
+
 _FLOAT_OPS: dict[type[ast.operator], str] = {
     ast.Add: "fadd",
     ast.Sub: "fsub",
@@ -75,6 +78,7 @@ class ExpressionLowering:
         self.tables: dict[str, None] = {}
         self.block = "entry"
         self.weight = 0
+        self.polynomials = 0
         self._count = 0
 
     def fresh(self, stem: str = "t") -> str:
@@ -268,6 +272,7 @@ class ExpressionLowering:
         expect(node, name, values, callee.parameters)
         self.calls[name] = None
         self.weight += callee.weight
+        self.polynomials += callee.weight >= POLYNOMIAL
         operands = ", ".join(f"{value.type.llvm} {value.ref}" for value in values)
         ref = self.emit(f"call {callee.result.llvm} @tj.{name}({operands})")
         return Value(ref, callee.result)

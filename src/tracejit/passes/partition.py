@@ -17,7 +17,8 @@ The rule. Gradients read values that depend on no incoming gradient. Each of the
    So may products that outgrow their operands, and what elementwise ops make of them (:mod:`tracejit.passes.growth`).
 2. A value that a library call of the forward reads and a library call of the backward reads again (the activations of a
    linear layer) is kept: it is in memory anyway, and recomputing it would write it a second time. What has outgrown its
-   operands is not.
+   operands is not, and neither are large elementwise results (`LARGE`): beside the products that read them a second
+   writing is a small thing, and mostly what they are computed from has to be kept as well.
 3. Among all sets that satisfy 1 and 2 the one with the least memory traffic is kept: a minimum cut. Keeping something
    that is in memory anyway (an input, an output, the result of a library call) costs its bytes once; anything else is
    written only to be kept and costs twice. Of equal sets the one that recomputes least is taken.
@@ -49,6 +50,9 @@ from .minimum_cut import INFINITE, Network
 from .plain_rules import has_rules, without_rules
 from .rewrite import is_view, root
 from .weights import weights
+
+#: The weight (:mod:`tracejit.passes.weights`) from which on memory counts for more than writing a value once more.
+LARGE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -257,6 +261,7 @@ def choose(joint: Any) -> list[Value]:
         v
         for v in nodes
         if v in calls and v in joint.in_memory and not joint.copied(v) and v not in joint.grown
+        if joint.body is not None or joint.weights[v] < LARGE or not _is_cheap(v)
     }
     if joint.body is not None:
         following = joint.body.following
