@@ -132,6 +132,23 @@ def test_variables_of_an_earlier_round_are_let_go():
     assert peak < 13 * x.nbytes
 
 
+def test_what_locals_gave_stays_as_it_was():
+    def rounds(x):
+        kept = []
+        while x.amax() < 60.0:
+            given = locals()
+            before = x
+            x = x * 2.0
+            y = x + 1.0
+            kept.append((given["x"] is before, "y" in given and given["y"] is y))
+        return kept
+
+    x = tj.ones(1 << 18)
+    with tj.no_grad():
+        found, expected = tj.compile(rounds)(x), rounds(x)
+    assert found == expected
+
+
 @pytest.fixture
 def at_once(monkeypatch):
     """Everything goes as soon as it can."""

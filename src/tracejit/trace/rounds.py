@@ -22,6 +22,7 @@ from ..modes import MODES
 from ..ops import elementwise
 from ..ops.table import Op
 from ..tensor import Tensor
+from .round_code import flow_of
 from .round_counters import ENDLESS, Loop, driven_name, ends_for_good, rounds_of_counter
 from .round_state import FrameState, came_around, describe, driver, frames_of, reader, same_depth
 
@@ -109,11 +110,14 @@ class Rounds:
         """Have the frames let go of what their variables held at the last visit.
 
         Reading the variables of a frame makes a dictionary that the frame keeps, and brings up to date when it is read
-        again (from Python 3.13 on there is none).
+        again (from Python 3.13 on there is none). Code that may have asked for it itself keeps it as it is.
         """
         if self.visits:
             for state in self.visits[-1].states:
-                state.frame.f_locals  # noqa: B018
+                code, number = state.place
+                flow = flow_of(code)
+                if number >= 0 and flow is not None and not flow.hides:
+                    state.frame.f_locals  # noqa: B018
 
     def detached(self, source: Tensor, out: Tensor, line: tuple[str, int] | None) -> None:
         """``out`` shows ``source`` without its history."""
