@@ -35,12 +35,12 @@ LAYERS: dict[str, int] = {
     ),
     **dict.fromkeys(("serialization", "questions"), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
-    **dict.fromkeys(("trace", "runtime"), 4),
+    **dict.fromkeys(("trace", "runtime", "settings"), 4),
     **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain", "inspection"), 5),
     **dict.fromkeys(
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
-    **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "settings", "utils"), 5),
+    **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "utils"), 5),
     **dict.fromkeys(("masked", "paths", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5),
     "": 6,
     # These use the package as its users do, by its public names.

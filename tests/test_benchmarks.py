@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracejit as tj
 from tracejit.profiling.floor import SIZES, Floor, asked
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 MODULES = (
     *("cases", "pointwise", "networks", "transformer", "workloads", "backends", "worker"),
-    *("processes", "measure", "report", "charts", "peers"),
+    *("processes", "measure", "report", "charts", "markdown", "peers", "branch"),
 )
 NAMES = (
     *("black_scholes", "black_scholes_grad", "branch", "norm_softmax", "norm_softmax_grad"),
@@ -185,6 +186,37 @@ def test_steady_is_what_calls_just_after_the_first_ones_take(bench: dict[str, Mo
     measure._conclude(row, set())
     assert [f.settled for f in row.figures] == [pytest.approx(7.9), pytest.approx(7.9), None]
     assert [f.median for f in row.figures] == [0.5, 0.8, 0.5]
+
+
+def test_tables_of_a_run_in_markdown(bench: dict[str, ModuleType], tmp_path: Path, capsys: Any):
+    measure = bench["measure"]
+    rows = [measure.Row("branch", (8,), threads, True, True, None, 2e-6) for threads in (1, 2)]
+    for row in rows:
+        row.figures = [
+            measure.Figures("tracejit", median=4e-6 * row.threads, starts=[0.5, 1.0], settled=1.5),
+            measure.Figures("tracejit-step", median=3e-6, resident=1 << 20, peak=3 << 20),
+            measure.Figures("torch-eager", median=9e-6),
+            measure.Figures("jax", reason="jax is not installed"),
+        ]
+    settings = measure.Settings(1, 0.01, 0.0, 0.0)
+    path = tmp_path / "figures.json"
+    path.write_text(json.dumps(bench["report"].as_json(rows, settings)))
+    assert bench["markdown"].main([str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "| `branch` 8 | 8.00 us | 3.00 us | 9.00 us | - | - | 3.00 | 1.5 |"
+    starts = "500 ms | 1.50 s | - | - | - | - | - | - | - | - | 2 | - | -"
+    assert lines[6] == f"| `branch` 8 | {starts} |"
+    assert len(lines) == 7
+
+
+def test_the_branch_is_timed_on_both_sides(bench: dict[str, ModuleType]):
+    branch = bench["branch"]
+    timed = branch.like_pytorch(tj, tj.compile(branch.branch), "tracejit compiled")
+    ahead, behind = [[2.0, 4.0, 6.0], [2.0] * 3], [[-3.0, -4.0, -5.0], [1.0] * 3]
+    assert [call().tolist() for call in timed.values()] == [*ahead, *behind]
+    found = branch.medians(timed, 1, 2)
+    assert set(found) == set(timed)
+    assert min(found.values()) > 0
 
 
 def test_a_run_ends_within_its_limit(bench: dict[str, ModuleType], capsys: Any):

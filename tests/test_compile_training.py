@@ -261,3 +261,22 @@ def test_a_step_that_reads_its_count_stays_eager() -> None:
     for number in range(4):
         assert compiled.run(*batch(number)).item() == eager.run(*batch(number)).item() == number + 1
     assert any("step count" in reason for reason in compiled.run.reasons)
+
+
+@pytest.mark.parametrize("rule", [tj.optim.SGD, tj.optim.Adam, tj.optim.NAdam, tj.optim.Adafactor])
+def test_a_step_beside_attributes_whose_names_are_computed(rule: type[tj.optim.Optimizer]) -> None:
+    layer = nn.Linear(3, 2)
+    optimizer = rule(layer.parameters(), lr=0.01)  # type: ignore[call-arg]
+    names = ["for", "ward"]
+
+    @tj.compile
+    def step(x: tj.Tensor) -> tj.Tensor:
+        optimizer.zero_grad()
+        loss = getattr(layer, names[0] + names[1])(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(6):
+        step(tj.randn(4, 3))
+    assert step.stats.compiled_calls >= 4, step.explain()

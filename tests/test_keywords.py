@@ -105,3 +105,35 @@ def test_scales_before_what_they_scale():
     assert p.sub(2, g).tolist() == [-1.0, -3.0]
     assert p.clone().addcmul_(0.5, g, h).tolist() == [2.0, 5.0]
     assert p.addcdiv(-1, g, h).tolist() == [0.5, 0.5]
+
+
+_MADE = {
+    "device": "cpu",
+    "layout": tj.strided,
+    "dtype": tj.float64,
+    "requires_grad": True,
+    "pin_memory": False,
+}
+_MAKERS = {
+    "randint": lambda **o: tj.randint(0, 5, (3,), **o),
+    "randperm": lambda **o: tj.randperm(3, **o),
+    "normal": lambda **o: tj.normal(0.0, 1.0, (3,), **o),
+    "rand": lambda **o: tj.rand(3, **o),
+    "randn": lambda **o: tj.randn(3, **o),
+    "full": lambda **o: tj.full((3,), 2.0, **o),
+    "linspace": lambda **o: tj.linspace(0, 1, 3, **o),
+    **{
+        f"{name}_like": lambda name=name, **o: getattr(tj, f"{name}_like")(
+            tj.ones(3), *((5,) if name in ("randint", "full") else ()), **o
+        )
+        for name in ("empty", "full", "ones", "rand", "randint", "randn", "zeros")
+    },
+}
+
+
+@pytest.mark.parametrize("name", _MAKERS)
+def test_functions_that_make_tensors_take_the_same_keywords(name):
+    kinds = {"memory_format": tj.preserve_format} if name.endswith("_like") else {}
+    made = _MAKERS[name](**_MADE, **kinds)
+    assert (made.dtype, made.requires_grad, made.is_leaf) == (tj.float64, True, True)
+    assert made.shape == (3,)

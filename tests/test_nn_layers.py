@@ -233,6 +233,17 @@ def test_activation_in_place():
     assert repr(nn.ReLU(inplace=True)) == "ReLU(inplace=True)"
 
 
+def test_a_convolution_with_parameters_that_a_derived_layer_computes():
+    class Scaled(nn.Conv2d):
+        def forward(self, input):
+            return self._conv_forward(input, self.weight * 2.0, None)
+
+    layer = Scaled(2, 3, 3, padding=1, padding_mode="circular")
+    x = tj.randn(1, 2, 5, 5)
+    plain = nn.Conv2d.forward(layer, x) - layer.bias.reshape(3, 1, 1)
+    assert tj.allclose(layer(x), 2.0 * plain, atol=1e-5)
+
+
 def test_layer_norm():
     layer, x = nn.LayerNorm((2, 3)), array(4, 2, 3)
     flat = x.reshape(4, 6).astype(np.float64)

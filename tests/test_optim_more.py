@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import numpy as np
@@ -192,6 +193,50 @@ def test_lbfgs_respects_its_budget_and_goes_on_where_it_was():
     often, _, _ = minimise(4, line_search_fn="strong_wolfe", max_iter=3, max_eval=1000)
     assert opt.state[opt.param_groups[0]["params"][0]]["n_iter"] == 12
     assert tj.allclose(once, often, atol=1e-8)
+
+
+def test_lbfgs_goes_on_from_a_saved_state():
+    def job():
+        w = tj.tensor([-1.2, 1.0], dtype=tj.float64, requires_grad=True)
+        opt = optim.LBFGS([w], max_iter=2, lr=0.001)
+
+        def closure():
+            opt.zero_grad()
+            loss = rosenbrock(w)
+            loss.backward()
+            return loss
+
+        return w, opt, lambda: [opt.step(closure).item() for _ in range(3)]
+
+    w, opt, run = job()
+    run()
+    file = io.BytesIO()
+    tj.save({"w": w.detach(), "opt": opt.state_dict()}, file)
+    file.seek(0)
+    saved = tj.load(file)
+    other, other_opt, other_run = job()
+    other.data.copy_(saved["w"])
+    other_opt.load_state_dict(saved["opt"])
+    assert run() == other_run()
+    assert tj.equal(w, other)
+
+
+def test_lbfgs_goes_on_after_a_first_step_that_had_no_slope():
+    w = tj.tensor([1.0], requires_grad=True)
+    opt = optim.LBFGS([w], tolerance_grad=0.0)
+    slope = [1e-6, 0.0]
+
+    def closure():
+        opt.zero_grad()
+        loss = (w * slope[0]).sum()
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    assert w.item() == 1.0
+    slope[:] = [1.0, 1.0]
+    opt.step(closure)
+    assert w.item() < 1.0
 
 
 def test_lbfgs_needs_a_closure_and_one_group():

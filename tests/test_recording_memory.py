@@ -108,6 +108,30 @@ def test_a_loop_that_tensors_end_needs_the_memory_of_a_few_rounds():
     assert peak < 24 * x.nbytes
 
 
+def test_variables_of_an_earlier_round_are_let_go():
+    def rounds(x):
+        a = b = c = d = e = f = x
+        while a.amax() < 60.0:
+            a = x + a
+            b = a * 2.0
+            c = b * 3.0
+            d = c - 4.0
+            e = d * 0.5
+            f = e + f
+        return b, c, d, e, f
+
+    x = tj.ones(1 << 18)  # 1 MiB
+    with tj.no_grad():
+        compiled = tj.compile(rounds, strict=True)
+        compiled(tj.ones(3))
+        peak = peak_of(compiled, x)
+        assert compiled.stats.recordings == 2
+        assert [t.tolist() for t in compiled(x)] == [t.tolist() for t in rounds(x)]
+    assert "until=" in str(compiled.graphs[0])
+    # Six variables, operands, results; those of the round before would be five more.
+    assert peak < 13 * x.nbytes
+
+
 @pytest.fixture
 def at_once(monkeypatch):
     """Everything goes as soon as it can."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
 import pytest
 
 import tracejit as tj
+from tracejit import nn
 from trap_names import check_values, x
-from trap_tools import check, user_module
+from trap_tools import agree, check, user_module
 
 
 def test_global_changed() -> None:
@@ -232,6 +238,33 @@ def test_global_read_in_roundabout_ways(read: str, monkeypatch: pytest.MonkeyPat
     assert stage.stats.compiled_calls >= 2 or stage.reasons
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda holder, text, number: getattr(holder, "w{}".format(number)),  # noqa: UP032
+        lambda holder, text, number: getattr(holder, "".join([text[0], "1"])),
+        lambda holder, text, number: getattr(holder, "W1".lower()),
+        lambda holder, text, number: getattr(holder, "none", getattr(holder, text)),
+        lambda holder, text, number: getattr(holder, "w1" if number else "w0"),
+        lambda holder, text, number: reduce(getattr, "w1".split("."), holder),  # noqa: SIM905
+        lambda holder, text, number: operator.methodcaller("get" + text)(holder),
+    ],
+)
+def test_names_made_from_texts(read: Callable[[Any, str, int], float]) -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.w1 = 2.0
+
+        def getw1(self) -> float:
+            return self.w1
+
+    holder = Holder()
+    f = tj.compile(lambda x: x * read(holder, "w" + str(1), 1))
+    for value in (2.0, 2.0, 5.0, 5.0, 7.0):
+        holder.w1 = value
+        assert f(tj.ones(2)).tolist() == [value] * 2
+
+
 def test_attributes_named_like_keywords() -> None:
     class Options:
         pass
@@ -258,3 +291,66 @@ def test_function_of_numbers_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
                 stage.call(f, x(), 4.0 + i)
 
     check(scenario)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(tj.Tensor, "relu"), (tj.Tensor, "__mul__"), (tj.Tensor, "sum"), (nn.Module, "__call__")],
+)
+def test_method_of_a_class_of_the_package_replaced(
+    owner, name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scenario(stage):
+        model = nn.Linear(3, 3)
+        nn.init.constant_(model.weight, 0.5)
+        nn.init.constant_(model.bias, 0.25)
+        before = getattr(owner, name)
+        f = stage.compile(lambda v: (model(v) * v).relu().sum())
+        for i in range(9):
+            with monkeypatch.context() as patch:
+                if i in (3, 4, 5):
+                    patch.setattr(owner, name, lambda *given: before(*given) + 1)
+                stage.call(f, x())
+
+    check(scenario, compiled=5)
+
+
+@pytest.mark.parametrize("kind", ["forward_pre", "forward", "full_backward_pre", "full_backward"])
+def test_hook_of_all_modules(kind) -> None:
+    register = getattr(nn.modules.module, f"register_module_{kind}_hook")
+    hooks = {
+        "forward_pre": lambda module, args: (args[0] * 3,),
+        "forward": lambda module, args, result: result * 3,
+        "full_backward_pre": lambda module, grads: (grads[0] * 3,),
+        "full_backward": lambda module, grads, outer: (grads[0] * 3,),
+    }
+
+    def scenario(stage):
+        model = nn.Linear(3, 3)
+        nn.init.constant_(model.weight, 0.5)
+        nn.init.constant_(model.bias, 0.25)
+        f = stage.compile(lambda v: model(v).square())
+        for i in range(9):
+            if i == 3:
+                handle = register(hooks[kind])
+            if i == 6:
+                handle.remove()
+            stage.call(f, x())
+
+    assert agree(scenario).stats.compiled_calls >= 3
+
+
+def test_settings_that_code_asks_for() -> None:
+    def scenario(stage):
+        before = tj.get_num_threads()
+        user = user_module(
+            "def f(x): return x * tj.get_num_threads() + len(tj.get_float32_matmul_precision())"
+        )
+        f = stage.compile(user.f)
+        for i in range(6):
+            tj.set_num_threads(1 + i % 2)
+            tj.set_float32_matmul_precision(("high", "highest")[i // 3])
+            stage.call(f, x())
+        tj.set_num_threads(before)
+
+    check(scenario, reason="get_")

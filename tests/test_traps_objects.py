@@ -25,6 +25,21 @@ def test_attribute_changed() -> None:
     check(scenario, compiled=3, recorded=2)
 
 
+@pytest.mark.parametrize(
+    "name", sorted({"training", "_modules", "_parameters", "_buffers", "_hooks"})
+)
+def test_an_attribute_of_an_ordinary_object_called_as_one_of_a_module(name: str) -> None:
+    def scenario(stage):
+        thing = Thing()
+        setattr(thing, name, True)
+        f = stage.compile(lambda v: v * 2 if getattr(thing, name) else v - 1)
+        for value in (True, True, False, False, True):
+            setattr(thing, name, value)
+            stage.call(f, x())
+
+    check(scenario, compiled=3, recorded=2)
+
+
 def test_counter_attribute() -> None:
     def scenario(stage):
         thing = Thing()
@@ -337,3 +352,28 @@ def test_whether_a_tensor_made_inside_has_an_attribute() -> None:
     marked = tj.ones(1)
     marked.mark = 1
     assert [given(v).item() for v in (tj.ones(1), tj.ones(1), marked)] == [5.0, 5.0, 3.0]
+
+
+def test_attributes_of_members_of_an_enum() -> None:
+    class Mode(enum.Enum):
+        FAST = 1
+        SLOW = 2
+
+        @property
+        def doubled(self):
+            return self.rate * 2
+
+    Mode.FAST.rate, Mode.SLOW.rate = 2.0, 3.0
+
+    def scenario(stage):
+        Mode.FAST.rate = 2.0
+        chosen = {"mode": Mode.FAST}
+        f = stage.compile(lambda v, m: v * m.rate + chosen["mode"].doubled)
+        for i in range(9):
+            if i == 3:
+                Mode.FAST.rate = 7.0
+            if i == 6:
+                chosen["mode"] = Mode.SLOW
+            stage.call(f, x(), Mode.FAST)
+
+    check(scenario, compiled=3)

@@ -163,8 +163,14 @@ def _from_data(data: Any, wanted: DType | None) -> Tensor:
     array = _as_array(data)
     if array is None:
         shape = _shape_of(data)
-        inferred = _infer(data) or dtypes.get_default_dtype()
-        array = _filled(data, shape, wanted or inferred)
+        dtype = wanted or _infer(data) or dtypes.get_default_dtype()
+        flat: list[Any] = []
+        _collect(data, shape, 0, flat)
+        if _written_down(flat, dtype):
+            parts = [constant(v, dtype, (1,)) for v in flat]
+            row: Tensor = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=shape)
+            return row
+        array = _filled(flat, shape, dtype)
     else:
         array = array.astype((wanted or dtypes.from_numpy(array.dtype)).np, order="C", copy=True)
     if MODES.recorder is not None:
@@ -257,10 +263,16 @@ def _infer(data: Any) -> DType | None:
     raise AutogradError(f"Could not infer dtype of {type(data).__name__}")
 
 
-def _filled(data: Any, shape: tuple[int, ...], dtype: DType) -> Any:
-    """The array of the data, every level checked against ``shape``."""
-    flat: list[Any] = []
-    _collect(data, shape, 0, flat)
+def _written_down(flat: list[Any], dtype: DType) -> bool:
+    """Are there numbers that vary from call to call, which a recording can keep as they are?"""
+    if len(flat) > _SMALL or not any(map(is_varying, flat)):
+        return False
+    whole = dtype.category == "int" and all(isinstance(v, int) for v in flat)
+    return whole or dtype.is_floating_point
+
+
+def _filled(flat: list[Any], shape: tuple[int, ...], dtype: DType) -> Any:
+    """The array of these numbers."""
     if dtype.category == "int":
         return _integers(flat, dtype).reshape(shape)
     if dtype.is_complex:
@@ -293,7 +305,7 @@ def _integers(values: list[Any], dtype: DType) -> Any:
 
 
 def _collect(data: Any, shape: tuple[int, ...], level: int, flat: list[Any]) -> None:
-    """Append the numbers of ``data`` in order."""
+    """Append the numbers of ``data`` in order, every level checked against ``shape``."""
     if level == len(shape):
         if _is_sequence(data):
             raise ArgumentError(
@@ -328,5 +340,5 @@ def _number(value: Any) -> Scalar:
         return value  # type: ignore[return-value]
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         found = value.item()
-        return found if isinstance(found, (bool, int, complex)) else float(found)  # type: ignore[return-value]
+        return found if isinstance(found, (bool, int, float, complex)) else float(found)  # type: ignore[return-value]
     return operator.index(value) if hasattr(value, "__index__") else float(value)

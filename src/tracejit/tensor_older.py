@@ -15,6 +15,7 @@ from .ops.table import METHODS
 from .tensor_core import TensorCore
 
 if TYPE_CHECKING:
+    from .dtypes import DType
     from .tensor import Tensor
 
 
@@ -197,6 +198,19 @@ class OlderMethods(TensorCore):
         """False: memory is not shared between processes."""
         return False
 
+    def _in_dtype(self, dtype: DType) -> Any:
+        """The same memory as elements of another dtype, along the last dimension more or fewer of them."""
+        if dtype is self.dtype:
+            return self.view(self.shape)
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("view() as another dtype inside a compiled function")
+        _check_cells(self, dtype)
+        if self._array is None:
+            self._array = self.array  # both must show one array
+        other = self._wrap(self._array.view(dtype.np))
+        other._writes, other._inference = self._writes, self._inference
+        return other
+
     def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
         """The elements ``storage_offset + index * stride`` of the memory that this tensor lies in.
 
@@ -231,6 +245,26 @@ class OlderMethods(TensorCore):
         flat = np.broadcast_to(at, (math.prod(size),))
         index = literal(values=tuple(flat.tolist()), shape=flat.shape, dtype=dtypes.int64)
         return reshape(take(row, index, dim=0), shape=size)
+
+
+def _check_cells(x: Any, dtype: DType) -> None:
+    """``RuntimeError`` unless the memory of ``x`` can be cut into elements of ``dtype``."""
+    have, want = x.dtype.itemsize, dtype.itemsize
+    if have == want:
+        return
+    task = f"to view {x.dtype.title} as {dtype.title} (different element sizes)"
+    if not x.ndim:
+        raise ShapeError(f"self.dim() cannot be 0 {task}")
+    if x.stride(-1) != 1:
+        raise ShapeError(f"self.stride(-1) must be 1 {task}, but got {x.stride(-1)}")
+    if have > want:
+        return
+    times = want // have
+    numbers = [("size(-1)", x.shape[-1]), ("storage_offset()", x.storage_offset())]
+    numbers += [(f"stride({d})", x.stride(d)) for d in range(x.ndim - 1)]
+    for name, number in numbers:
+        if number % times:
+            raise ShapeError(f"self.{name} must be divisible by {times} {task}, but got {number}")
 
 
 def _memory_row(base: Any) -> Any:

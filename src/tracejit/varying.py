@@ -217,6 +217,11 @@ def is_varying(value: Any) -> bool:
     return issubclass(type(value), VaryingNumber)
 
 
+def as_number(value: Any) -> Any:
+    """A number or one-element tensor as a float; one that varies from call to call as it is."""
+    return value if type(value) is float or is_varying(value) else float(value)
+
+
 def plain(value: Any) -> Any:
     """The value of a varying number, without telling anybody; all else as it is.
 

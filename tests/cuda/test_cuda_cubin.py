@@ -38,6 +38,53 @@ def test_a_cubin_is_an_elf_file_for_its_architecture(architecture: str) -> None:
     assert b"fill" in code
 
 
+@needs_assembler
+def test_blocks_are_run_together_only_as_far_as_registers_go() -> None:
+    """Eight blocks leave 32 registers of a thread; what takes more is asked for less, and not spilled."""
+    terms = " + ".join(f"part[{i}] * part[{(i * 7 + 3) % 40}]" for i in range(40))
+    source = f"""
+def many(out: "f32*", x: "f32*", n: "i64") -> "i32":
+    threads(256, 8)
+    part = local_f32(40)
+    for k in range(40):
+        part[k] = x[n * k + thread()]
+    barrier()
+    out[thread()] = {terms}
+    return 0
+"""
+    text = ptx(source, "many", "sm_90")
+    assert ".minnctapersm 8" in text
+    taken = cuda_cubin.resources(text, "sm_90")
+    assert taken.spilled_bytes == 0
+    assert taken.registers > 32
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_kernel_may_have_very_many_parameters(architecture: str) -> None:
+    """4,352 bytes are the most before PTX 8.1."""
+
+    def text(count: int) -> str:
+        names = [f"x{i}" for i in range(count)]
+        listed = ", ".join(f'{name}: "f64"' for name in names)
+        lines = "\n".join(f"    total = total + {name}" for name in names)
+        source = f"""
+def many(out: "f64*", {listed}) -> "i32":
+    threads(128)
+    total = float64(0)
+{lines}
+    out[thread()] = total
+    return 0
+"""
+        return ptx(source, "many", architecture)
+
+    few, many = text(543), text(544)
+    assert ".version 8.1" not in few
+    assert ".version 8.1" in many
+    if assembler() is not None:
+        assemble(few, architecture)
+        assemble(many, architecture)
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 @needs_assembler

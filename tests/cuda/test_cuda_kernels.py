@@ -137,6 +137,31 @@ def test_tall_columns_are_split() -> None:
     assert len(wide) == 1
 
 
+@pytest.mark.parametrize(
+    ("shape", "dims", "result", "access"),
+    [("100000, 64", "(0,)", "64", "b32"), ("64, 4096", "(1,)", "64", "v4.b32")],
+    ids=["columns", "long rows"],
+)
+def test_reductions_ask_for_several_rounds_at_once(
+    shape: str, dims: str, result: str, access: str
+) -> None:
+    """A thread that waits for one element after the other leaves most of the memory's bandwidth unused."""
+    launch = reduced(shape, dims, result)[0][0]
+    text = tools.ptx_of(launch.source, launch.name, "sm_90")
+    pieces = re.split(r"^\$|\bbra\b", text, flags=re.M)
+    assert max(piece.count(f"ld.global.nc.{access}") for piece in pieces) == 4
+
+
+def test_blocks_of_a_fixed_number_run_all_at_once() -> None:
+    """1,024 blocks on 132 multiprocessors: each has to take eight at a time, or some are left for later."""
+    for launches in (
+        reduced("4096, 4096", "(0, 1)", "")[0],
+        reduced("100000, 64", "(0,)", "64")[0],
+    ):
+        for launch in launches:
+            assert ".minnctapersm 8" in tools.ptx_of(launch.source, launch.name, "sm_90")
+
+
 def test_nothing_is_summed_by_atomics() -> None:
     for name, graph in programs.all_graphs():
         for launch in tools.launches(tools.prepare(graph, programs.inputs_of(graph))).values():

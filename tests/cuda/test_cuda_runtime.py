@@ -30,6 +30,7 @@ from tracejit.ir.graph import Graph
 from tracejit.runtime.cuda import gemm, images
 from tracejit.runtime.cuda.images import architecture_for, image, image_key
 from tracejit.runtime.cuda.launches import launch_steps
+from tracejit.runtime.cuda.program import DeviceMemory
 from tracejit.runtime.launcher import Step, build_table, failure
 
 Array = Any
@@ -326,6 +327,21 @@ def test_the_installed_cublas_is_called_as_it_wants_to_be() -> None:
     assert step is not None
     table = build_table([step])
     assert failure(table.run_slots(0, table.n_steps, 0)) == (0, gemm.CUBLAS | 1)
+
+
+@pytest.mark.parametrize("name", ["m", "n", "k", "lda", "ldb", "ldc", "batch"])
+def test_products_that_cublas_has_no_numbers_for_are_refused(name: str, gpu: Any) -> None:
+    """Its sizes have 32 bits: what is larger must not be cut off."""
+    words = dict.fromkeys(("a", "b", "c", "handle", "stream", "compute", "workspace"), (0, 0))
+    sizes = {"m": 2, "n": 3, "k": 4, "lda": 4, "ldb": 3, "ldc": 3, "batch": 1} | {name: 1 << 31}
+    steps = {"stride_a": 0, "stride_b": 0, "stride_c": 6, "trans_a": False, "trans_b": False}
+    step = gemm.gemm_step(gemm.DeviceGemm("f32", **sizes, **steps, **words))
+    assert step is not None
+    table = build_table([step])
+    code = table.run_slots(0, table.n_steps, 0)
+    assert failure(code) == (0, gemm.CUBLAS | gemm.TOO_LARGE)
+    with pytest.raises(DeviceError, match=r"have to be below 2\*\*31"):
+        DeviceMemory(0).fail(code)
 
 
 def test_libraries_are_of_the_generation_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from .kernel import Function, Scratch
 TOGETHER = 4
 
 
-def _carried(writer: AlongWriter) -> dict[str, tuple[DType, str]]:
+def carried(writer: AlongWriter) -> dict[str, tuple[DType, str]]:
     """What goes from one element to the next: names, dtypes, and what is there before the first."""
     if writer.op == EXTREME_SO_FAR:
         dtype = scalar.compute_dtype(writer.source)
@@ -43,7 +43,7 @@ def _step(
         text.add(indent, f"{best} = select({further}, {new}, {best})")
         text.add(indent, f"{writer.at('out', variables)} = {place}")
         return
-    dtype, total = _carried(writer)["total"][0], f"total{number}"
+    dtype, total = carried(writer)["total"][0], f"total{number}"
     new = scalar.convert(writer.element(variables), writer.source, dtype)
     text.add(indent, f"{total} = {total} {RUNNING[writer.op]} {new}")
     stored = scalar.store(scalar.convert(total, dtype, out), out)
@@ -57,7 +57,7 @@ def running_along(writer: AlongWriter) -> Function:
 
     def rows(variables: Sequence[dict[int, str]], indent: int) -> None:
         for number in range(len(variables)):
-            for name, (_, nothing) in _carried(writer).items():
+            for name, (_, nothing) in carried(writer).items():
                 text.add(indent, f"{name}{number} = {nothing}")
         text.add(indent, f"for i{along} in range({writer.extent(along)}):")
         for number, row in enumerate(variables):
@@ -87,15 +87,15 @@ def running_across(writer: AlongWriter) -> Function:
     """A tile of neighbouring rows together, their totals in memory of each worker's own."""
     text, walk = writer.text, writer.walk
     along, inner = walk.along, walk.along + 1
-    carried, cells = _carried(writer), {}
-    for name, (dtype, _) in carried.items():
+    state, cells = carried(writer), {}
+    for name, (dtype, _) in state.items():
         scratch = Scratch(f"{name}s", dtype, TILE, per_worker=True)
         text.parameter(f"{name}s", scalar.storage_type(dtype) + "*", scratch)
         cells[name] = f"{name}s[worker * {TILE} + i{inner} - start]"
     text.add(1, "for task in range(lo, hi):")
     around = writer.split(writer.open_tile("task", 2), walk.outer, 2)
     text.add(2, f"for i{inner} in range(start, stop):")
-    for name, (_, nothing) in carried.items():
+    for name, (_, nothing) in state.items():
         text.add(3, f"{cells[name]} = {nothing}")
     text.add(2, f"for i{along} in range({writer.extent(along)}):")
     text.add(3, f"for i{inner} in range(start, stop):")

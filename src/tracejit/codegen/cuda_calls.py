@@ -1,10 +1,11 @@
-"""Which library calls of the host are kernels of their own on a device."""
+"""Which calls that no fused kernel can take are kernels of their own on a device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ..ir.graph import Value
+from .cuda_along import goes_along_on_a_device, write_device_along
 from .cuda_attention import attends, write_attention
 from .cuda_convolution import convolves, write_convolution
 from .cuda_launch import DeviceCode
@@ -25,4 +26,6 @@ def device_writer(value: Value) -> DeviceWrite | None:
         return write_attention
     if convolves(value):
         return write_convolution
+    if goes_along_on_a_device(value):
+        return write_device_along
     return None

@@ -16,7 +16,7 @@ from . import scalar
 from .cpu import Scope, describe_domain
 from .cpu_rows import finished, update
 from .cuda import DeviceWriter, blocks_for
-from .cuda_combine import partial, start, write_level
+from .cuda_combine import TOGETHER, partial, start, write_level
 from .cuda_launch import BLOCK, WARPS, Launch
 from .cuda_primitives import WARP
 
@@ -57,6 +57,7 @@ class _ColumnPrinter:
     def write(self) -> Launch:
         """The function."""
         writer = self.writer
+        writer.text.together = TOGETHER
         work = self.tiles * self.splits
         writer.text.add(1, f"lane = thread() & {WARP - 1}")
         writer.text.add(1, f"for tile in range(block(), {writer.number('work', work)}, blocks()):")

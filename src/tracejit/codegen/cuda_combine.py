@@ -21,6 +21,8 @@ from .kernel import Scratch
 
 #: Blocks that leave partial results: a fixed number, so that results do not depend on the device.
 PARTIAL_BLOCKS = 1024
+#: Blocks that a multiprocessor shall run at a time where a device is to run about so many: none is left for later.
+TOGETHER = 8
 
 
 def start(writer: DeviceWriter, accumulators: Mapping[Value, str], indent: int) -> None:

@@ -93,13 +93,14 @@ def resources(ptx: str, architecture: str) -> Resources:
 def _assembled(ptx: str, architecture: str) -> Assembled:
     """Machine code without spills where there is a choice.
 
-    Assemblers aim at full occupancy and may spill a few registers for it. Asked for one block per multiprocessor only,
-    they do not.
+    Assemblers aim at full occupancy, or at as many blocks per multiprocessor as a kernel asks for, and may spill a few
+    registers for it. Asked for one block only, they do not.
     """
     run = _required().run
     found = run(ptx, architecture)
     if _SPILL.search(found.log):
-        relaxed = run(re.sub(r"(\.reqntid .*)", r"\1\n.minnctapersm 1", ptx), architecture)
+        free = re.sub(r"\.minnctapersm .*\n", "", ptx)
+        relaxed = run(re.sub(r"(\.reqntid .*)", r"\1\n.minnctapersm 1", free), architecture)
         found = found if _SPILL.search(relaxed.log) else relaxed
     return found
 

@@ -29,6 +29,8 @@ from tracejit.codegen.lower_types import I32, Pointer, Scalar, Value, fail, lite
 __all__ = ["LARGEST_BLOCK", "cuda_llvm_ir"]
 
 LARGEST_BLOCK = 1024
+#: Rounds of a loop that go together, and the most that one may compute for that.
+TOGETHER, SHORT_BODY = 4, 64
 #: Instructions of the host that are none here, replaced by functions with the same result bit for bit.
 _LACKING = ("ldexp.f32.i32", "ldexp.f64.i32")
 
@@ -106,17 +108,37 @@ class KernelLowering(DeviceFunctionLowering):
     def _loop_hints(
         self, node: ast.For, start: Value, stop: Value, weight: int, polynomials: int
     ) -> str:
-        # Loops of literal length index arrays of the thread, which are registers once every index is known. Loops
-        # that contain loops do not get better by being copied; LLVM's own choice suits the rest.
+        # Loops of literal length index arrays of the thread, which are registers once every index is known. Of others
+        # several rounds go together where a round is short and the step is known, however dear it is to count them:
+        # what they read is asked for before the first is needed. Long ones do not get better by being copied.
         literal = not start.ref.startswith("%") and not stop.ref.startswith("%")
         inner = [c for s in node.body for c in ast.walk(s) if isinstance(c, (ast.For, ast.While))]
-        hint = "llvm.loop.unroll.full" if literal else "llvm.loop.unroll.disable"
-        if not literal and not inner:
+        if not literal and self.weight - weight <= SHORT_BODY and _can_be_copied(node, inner):
+            hint = f'"llvm.loop.unroll.count", i32 {TOGETHER}'
+        elif literal or inner:
+            hint = f'"llvm.loop.unroll.{"full" if literal else "disable"}"'
+        else:
             return ""
         number = len(self.metadata)
         self.metadata.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
-        self.metadata.append(f'!{number + 1} = !{{!"{hint}"}}')
+        self.metadata.append(f"!{number + 1} = !{{!{hint}}}")
         return f", !llvm.loop !{number}"
+
+
+def _can_be_copied(node: ast.For, inner: Sequence[ast.AST]) -> bool:
+    """Has a loop a literal step, and no loops inside but such that are over before it is copied?"""
+    assert isinstance(node.iter, ast.Call)
+    steps = len(node.iter.args) < 3 or isinstance(literal_number(node.iter.args[2]), int)
+    return steps and all(_is_unrolled(loop) for loop in inner)
+
+
+def _is_unrolled(loop: ast.AST) -> bool:
+    """Is this a loop of literal length without another inside?"""
+    match loop:
+        case ast.For(iter=ast.Call(args=[length]), body=body):
+            nested = [c for s in body for c in ast.walk(s) if isinstance(c, (ast.For, ast.While))]
+            return isinstance(literal_number(length), int) and not nested
+    return False
 
 
 def cuda_llvm_ir(source: str, entry: str) -> str:

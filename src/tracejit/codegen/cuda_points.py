@@ -13,7 +13,7 @@ from ..sizes import largest
 from .cpu import Scope, describe_domain
 from .cpu_rows import update
 from .cuda import VECTOR_WORDS, DeviceWriter, Vector, blocks_for, plus, staged, words_of
-from .cuda_combine import PARTIAL_BLOCKS, finals_of, start, write_combine, write_partials
+from .cuda_combine import PARTIAL_BLOCKS, TOGETHER, finals_of, start, write_combine, write_partials
 from .cuda_launch import BLOCK, Launch
 from .cuda_primitives import WIDTH
 
@@ -72,6 +72,7 @@ def _write_partials(
 ) -> Launch:
     finals = finals_of(writer)
     total = writer.extents_product(range(len(writer.nest.axes)))
+    writer.text.together = TOGETHER
     start(writer, finals, 1)
     if vector is None:
         _scalar_points(writer, total, finals)

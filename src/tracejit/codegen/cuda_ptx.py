@@ -31,6 +31,8 @@ ARCHITECTURES: dict[str, int] = {
     "sm_120": 87,
 }
 _TRIPLE = "nvptx64-nvidia-cuda"
+#: Bytes of parameters that a kernel has before PTX 8.1 (CUDA 12.1); from there on it is eight times as many.
+PARAMETER_BYTES = 4352
 
 
 class UnsupportedArchitectureError(TracejitError, ValueError):
@@ -115,7 +117,22 @@ def ptx_of_module(module_text: str, architecture: str) -> str:
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
-        return _without_comments(machine.emit_assembly(module))
+        return _with_room(_without_comments(machine.emit_assembly(module)))
+
+
+def _with_room(text: str) -> str:
+    """PTX of a version that allows for its kernel's parameters: very large kernels need a newer driver."""
+    found = re.search(r"\.entry \w+\((.*?)\)", text, re.S)
+    sizes = [
+        int(bits) // 8 for bits in re.findall(r"\.param \.[a-z](\d+)", found[1] if found else "")
+    ]
+    room = 0
+    for size in sizes:
+        room += -room % size + size
+    version = re.search(r"\.version (\d+)\.(\d+)", text)
+    if room <= PARAMETER_BYTES or version is None or (int(version[1]), int(version[2])) >= (8, 1):
+        return text
+    return text.replace(version[0], ".version 8.1", 1)
 
 
 def _without_comments(text: str) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import no_grad
+from ..dtypes import get_default_dtype
 from ..ops.functions.shaping import broadcast_shapes
 from ..ops.mixin import Size
 from ..tensor import Tensor
 from ..tensor_make import as_tensor
+from ..varying import as_number
 from .constraints import is_dependent
 
 __all__ = ["Distribution", "kl_divergence", "register_kl"]
@@ -181,8 +183,8 @@ def broadcast(*values: Any) -> list[Any]:
     tensor([1., 1.])
     """
     tensors = [value for value in values if isinstance(value, Tensor)]
-    like: dict[str, Any] = {"dtype": tensors[0].dtype} if tensors else {}
-    made = [v if isinstance(v, Tensor) else as_tensor(float(v), **like) for v in values]
+    like = tensors[0].dtype if tensors else get_default_dtype()
+    made = [v if isinstance(v, Tensor) else as_tensor(as_number(v), like) for v in values]
     shape = broadcast_shapes(*(tuple(x.shape) for x in made))
     return [x if tuple(x.shape) == tuple(shape) else x.expand(shape) for x in made]
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..autograd.grad_mode import no_grad
 from ..cuda.arrays import placed
 from ..device import index_of
 from ..dtypes import DType, get_default_dtype
@@ -124,7 +123,8 @@ class _BatchNorm(_RunningNorm):
             return 0.0 if self.momentum is None else self.momentum
         self.num_batches_tracked.add_(1)
         if self.momentum is None:
-            return 1.0 / float(self.num_batches_tracked)
+            share: float = 1.0 / self.num_batches_tracked.item()
+            return share
         return self.momentum
 
     def forward(self, input: Any) -> Any:
@@ -246,27 +246,16 @@ class _InstanceNorm(_RunningNorm):
             raise ValueError(
                 f"Expected more than 1 spatial element when training, got input size {x.shape}"
             )
-        if own and self.track_running_stats:
-            self._track(x)
         return F.instance_norm(
             x,
-            None if own else self.running_mean,
-            None if own else self.running_var,
+            self.running_mean,
+            self.running_var,
             self.weight,
             self.bias,
             own,
-            eps=self.eps,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
         )
-
-    def _track(self, x: Any) -> None:
-        share = 0.0 if self.momentum is None else self.momentum
-        dims = tuple(range(2, x.ndim))
-        with no_grad():
-            for running, value in (
-                (self.running_mean, x.mean(dims).mean(0)),
-                (self.running_var, x.var(dims).mean(0)),
-            ):
-                running.mul_(1 - share).add_(value * share)
 
 
 class InstanceNorm1d(_InstanceNorm):

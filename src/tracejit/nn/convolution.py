@@ -168,14 +168,16 @@ class _Conv(_Convolution):
 
     def forward(self, input: Any) -> Any:
         """The convolution of (N, C, *) or (C, *)."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+        """The same with other parameters: derived layers that compute theirs call it by this name."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._widths(), mode=self.padding_mode)
             padding = 0
         convolve = getattr(F, f"conv{self.rank}d")
-        return convolve(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+        return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_Conv):

@@ -39,7 +39,7 @@ class HookTable(dict[int, Any]):
 
 
 class Hooks:
-    """All hooks of one module."""
+    """All hooks of one module, or those of all modules."""
 
     def __init__(self) -> None:
         self.forward_pre = HookTable()
@@ -62,21 +62,46 @@ class Hooks:
         return handle
 
 
+#: Hooks of all modules, which run before a module's own.
+EVERYWHERE = Hooks()
+#: How often one of them came or went, in a list so that a guard can hold the cell itself.
+EVERYWHERE_CHANGES: list[int] = [0]
+
+
+class EverywhereHandle(RemovableHandle):
+    """Removes a hook of all modules."""
+
+    def __init__(self, kind: str, entry: Any) -> None:
+        super().__init__(getattr(EVERYWHERE, kind), entry)
+        EVERYWHERE_CHANGES[0] += 1
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        if self._registry.pop(self.id, None) is not None:
+            EVERYWHERE_CHANGES[0] += 1
+
+
+def hooks_around(module: Any, kind: str) -> tuple[Any, ...]:
+    """The hooks of one kind that a call of ``module`` runs, in order."""
+    own = module.__dict__.get("_hooks")
+    everywhere = getattr(EVERYWHERE, kind).values()
+    return (*everywhere, *(() if own is None else getattr(own, kind).values()))
+
+
 def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``module.forward`` with the module's hooks around it."""
-    hooks: Hooks = module._hooks
-    for hook, with_kwargs in tuple(hooks.forward_pre.values()):
+    """``module.forward`` with hooks around it."""
+    for hook, with_kwargs in hooks_around(module, "forward_pre"):
         args, kwargs = _run_pre_hook(module, hook, with_kwargs, args, kwargs)
-    backward = bool(hooks.backward or hooks.backward_pre)
+    backward = bool(hooks_around(module, "backward") or hooks_around(module, "backward_pre"))
     around = _AroundBackward(module) if backward and MODES.grad else None
     if around is not None:
         args = around.enter(args)
     try:
         result = module.forward(*args, **kwargs)
     except BaseException:
-        _run_always(module, hooks, args, kwargs)
+        _run_always(module, args, kwargs)
         raise
-    for hook, with_kwargs, _ in tuple(hooks.forward.values()):
+    for hook, with_kwargs, _ in hooks_around(module, "forward"):
         new = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
         result = result if new is None else new
     return result if around is None else around.leave(result)
@@ -100,9 +125,9 @@ def _run_pre_hook(
     return (new if isinstance(new, tuple) else (new,)), kwargs
 
 
-def _run_always(module: Any, hooks: Hooks, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _run_always(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """After a failed forward, hooks registered with ``always_call`` still see the call (with no result)."""
-    for hook, with_kwargs, always in tuple(hooks.forward.values()):
+    for hook, with_kwargs, always in hooks_around(module, "forward"):
         if always:
             _ = hook(module, args, kwargs, None) if with_kwargs else hook(module, args, None)
 
@@ -147,7 +172,7 @@ class _AroundBackward:
         def seen(grads: list[Any]) -> Sequence[Any]:
             by_position = dict(zip(chosen, grads, strict=True))
             grad_output = tuple(by_position.get(i) for i in range(len(outputs)))
-            for hook in tuple(self.module._hooks.backward_pre.values()):
+            for hook in hooks_around(self.module, "backward_pre"):
                 grad_output = _replaced(grad_output, hook(self.module, grad_output), "grad_output")
             self.grad_output = grad_output
             if not self.inputs_need_grad:
@@ -162,7 +187,7 @@ class _AroundBackward:
 
     def run_backward(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
         """What the backward hooks make of ``grad_input``."""
-        for hook in tuple(self.module._hooks.backward.values()):
+        for hook in hooks_around(self.module, "backward"):
             new = hook(self.module, grad_input, self.grad_output)
             if new is not None and not grad_input:
                 raise RuntimeError(

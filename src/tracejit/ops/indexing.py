@@ -177,7 +177,7 @@ def wrap_index(index: Array, *, size: int, dim: int) -> Array:
 def _check_gather(name: str, x: TensorType, index: TensorType, dim: int) -> None:
     _check_index(name, index)
     if x.ndim != index.ndim:
-        raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
+        raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
     for d, (extent, limit) in enumerate(zip(index.shape, x.shape, strict=True)):
         if d != dim and extent > limit:
             raise ShapeError(
@@ -238,9 +238,9 @@ def _scatter_type(
     x: TensorType, index: TensorType, value: TensorType, *, dim: int, **_: Any
 ) -> TensorType:
     _check_gather("scatter", x, index, dim)
-    if value.ndim != index.ndim or any(
-        i > v for i, v in zip(index.shape, value.shape, strict=True)
-    ):
+    if value.ndim != index.ndim:
+        raise ShapeError("Index tensor must have the same number of dimensions as src tensor")
+    if any(i > v for i, v in zip(index.shape, value.shape, strict=True)):
         raise ShapeError(
             f"Expected index {list(index.shape)} to be no larger than src {list(value.shape)}"
         )

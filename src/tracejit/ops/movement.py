@@ -326,7 +326,11 @@ def _cat_type(*xs: TensorType, dim: int) -> TensorType:
     first = xs[0]
     total = 0
     for x in xs:
-        if x.ndim != first.ndim or builtins.any(
+        if x.ndim != first.ndim:
+            raise ShapeError(
+                f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim} (cat)"
+            )
+        if builtins.any(
             a != b for d, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if d != dim
         ):
             raise ShapeError(

@@ -49,6 +49,12 @@ def normalize_dim(dim: Any, ndim: int, *, extra: int = 0) -> int:
     return int(dim % count)
 
 
+def refuse_number(dim: int, ndim: int) -> None:
+    """``IndexError`` for a tensor without dimensions, where none stands for them."""
+    if not ndim:
+        raise DimensionError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
 def normalize_dims(dims: int | Sequence[int] | None, ndim: int) -> Shape:
     """Sorted non-negative dimensions; ``None`` or an empty sequence means all of them."""
     if dims is None:
@@ -95,6 +101,8 @@ def resolve_size(shape: Sequence[int], count: int) -> Shape:
     known = numel([extent for extent in sizes if extent != -1])
     if unknown:
         if known == 0:
+            if count:
+                raise ShapeError(f"shape '{list(sizes)}' is invalid for input of size {count}")
             raise ShapeError(
                 f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified "
                 "dimension size -1 can be any value and is ambiguous"

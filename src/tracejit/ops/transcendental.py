@@ -315,11 +315,18 @@ def asinh(x: Array) -> Array:
     """The number whose hyperbolic sine is x."""
 
 
+def _acosh_grad(g: Any, x: Any) -> Any:
+    """One root for real numbers; for complex ones two, whose product is on the right branch."""
+    if x.spec.dtype.is_complex:
+        return g * (rsqrt(x - 1.0) * rsqrt(x + 1.0))
+    return g * rsqrt(x * x - 1.0)
+
+
 @elementwise(
     "acosh(x)",
     ufunc="arccosh",
     promotion=p.to_float_or_complex,
-    grad=lambda g, x: g * rsqrt(x * x - 1.0),
+    grad=lambda g, x: _acosh_grad(g, x),
     domain=(1.1, 4.0),
 )
 def acosh(x: Array) -> Array:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..nn.structure import STRUCTURE_VERSION
-from ..varying import is_varying
+from ..varying import as_number
 from .maths import Mix
 from .recorded import refuse_inside
 
@@ -74,7 +74,8 @@ class ParamGroup(dict[str, Any]):
 
     def number(self, name: str) -> float:
         """A hyperparameter as a Python float, also when the user gave a tensor."""
-        return as_number(self[name])
+        number: float = as_number(self[name])
+        return number
 
     def __setitem__(self, name: str, value: Any) -> None:
         refuse_inside("setting a hyperparameter", self)
@@ -119,11 +120,6 @@ class ParamGroup(dict[str, Any]):
 
     def __copy__(self) -> ParamGroup:
         return ParamGroup(dict(self))
-
-
-def as_number(value: Any) -> float:
-    """A number or one-element tensor as a float; one that varies from call to call as it is."""
-    return value if type(value) is float or is_varying(value) else float(value)
 
 
 def _formula(name: str, value: Any) -> Any:

@@ -139,7 +139,7 @@ class _Run:
             if self.state["n_iter"] == 1:
                 size = min(1.0, 1.0 / float(np.abs(grad).sum())) * lr
             slope = float(grad @ direction)
-            self.state.update(prev_flat_grad=grad.copy(), d=direction)
+            self.state.update(prev_flat_grad=_kept(grad.copy()), d=_kept(direction), t=size)
             before = loss
             if slope > -group["tolerance_change"]:
                 break
@@ -190,17 +190,24 @@ class _Run:
         if state["n_iter"] == 1 or "prev_flat_grad" not in state:
             state.update(old_dirs=[], old_stps=[], H_diag=1.0)
             return -grad
-        change, moved = grad - state["prev_flat_grad"], state["d"] * grad.dtype.type(state["t"])
+        change = grad - state["prev_flat_grad"].array
+        moved = state["d"].array * grad.dtype.type(state["t"])
         curvature = float(change @ moved)
         dirs, steps = state["old_dirs"], state["old_stps"]
         if curvature > 1e-10:
             if len(dirs) == self.group["history_size"]:
                 dirs.pop(0)
                 steps.pop(0)
-            dirs.append(change)
-            steps.append(moved)
+            dirs.append(_kept(change))
+            steps.append(_kept(moved))
             state["H_diag"] = curvature / float(change @ change)
-        return _two_loops(grad, dirs, steps, state["H_diag"])
+        past = [y.array for y in dirs], [s.array for s in steps]
+        return _two_loops(grad, *past, float(state["H_diag"]))
+
+
+def _kept(array: Any) -> Tensor:
+    """As the state holds it: what is in there can be saved."""
+    return Tensor._wrap(array)
 
 
 def _two_loops(grad: Any, changes: list[Any], steps: list[Any], scale: float) -> Any:

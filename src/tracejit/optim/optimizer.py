@@ -18,8 +18,9 @@ from ..ops.elementwise import cast
 from ..ops.source import full
 from ..tensor import Tensor
 from ..types import TensorType
+from ..varying import as_number
 from .counters import Counters
-from .group import ParamGroup, as_number
+from .group import ParamGroup
 from .recorded import (
     OptimizerState,
     belongs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .group import as_number
+from ..varying import as_number
 from .optimizer import Optimizer
 from .recorded import belongs, refuse_inside
 

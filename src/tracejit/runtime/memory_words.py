@@ -82,6 +82,16 @@ def class_words(cls: type) -> list[Word]:
     ]
 
 
+def class_counter(cls: type) -> memoryview | None:
+    """The count of changes of a class with its bases as the one item of a view; None where it is not known.
+
+    Zero is no count: the class has had no look-up since its last change, or too many changes.
+    """
+    if not ((3, 11) <= sys.version_info[:2] <= (3, 13)) or not _classes_known():
+        return None
+    return memoryview(ctypes.c_uint32.from_address(id(cls) + _VERSION)).cast("B").cast("I")
+
+
 def function_word(function: FunctionType, key: str, expected: Any) -> Word | None:
     """The code or the defaults of a function."""
     return _pointer(id(function) + FUNCTION_WORDS[key], expected)
@@ -208,6 +218,7 @@ def _holders_known() -> bool:
     )
 
 
+@lru_cache(maxsize=1)
 def _classes_known() -> bool:
     class Base:
         pass

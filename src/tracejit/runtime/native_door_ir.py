@@ -107,7 +107,7 @@ drop:
 }
 
 ; Does an argument look as described? Adds tensors to found[*count], numbers that may vary to the 64 behind.
-;   (None, layout, requires_grad, inference): a tensor, not a view;  (True, object): this object
+;   (None, layout, requires_grad, inference, class): a tensor, not a view;  (True, object): this object
 ;   (False, class, object): a number of this class, and this one unless that is None
 ;   (class, descriptions): a list or tuple of so many;  (dict, descriptions, keys): with these keys in order
 define internal i1 @matches(ptr %spec, ptr %value, ptr %found, ptr %count) nounwind {
@@ -123,6 +123,7 @@ tensor:
 tensor.look:
   %third = call ptr @item(ptr %spec, i64 2)
   %fourth = call ptr @item(ptr %spec, i64 3)
+  %fifth = call ptr @item(ptr %spec, i64 4)
   %layout = call ptr @get(ptr %value, i64 $tensor_layout)
   %unknown = icmp eq ptr %layout, %none
   br i1 %unknown, label %tensor.lay, label %tensor.compare
@@ -140,7 +141,10 @@ tensor.compare:
   %ab = and i1 %a, %b
   %cd = and i1 %c, %d
   %abcd = and i1 %ab, %cd
-  br i1 %abcd, label %tensor.add, label %no
+  %tensor.class = call ptr @type_of(ptr %value)
+  %e = icmp eq ptr %tensor.class, %fifth
+  %abcde = and i1 %abcd, %e
+  br i1 %abcde, label %tensor.add, label %no
 tensor.add:
   %added = call i1 @append(ptr %value, ptr %found, ptr %count)
   ret i1 %added

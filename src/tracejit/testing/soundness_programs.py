@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .choices import Choices
 from .soundness_gradients import OWN
+from .soundness_identity import KEPT, KNOWN
 from .soundness_modules import net
 from .soundness_python import PARTS
 from .soundness_statements import Body, indented
@@ -43,6 +44,8 @@ _FEATURES = (
     STREAM,
     MODES,
     TALLY,
+    KNOWN,
+    KEPT,
 )
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")

@@ -27,7 +27,7 @@ from .made import Made
 from .number_arguments import without_varying
 from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import SIZES, number_positions
-from .outside import known_objects, pinned_arguments, unrepeatable, with_facts
+from .outside import known_objects, unrepeatable, with_facts
 from .places import Place, PlaceKey
 from .recorded_run import Given, run_recorded
 from .recorder import Recorder
@@ -231,7 +231,7 @@ class Entry(Made):
         ]
         self.guard = with_facts(recorder.settled(guard, known_objects(guard)), captured)
         expected = (*recorder.argument_gradients(), *recorder.without_attributes())
-        self.pinned = (*pinned_arguments(guard, tensors), *expected)
+        self.pinned = (*recorder.pinned_arguments(self.guard, tensors), *expected)
         if self.pinned:
             self.accepts = make_accepts(self)  # type: ignore[assignment, method-assign]
         self.holds = self.held_so_far  # type: ignore[method-assign]

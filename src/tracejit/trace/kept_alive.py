@@ -88,7 +88,10 @@ class KeptAlive:
         tensors, references, gone = self.tensors, sys.getrefcount, _GONE
         first = max(len(tensors) - latest, 0)
         notes, found = self.notes(), False
-        noted = _NONE if notes is None else notes.noted
+        noted = _NONE
+        if notes is not None:
+            notes.let_go()
+            noted = notes.noted
         for place in range(len(tensors) - 1, first - 1, -1):
             count = references(tensors[place])
             if count == _UNREACHABLE:

@@ -7,7 +7,6 @@ for containers made inside the run and objects made outside of it.
 from __future__ import annotations
 
 import enum
-import gc
 from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
@@ -20,7 +19,6 @@ from .results import is_made_of_objects, parts_of
 from .signature import Static, containers
 from .state import StateGuard
 from .state_checks import Item
-from .state_special import Cached
 from .state_tensors import TensorFacts
 from .state_values import MISSING
 
@@ -33,31 +31,10 @@ def known_objects(guard: StateGuard) -> Iterator[Any]:
         yield check.holder
         yield getattr(check, "expected", None)
         yield from getattr(check, "objects", ())
-        if isinstance(check, Cached):
-            yield from cached_objects(check.holder)
         for snapshot in getattr(check, "snapshots", ()):
             yield snapshot.module
             for _, value in snapshot.members.values():
                 yield value
-
-
-def cached_objects(cache: Any) -> Iterator[Any]:
-    """The results that a function with a cache may hand out again, as far as they can be found."""
-    found = gc.get_referents(cache)
-    yield from found
-    for held in found:
-        if type(held) is dict:  # the cache itself, where it has no bound
-            yield from held.values()
-
-
-def pinned_arguments(
-    guard: StateGuard, tensors: Sequence[Tensor]
-) -> tuple[tuple[int, Tensor], ...]:
-    """Arguments that the function can also read from outside: the recording is right for these tensors only."""
-    if not tensors:
-        return ()
-    reachable = {id(x) for x in known_objects(guard) if isinstance(x, Tensor)}
-    return tuple((i, t) for i, t in enumerate(tensors) if id(t) in reachable)
 
 
 def with_facts(guard: StateGuard, captured: Sequence[tuple[str, Tensor]]) -> StateGuard:

@@ -122,6 +122,7 @@ def _run(
         if follows:
             later.enter_context(following(guard))
             later.enter_context(patched(standing, recorder.varying, recorder.stores))
+        later.enter_context(recorder.told_identities(guard))
         args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
             args, kwargs = later.enter_context(standing_in(args, kwargs, replace))

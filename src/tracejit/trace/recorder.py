@@ -25,6 +25,7 @@ from .absent_attributes import AbsentAttributes
 from .devices import one_device
 from .found_sizes import FindsSizes, SizesFound, has_extents, user_line
 from .gradients_inside import GradientsInside
+from .identities import Identities
 from .inputs import Signature
 from .kept_alive import KeptAlive
 from .numbers import outcome_key
@@ -39,13 +40,16 @@ MAX_STATEMENTS = 200_000
 MAX_ITEMS = 32
 
 
-class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentAttributes):
+class Recorder(
+    GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentAttributes, Identities
+):
     """Listens to one eager run in this thread."""
 
     def __init__(self, signature: Signature, arguments: Sequence[tuple[str, Tensor]]) -> None:
         GradientsInside.__init__(self)
         NumbersInside.__init__(self)
         FindsSizes.__init__(self)
+        Identities.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Any, None] = {}
@@ -60,9 +64,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         self.watched: Any = None  # who watches the calls of this run, if that has to be done
         self.occurrences = Occurrences()
         WritesInside.__init__(self)
-        self.held: tuple[
-            Place, ...
-        ] = ()  # where the run left what its leaves have after the result
+        #: Where the run left what its leaves have after the result.
+        self.held: tuple[Place, ...] = ()
         self.overtaken: str | None = None  # what another thread did, or new code does
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
@@ -190,12 +193,8 @@ class Recorder(GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentA
         type = out.spec if self.scope is None else None  # what ran has a type already
         value = self.emit(op, values, attributes, out._requires_grad, type)
         tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
-        if (
-            tracked
-            and not out._requires_grad
-            and value.spec.dtype.is_differentiable
-            and op.differentiable
-        ):
+        differentiable = op.differentiable and value.spec.dtype.is_differentiable
+        if tracked and differentiable and not out._requires_grad:
             value = self.emit(elementwise.detach_copy, (value,), {})
         if len(self.path) > MAX_STATEMENTS:
             self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")

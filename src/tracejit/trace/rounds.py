@@ -105,6 +105,16 @@ class Rounds:
             self.events.append(Ran(op, own, attributes, out, value.line, MODES.grad))
             self.note(*own, out)
 
+    def let_go(self) -> None:
+        """Have the frames let go of what their variables held at the last visit.
+
+        Reading the variables of a frame makes a dictionary that the frame keeps, and brings up to date when it is read
+        again (from Python 3.13 on there is none).
+        """
+        if self.visits:
+            for state in self.visits[-1].states:
+                state.frame.f_locals  # noqa: B018
+
     def detached(self, source: Tensor, out: Tensor, line: tuple[str, int] | None) -> None:
         """``out`` shows ``source`` without its history."""
         if self.visits:

@@ -99,7 +99,7 @@ def _described(value: Any, numbers: _Numbers) -> tuple[Any, ...]:
     if isinstance(value, Tensor):
         if value._base is not None or value._layout is None:
             raise _OtherError
-        return None, value._layout, value._requires_grad, value._inference
+        return None, value._layout, value._requires_grad, value._inference, type(value)
     kind = type(value)
     if kind is list or kind is tuple:
         return kind, tuple([_described(x, numbers) for x in value])

@@ -188,9 +188,10 @@ def first_position(tensors: Sequence[Tensor], tensor: Tensor) -> int:
     return next(i for i, t in enumerate(tensors) if t is tensor)
 
 
-def tensor_key(tensor: Tensor) -> tuple[Any, bool, bool]:
-    """Layout, whether gradients are wanted, and whether it is an inference tensor."""
-    return (tensor._layout or layout_of(tensor)), tensor.requires_grad, tensor._inference
+def tensor_key(tensor: Tensor) -> tuple[type, Any, bool, bool]:
+    """Class, layout, whether gradients are wanted, and whether it is an inference tensor."""
+    layout = tensor._layout or layout_of(tensor)
+    return type(tensor), layout, tensor.requires_grad, tensor._inference
 
 
 def call_key(modes: tuple[Any, ...], structure: Any, tensors: Sequence[Tensor]) -> Any:

@@ -111,7 +111,7 @@ class ClassWalk:
                 continue
             if library:
                 # Layers of the package are patched now and then; anything else counts once a user replaced it.
-                layer = name == "forward" and owner.__module__.startswith("tracejit.nn.")
+                layer = name in _CALLED and owner.__module__.startswith("tracejit.nn.")
                 if layer or _by_user(member):
                     yield name, member
             elif self._counts(name, made):

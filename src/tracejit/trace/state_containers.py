@@ -102,6 +102,7 @@ class ContainerWalk:
             return
         self.walk.add(Keys(value, name, iterate, keys))
         for position, key in enumerate(keys):
+            self.walk.reach(key, f"key {position} of {name}", depth + 1)
             label = (
                 f"item {key!r} of {name}"
                 if isinstance(key, (str, int))

@@ -20,7 +20,7 @@ from .state_reads import Names
 from .state_values import MISSING, describe, token, was_and_is
 
 #: What a module keeps for itself; hooks, parameters, buffers and submodules are compared in their own way.
-MACHINERY = frozenset(
+_MACHINERY = frozenset(
     {"_buffers", "_hooks", "_modules", "_parameters", "_transient", "_version", "training"}
 )
 _HOOK_KINDS = ("forward_pre", "forward", "backward_pre", "backward")
@@ -107,10 +107,21 @@ def is_module(value: Any) -> bool:
 
 def hooks_of(module: Any) -> Iterator[tuple[str, Any]]:
     """Label and entry of every hook of a module, in the order they run."""
-    hooks = vars(module).get("_hooks")
+    return _entries(vars(module).get("_hooks"))
+
+
+def _entries(hooks: Any) -> Iterator[tuple[str, Any]]:
     for kind in _HOOK_KINDS if hooks is not None else ():
         for position, entry in enumerate(tuple(getattr(hooks, kind).values())):
             yield f"{kind} hook {position}", entry
+
+
+def hooks_of_all() -> tuple[Item, list[tuple[str, Any]]]:
+    """The check that the hooks of all modules are those they were, and label and entry of each."""
+    hooks = sys.modules["tracejit.nn.hooks"]
+    changes = hooks.EVERYWHERE_CHANGES
+    check = Item(changes, "the number of changes of the hooks of all modules", 0, changes[0])
+    return check, [(f"{label} of all modules", x) for label, x in _entries(hooks.EVERYWHERE)]
 
 
 def tensors_of(module: Any, held: Collection[Any] = ()) -> Iterator[tuple[str, Tensor]]:
@@ -125,7 +136,7 @@ def tensors_of(module: Any, held: Collection[Any] = ()) -> Iterator[tuple[str, T
 def plain_attributes(module: Any, names: Names) -> Iterator[tuple[str, Any]]:
     """The Python attributes of a module that the code can read."""
     for key, value in tuple(vars(module).items()):
-        if key in names and key not in MACHINERY:
+        if key in names and key not in _MACHINERY:
             yield key, value
 
 

@@ -1,7 +1,7 @@
 """This package as state: functions of it that ask what a recording cannot answer, and functions that are replaced.
 
 Replacing a function of a public module (``tj.nn.functional.relu = mine``) moves a counter, which a guard compares;
-methods put on ``Tensor`` are counted by the length of its namespace.
+methods put on ``Tensor`` move CPython's count of changes of that class.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
 
+from ..runtime.memory_words import class_counter
 from ..tensor import Tensor
 from .state_checks import Bind, Check
 
@@ -23,8 +24,9 @@ _ASSIGNED = [0]
 @lru_cache(maxsize=1)
 def asking_functions() -> dict[int, str]:
     """Functions of this package whose answer, or effect, no recording holds: identity of the code -> name."""
-    from .. import printing, random, serialization
+    from .. import printing, random, serialization, settings
     from ..autograd import handle
+    from ..cuda import memory, precision
     from ..tensor_autograd import AutogradMethods
     from ..tensor_core import TensorCore
     from ..tensor_info import InfoMethods
@@ -39,6 +41,9 @@ def asking_functions() -> dict[int, str]:
         (random, ("manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state")),
         (serialization, ("save", "load")),
         (printing, ("set_printoptions", "get_printoptions")),
+        (settings, ("get_num_threads",)),
+        (precision, ("get_float32_matmul_precision",)),
+        (memory, ("memory_allocated", "max_memory_allocated", "memory_reserved", "mem_get_info")),
     ):
         for name in names:
             member: Any = vars(owner)[name]
@@ -62,7 +67,7 @@ def _spelled(owner: str, name: str) -> str:
         return f"Tensor.{name}"
     return (
         f"tracejit.{name}"
-        if owner in ("random", "serialization", "printing")
+        if owner in ("random", "serialization", "printing", "settings", "precision", "memory")
         else f"{owner}.{name}"
     )
 
@@ -103,11 +108,11 @@ def _functions(assigned: int) -> dict[tuple[str, str], Any]:
 
 def replaced() -> tuple[tuple[str, Any], ...]:
     """Functions in this package that are not its own: the user put them there."""
-    return _replaced(_ASSIGNED[0], len(vars(Tensor)))
+    return _replaced(_ASSIGNED[0], tuple(vars(Tensor).values()))
 
 
 @lru_cache(maxsize=4)
-def _replaced(assigned: int, methods: int) -> tuple[tuple[str, Any], ...]:
+def _replaced(assigned: int, methods: tuple[Any, ...]) -> tuple[tuple[str, Any], ...]:
     del methods
     methods_of_tensors = ((("Tensor", name), f) for name, f in vars(Tensor).items())
     return tuple(
@@ -124,32 +129,42 @@ def _own(function: FunctionType) -> bool:
 class Package(Check):
     """The public functions of this package and the methods of tensors are those they were."""
 
-    __slots__ = ("functions", "methods", "seen")
+    __slots__ = ("changes", "functions", "methods", "seen")
 
     def __init__(self) -> None:
         list(_modules())
         super().__init__(_ASSIGNED, "the package")
-        self.seen = [_ASSIGNED[0]]
+        self.changes = class_counter(Tensor)
+        self.seen = [_ASSIGNED[0], self._count()]
         self.functions = _functions(_ASSIGNED[0])
         self.methods = dict(vars(Tensor))
 
+    def _count(self) -> int:
+        """The count of changes of ``Tensor``, -1 (as which nothing counts) where there is none."""
+        hash(Tensor.__eq__)  # a look-up, after which there is a count
+        return (self.changes[0] if self.changes is not None else 0) or -1
+
     def broken(self, bind: Bind) -> str:
         """The condition as source."""
-        counter, seen, namespace = bind(self.holder), bind(self.seen), bind(vars(Tensor))
-        moved = f"{counter}[0] != {seen}[0] or {bind(len)}({namespace}) != {len(self.methods)}"
+        counter, seen = bind(self.holder), bind(self.seen)
+        moved = f"{counter}[0] != {seen}[0]"
+        if self.changes is None:
+            moved += f" or {bind(len)}({bind(vars(Tensor))}) != {len(self.methods)}"
+        else:
+            moved += f" or {bind(self.changes)}[0] != {seen}[1]"
         return f"({moved}) and {bind(self.difference)}() is not None"
 
     def difference(self) -> str | None:
         """What changed, or None."""
-        assigned = self.holder[0]
-        if assigned == self.seen[0] and len(vars(Tensor)) == len(self.methods):
+        now = self.holder[0], self._count()
+        if [*now] == self.seen and now[1] > 0:
             return None
         for (module, name), value in self.functions.items():
             if vars(sys.modules[module]).get(name) is not value:
                 return f"{name!r} of module {module} was replaced"
-        now = vars(Tensor)
-        for name in (*self.methods, *now):
-            if now.get(name) is not self.methods.get(name):
+        methods = vars(Tensor)
+        for name in (*self.methods, *methods):
+            if methods.get(name) is not self.methods.get(name):
                 return f"{name!r} of class Tensor was replaced"
-        self.seen[0] = assigned
+        self.seen[:] = now
         return None

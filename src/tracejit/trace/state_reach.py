@@ -7,7 +7,6 @@ repeats until nothing new is found. Library code is not entered, but functions t
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Collection, Mapping
 from functools import partial, partialmethod, singledispatchmethod
@@ -34,8 +33,15 @@ from .state_classes import ClassWalk
 from .state_containers import ContainerWalk
 from .state_functions import FunctionWalk
 from .state_gradients import KnownHooks, leaf_hooks
-from .state_modules import MACHINERY, Structure, hooks_of, is_module, plain_attributes, tensors_of
-from .state_optimizers import is_tool, step_hooks
+from .state_modules import (
+    Structure,
+    hooks_of,
+    hooks_of_all,
+    is_module,
+    plain_attributes,
+    tensors_of,
+)
+from .state_optimizers import BOOKKEEPING, is_tool, step_hooks
 from .state_package import Package, replaced
 from .state_purity import are_suspect, is_suspect
 from .state_special import Environment, Registered, is_opaque, settings_of_log, special
@@ -56,7 +62,6 @@ _LEAVES = (
     float,
     complex,
     type(None),
-    enum.Enum,
     np.generic,
     CodeType,
     Tensor,
@@ -253,7 +258,8 @@ class Walk:
                 self.add(setting, setting.key)
         elif (found := special(value, name, self.names)) is not None:
             check, held = found
-            self.add(check)
+            if check is not None:
+                self.add(check)
             for inner in held:
                 self.reach(inner, f"what {name} holds", depth + 1)
         elif is_opaque(value):
@@ -330,6 +336,11 @@ class Walk:
             self.reach(child, f"submodule {key!r} of {label}")
         for which, entry in hooks_of(module):
             self.reach(entry, f"{which} of {label}")
+        check, everywhere = hooks_of_all()
+        if self.add(check, 0):
+            self.tools.add(id(check.holder))  # a count of changes, not a number that may vary
+            for which, entry in everywhere:
+                self.reach(entry, which)
         for which, tensor in tensors_of(module, self.held):
             self._tensor(tensor, f"{which} of {label}")
 
@@ -337,7 +348,8 @@ class Walk:
         """Look again at everything reached, for the names that became known since."""
         self._classes.scan()
         for value, namespace, label, depth in tuple(self._objects):
-            for key in [k for k in namespace if k in self.names and k not in MACHINERY]:
+            kept = BOOKKEEPING if id(namespace) in self.tools else ()
+            for key in [k for k in namespace if k in self.names and k not in kept]:
                 self._attribute(
                     Item(namespace, f"attribute {key!r} of {label}", key, namespace[key]), depth
                 )

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from .. import bytecode
+
 _GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
 _GLOBAL_OR_CLASS = _GLOBAL | {"LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE = frozenset(
@@ -25,9 +27,11 @@ _NAMING = _GLOBAL_OR_CLASS | _ATTRIBUTE
 _SETTING = frozenset({"STORE_ATTR", "STORE_GLOBAL"})
 _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _WHOLE = frozenset(
-    {"vars", "dir", "asdict", "astuple", "attrgetter", "__dict__", "__getattribute__"}
+    {
+        *("__dict__", "__getattribute__", "asdict", "astuple", "attrgetter", "dir"),
+        *("methodcaller", "vars"),
+    }
 )
-_COMPUTED = frozenset({"BUILD_STRING", "BINARY_OP", "FORMAT_VALUE", "FORMAT_SIMPLE"})
 #: Attributes that lead around names: to the globals, variables and frames of functions; and the count of writes.
 _AROUND = frozenset(
     {
@@ -116,7 +120,7 @@ def reads_of(code: CodeType) -> Reads:
             named["attributes"].add(name)
         elif operation == "IMPORT_NAME":
             named["imports"].add(name)
-    everything = bool(_WHOLE & (named["globals"] | named["attributes"])) or _computed(instructions)
+    everything = bool(_WHOLE & (named["globals"] | named["attributes"])) or _computed(code)
     operations = {operation for operation, _ in instructions}
     asking = not _ASKING.isdisjoint(named["globals"]) or "PUSH_EXC_INFO" in operations
     texts = not _TEXT.isdisjoint(operations)
@@ -203,22 +207,35 @@ def _loaded_modules(code: CodeType) -> set[str]:
     return {"sys.modules"} if any(taken) else set()
 
 
-def _computed(instructions: list[Step]) -> bool:
-    """Is an attribute read by a name that is not a constant?
+def _computed(code: CodeType) -> bool:
+    """Is an attribute read by a name that is not a constant?"""
+    if _BY_NAME.isdisjoint(code.co_names):
+        return False
+    try:
+        followed = bytecode.steps_of(code)
+    except bytecode.Unfollowed:
+        return True
+    return not all(
+        _takes_a_text(followed[start + 1 :])
+        for start, step in enumerate(followed)
+        if step.name in _GLOBAL and step.value in _BY_NAME
+    )
 
-    Looks from each ``getattr`` to the next call: an argument that is itself a call ends the search early and counts
-    as computed.
+
+def _takes_a_text(following: tuple[bytecode.Step, ...]) -> bool:
+    """Is the second argument of the function that is on the stack a constant text?
+
+    The step after which the stack was last two values higher than the function made that argument.
     """
-    for start, (operation, name) in enumerate(instructions):
-        if operation not in _GLOBAL or name not in _BY_NAME:
-            continue
-        constant = False
-        for following, value in instructions[start + 1 :]:
-            if following.startswith(("PRECALL", "CALL")) or following in _COMPUTED:
-                break
-            constant |= following == "LOAD_CONST" and isinstance(value, str)
-        if not constant or following in _COMPUTED:
-            return True
+    height, second = 0, False
+    for step in following:
+        if step.onward is None or step.jump is not None:
+            return False
+        height += step.onward
+        if height < 0:  # the call
+            return second
+        if height == 2:
+            second = step.name == "LOAD_CONST" and isinstance(step.value, str)
     return False
 
 

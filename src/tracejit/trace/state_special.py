@@ -4,6 +4,7 @@ references, registers of abstract classes, and containers too long for one compa
 from __future__ import annotations
 
 import abc
+import gc
 import os
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from operator import is_
 from types import CoroutineType, FrameType, FunctionType, MappingProxyType, TracebackType
 from typing import Any
@@ -48,31 +50,6 @@ class ContextValue(Read):
     def current(self) -> Any:
         """What reading gives now."""
         return self.holder.get(MISSING)
-
-
-@dataclass(eq=False, slots=True)
-class Cached(Check):
-    """A cache of results holds as many as it did, and none was computed again."""
-
-    state: tuple[Any, ...]
-
-    @staticmethod
-    def state_of(cache: Any) -> tuple[Any, ...]:
-        """What changes when a result is added or all are dropped."""
-        _, misses, _, size = cache.cache_info()
-        return misses, size
-
-    def broken(self, bind: Bind) -> str:
-        """The condition as source."""
-        return f"{bind(self.holder.cache_info)}()[1::2] != {bind(self.state)}"
-
-    def difference(self) -> str | None:
-        """What changed, or None."""
-        return (
-            None
-            if self.state_of(self.holder) == self.state
-            else f"the cache of {self.name} changed"
-        )
 
 
 @dataclass(eq=False, slots=True)
@@ -260,13 +237,26 @@ def settings_of_log(value: Any, name: str) -> list[Item] | None:
     ]
 
 
-def special(value: Any, name: str, names: Names) -> tuple[Check, list[Any]] | None:
+def kept_by(cache: Any) -> list[Any]:
+    """The dict in which a function with a cache keeps its results, and the results themselves.
+
+    Where their number is bounded, the dict's values are links that nothing in Python looks into. It keeps one link as
+    long as it has the result, so the same link means the same result.
+    """
+    found = gc.get_referents(cache)
+    for position, (held, following) in enumerate(pairwise(found)):
+        if type(held) is dict and following is cache.__wrapped__:
+            return [held, *(x for x in found[:position] if not isinstance(x, type))]
+    return []
+
+
+def special(value: Any, name: str, names: Names) -> tuple[Check | None, list[Any]] | None:
     """The check for an object of these kinds and what it leads to; None for any other object."""
     if isinstance(value, ContextVar):
         found = value.get(MISSING)
         return ContextValue(value, name, None, found), [found]
     if isinstance(value, CACHES):
-        return Cached(value, name, Cached.state_of(value)), [value.__wrapped__]
+        return None, [value.__wrapped__, *kept_by(value)]
     if isinstance(value, threading.local):
         return ThreadNames.of(value, name, names), list(_own(value).values())
     if isinstance(value, MappingProxyType):

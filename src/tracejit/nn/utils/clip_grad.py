@@ -12,6 +12,7 @@ from ...autograd.slots import gradient_of
 from ...ops.elementwise import cast
 from ...ops.source import full
 from ...tensor import Tensor
+from ...varying import as_number
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -102,7 +103,7 @@ def clip_grad_norm_(
 
 def _scale(grads: Iterable[Tensor], max_norm: float, total: Any) -> None:
     with no_grad():
-        scale = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
+        scale = (as_number(max_norm) / (total + 1e-6)).clamp(max=1.0)
         for grad in grads:
             grad.mul_(cast(scale, dtype=grad.dtype))
 
@@ -137,6 +138,7 @@ def clip_grad_value_(
     >>> w.grad
     tensor([ 1.0000, -0.5000])
     """
+    bound = as_number(clip_value)
     for grad in _gradients(parameters):
         with no_grad():
-            grad.clamp_(-float(clip_value), float(clip_value))
+            grad.clamp_(-bound, bound)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentError, ShapeError
+from ...errors import ArgumentError, ArgumentValueError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -22,7 +22,7 @@ from ..resampling import mix_along
 from ..shapes import numel
 from ..table import function
 from ..windows import Windows
-from .common import Tensor, as_type, constant, require_float, shape_of, upcast
+from .common import Tensor, as_type, check_tensor, constant, require_float, shape_of, upcast
 from .pooling import positions_of, windows_of
 from .spatial import Shape, batched, per_dim, unbatched
 
@@ -86,8 +86,15 @@ def _laid_out(x: Tensor, dim: int, runs: Runs, repeat: bool) -> tuple[Tensor, in
     return mix_along(x, dim=dim, places=(places,), weights=((1.0,) * len(places),)), longest
 
 
+def _refuse_few_dimensions(x: Tensor, rank: int) -> None:
+    if rank > 1 and x.ndim <= rank:
+        raise ArgumentValueError(f"Input dimension should be at least {rank + 1}")
+
+
 def _adaptive_avg(rank: int, input: Tensor, output_size: Any) -> Tensor:
     name = f"adaptive_avg_pool{rank}d"
+    check_tensor(name, input)
+    _refuse_few_dimensions(input, rank)
     x, added = batched(name, input, rank)
     require_float(name, x)
     own, size = shape_of(x)[2:], _sizes(name, output_size, x)
@@ -119,6 +126,8 @@ def _uneven_mean(x: Tensor, own: Shape, size: Shape) -> Tensor:
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
     name = f"adaptive_max_pool{rank}d"
+    check_tensor(name, input)
+    _refuse_few_dimensions(input, rank)
     x, added = batched(name, input, rank)
     require_float(name, x)
     own, size = shape_of(x)[2:], _sizes(name, output_size, x)

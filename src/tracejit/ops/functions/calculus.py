@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError
+from .. import complex_numbers as cx
 from .. import elementwise as e
 from .. import movement as m
 from .. import ordering as o
@@ -225,6 +226,8 @@ def corrcoef(input: Tensor) -> Tensor:
         return e.div(covariances, covariances)
     deviations = t.sqrt(m.diagonal(covariances, offset=0, dim1=0, dim2=1))
     scaled = e.div(e.div(covariances, m.unsqueeze(deviations, dims=(1,))), deviations)
+    if scaled.dtype.is_complex:  # each part by itself
+        return cx.complex_of_parts(e.clamp_between(cx.parts_of_complex(scaled), -1.0, 1.0))
     return e.clamp_between(scaled, -1.0, 1.0)
 
 

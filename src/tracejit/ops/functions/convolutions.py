@@ -35,10 +35,15 @@ def _check_weight(name: str, weight: Tensor, rank: int, groups: int) -> None:
         )
     if any(n < 1 for n in shape[2:]):
         raise ShapeError(f"kernel size should be greater than zero, but got {list(shape[2:])}")
+    if shape[0] < groups:
+        raise ShapeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got "
+            f"weight of size {list(shape)} instead"
+        )
     if shape[0] % groups:
         raise ShapeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but "
-            f"got weight of size [{list(shape)}] instead"
+            f"got weight of size {list(shape)} instead"
         )
 
 

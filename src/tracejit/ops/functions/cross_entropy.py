@@ -40,6 +40,16 @@ def _check_target(input: Tensor, target: Tensor) -> int:
     return d
 
 
+def _check_weight(weight: Tensor | None, input: Tensor) -> None:
+    """``RuntimeError`` unless every class has a weight."""
+    classes = shape_of(input)[_class_dim(input)]
+    if weight is not None and shape_of(weight) != (classes,):
+        raise ShapeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got "
+            f"weight tensor of shape: {list(shape_of(weight))}"
+        )
+
+
 def _weights(weight: Tensor | None, target: Tensor, valid: Tensor, like: Tensor) -> Tensor:
     """The weight of each target, zero where it is ignored."""
     if weight is None:
@@ -68,6 +78,7 @@ def nll_loss(
     """
     reduction = old_reduction(size_average, reduce, reduction)
     d = _check_target(input, target)
+    _check_weight(weight, input)
     valid = c.ne(target, ignore_index)
     safe = e.where(valid, target, 0)
     picked = m.squeeze(ix.gather(input, m.unsqueeze(safe, dims=(d,)), dim=d), dims=(d,))
@@ -104,6 +115,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if not input.ndim:
         raise RuntimeError("Expected input with at least one dimension, got a 0-d tensor")
+    _check_weight(weight, input)
     logs = log_softmax(input, _class_dim(input))
     if target.dtype.is_floating_point:
         return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing)

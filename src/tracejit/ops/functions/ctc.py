@@ -10,6 +10,7 @@ from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
+from .. import reduction as r
 from .. import source as s
 from .. import transcendental as t
 from ..table import function
@@ -129,12 +130,21 @@ def ctc_loss(
     targets = m.unsqueeze(targets, dims=(0,)) if alone and targets.ndim == 1 else targets
     _check(scores, inputs, lengths, targets)
     labels = _with_blanks(_padded(targets, lengths), blank)
-    total = _forward(scores, labels, inputs, lengths, blank)
+    total = _forward(_normalized(scores), labels, inputs, lengths, blank)
     impossible = c.lt(total, _NEVER / 2)
     loss = e.where(impossible, 0.0 if zero_infinity else float("inf"), e.neg(total))
     if reduction == "mean":
         return mean(e.div(loss, as_type(e.clamp_min(lengths, 1), loss.dtype)))
     return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
+
+
+def _normalized(scores: Tensor) -> Tensor:
+    """``scores`` themselves, with the gradient of log-probabilities that keep adding up to one.
+
+    What is added is zero and has a slope: as in PyTorch, the gradient is that of the logits where ``scores`` is a leaf.
+    """
+    total = r.sum(t.exp(scores), dims=(2,), keepdim=True)
+    return e.add(scores, e.sub(e.detach_copy(total), total))
 
 
 def _forward(scores: Tensor, labels: Tensor, inputs: Tensor, lengths: Tensor, blank: int) -> Tensor:

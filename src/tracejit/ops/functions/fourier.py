@@ -11,6 +11,7 @@ from .. import complex_numbers as cx
 from .. import elementwise as e
 from .. import fourier as f
 from .. import movement as m
+from ..shapes import refuse_number
 from ..table import function
 from .common import Tensor, as_type, check_tensor, dim_of, shape_of
 from .factories import made
@@ -68,7 +69,10 @@ def _plan(
             )
         along = tuple(range(x.ndim - count, x.ndim))
     else:
-        along = tuple(dim_of(d, x) for d in ((dims,) if isinstance(dims, int) else dims))
+        given = (dims,) if isinstance(dims, int) else dims
+        for d in given:
+            refuse_number(d, x.ndim)
+        along = tuple(dim_of(d, x) for d in given)
     if len(set(along)) < len(along):
         raise ShapeError("FFT dims must be unique")
     wanted = (None,) * len(along) if sizes is None else tuple(None if n == -1 else n for n in sizes)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ... import dtypes
 from ...cuda.pinned import without_waiting
+from ...errors import DtypeError
 from .. import movement as m
 from ..table import METHODS, function
 from .common import Number, Tensor, as_type, constant, is_tensor, shape_of
@@ -151,8 +153,24 @@ NAMES = [
 ]
 
 
+def _refuse(name: str, x: Tensor) -> None:
+    """``RuntimeError`` for functions whose result has another dtype than what they would be written to."""
+    if name == "abs" and x.dtype.is_complex:
+        raise DtypeError("In-place abs is not supported for complex tensors.")
+    if name == "float_power" and x.dtype.itemsize < 8 * (1 + x.dtype.is_complex):
+        wide = dtypes.complex128 if x.dtype.is_complex else dtypes.float64
+        raise DtypeError(
+            f"the base given to float_power_ has dtype {x.dtype.title} but the operation's result "
+            f"requires dtype {wide.title}"
+        )
+
+
 def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    checked = name in ("abs", "float_power")
+
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if checked:
+            _refuse(name, self)
         since = self._next_node()
         return self._assign(function(self, *args, **kwargs), since)
 

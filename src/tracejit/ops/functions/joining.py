@@ -197,11 +197,14 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         return m.reshape(roll(flat, shifts, 0), shape=shape_of(input))
     moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     along = (dims,) if isinstance(dims, int) else tuple(dims)
+    if not moves:
+        raise RuntimeError("`shifts` required")
     if len(moves) != len(along):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}"
         )
     for shift, dim in zip(moves, along, strict=True):
+        shapes.refuse_number(dim, input.ndim)
         input = _rolled(input, shift, dim_of(dim, input))
     return input
 

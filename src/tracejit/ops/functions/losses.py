@@ -30,15 +30,20 @@ def old_reduction(size_average: bool | None, reduce: bool | None, reduction: str
     return "sum" if size_average is False else "mean"
 
 
+def check_reduction(reduction: str) -> None:
+    """``ValueError`` unless it is one of the three."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ArgumentValueError(f"{reduction} is not a valid value for reduction")
+
+
 def reduced(loss: Tensor, reduction: str) -> Tensor:
     """The mean, the sum, or the loss itself; ``ValueError`` for another ``reduction``."""
+    check_reduction(reduction)
     if reduction == "mean":
         return mean_of(loss)
     if reduction == "sum":
         return r.sum(loss, dims=tuple(range(loss.ndim)), keepdim=False)
-    if reduction == "none":
-        return loss
-    raise ArgumentValueError(f"{reduction} is not a valid value for reduction")
+    return loss
 
 
 @function(method=False)
@@ -320,29 +325,11 @@ def cosine_embedding_loss(
     kind = promoted(input1, input2)
     if not kind.is_floating_point:
         kind = get_default_dtype()
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     cosine = cosine_similarity(as_type(input1, kind), as_type(input2, kind), -1)
     apart = e.where(c.eq(target, -1), e.clamp_min(cosine - margin, 0.0), 0.0)
     loss = e.where(c.eq(target, 1), 1.0 - cosine, apart)
-    return reduced(loss, old_reduction(size_average, reduce, reduction))
-
-
-@function(method=False)
-def margin_ranking_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``max(0, -target * (input1 - input2) + margin)``.
-
-    >>> import tracejit as tj
-    >>> tj.margin_ranking_loss(tj.tensor([1.0]), tj.tensor([3.0]), tj.tensor([1.0]))
-    tensor(2.)
-    """
-    loss = e.clamp_min(e.neg(target) * (input1 - input2) + margin, 0.0)
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
@@ -364,32 +351,3 @@ def hinge_embedding_loss(
     apart = e.where(c.eq(target, 1), 0.0, e.clamp_min(margin - input, 0.0))
     near = e.where(c.eq(target, -1), 0.0, input)
     return reduced(apart + near, old_reduction(size_average, reduce, reduction))
-
-
-@function(method=False)
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: Number = 2.0,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; ``ValueError`` unless ``margin`` is positive.
-
-    >>> import tracejit as tj
-    >>> tj.triplet_margin_loss(tj.zeros(1, 2), tj.zeros(1, 2), tj.ones(1, 2), margin=2.0)
-    tensor(0.5858)
-    """
-    if margin <= 0:
-        raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
-    near = pairwise_distance(anchor, positive, p, eps)
-    far = pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = e.minimum(far, pairwise_distance(positive, negative, p, eps))
-    loss = e.clamp_min(near - far + margin, 0.0)
-    return reduced(loss, old_reduction(size_average, reduce, reduction))

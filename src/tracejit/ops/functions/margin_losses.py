@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dtypes import int64
-from ...errors import ArgumentValueError, ShapeError
+from ...errors import ArgumentValueError, DtypeError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
@@ -15,7 +15,7 @@ from ..ordering import cumsum
 from ..table import function
 from .activations import logsigmoid
 from .common import Number, Tensor, as_type, constant, shape_of
-from .losses import old_reduction, pairwise_distance, reduced
+from .losses import check_reduction, old_reduction, pairwise_distance, reduced
 from .norms import vector_norm
 from .triangles import positions, triu_indices
 
@@ -34,7 +34,7 @@ def soft_margin_loss(
     >>> tj.soft_margin_loss(tj.zeros(2), tj.tensor([1.0, -1.0]))
     tensor(0.6931)
     """
-    loss = e.neg(logsigmoid(e.mul(target, input)))
+    loss = e.neg(logsigmoid(e.mul(input, target)))
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
@@ -85,15 +85,25 @@ def multi_margin_loss(
     """
     if p not in (1, 2):
         raise ArgumentValueError("only p == 1 and p == 2 supported")
+    check_reduction(reduction)
     x, y, alone = _rows("multi_margin_loss", input, target, False)
+    classes = shape_of(x)[1]
+    if weight is not None and weight.ndim != 1:
+        raise ArgumentValueError("weight must be one-dimensional (multi_margin_loss)")
+    if weight is not None and shape_of(weight) != (classes,):
+        raise ShapeError(
+            f"inconsistent weight size, expected {classes} but got {list(shape_of(weight))}"
+        )
+    if y.dtype is not int64:
+        raise DtypeError(f"expected scalar type Long but found {y.dtype.title} (multi_margin_loss)")
     column = m.unsqueeze(y, dims=(1,))
     own = ix.gather(x, column, dim=1)
     distance = e.clamp_min(e.add(e.sub(margin, own), x), 0.0)
     distance = distance if p == 1 else e.square(distance)
     distance = distance if weight is None else e.mul(distance, ix.take(weight, column, dim=0))
-    others = c.ne(positions(shape_of(x)[1], 0), column)
+    others = c.ne(positions(classes, 0), column)
     total = r.sum(e.where(others, distance, 0.0), dims=(1,), keepdim=False)
-    loss = e.div(total, shape_of(x)[1])
+    loss = e.div(total, classes)
     return _finish(loss, alone, old_reduction(size_average, reduce, reduction))
 
 
@@ -113,6 +123,7 @@ def multilabel_margin_loss(
     >>> tj.multilabel_margin_loss(tj.tensor([0.1, 0.2, 0.4, 0.8]), tj.tensor([3, 0, -1, 1]))
     tensor(0.8500)
     """
+    check_reduction(reduction)
     x, y, alone = _rows("multilabel_margin_loss", input, target, True)
     classes = shape_of(x)[1]
     ended = c.gt(cumsum(c.lt(y, 0), dim=1), 0)
@@ -152,6 +163,71 @@ def multilabel_soft_margin_loss(
 
 
 @function(method=False)
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, -target * (input1 - input2) + margin)``.
+
+    >>> import tracejit as tj
+    >>> tj.margin_ranking_loss(tj.tensor([1.0]), tj.tensor([3.0]), tj.tensor([1.0]))
+    tensor(2.)
+    """
+    if not input1.ndim == input2.ndim == target.ndim:
+        sizes = (shape_of(x) for x in (input1, input2, target))
+        raise ShapeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            "input1: {}, input2: {}, target: {}".format(*map(list, sizes))
+        )
+    loss = e.clamp_min(e.neg(target) * (input1 - input2) + margin, 0.0)
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
+
+
+def _same_rank(anchor: Tensor, positive: Tensor, negative: Tensor) -> None:
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise ShapeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative "
+            f"{negative.ndim}D inputs"
+        )
+
+
+@function(method=False)
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: Number = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; ``ValueError`` unless ``margin`` is positive.
+
+    >>> import tracejit as tj
+    >>> tj.triplet_margin_loss(tj.zeros(1, 2), tj.zeros(1, 2), tj.ones(1, 2), margin=2.0)
+    tensor(0.5858)
+    """
+    if margin <= 0:
+        raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
+    _same_rank(anchor, positive, negative)
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = e.minimum(far, pairwise_distance(positive, negative, p, eps))
+    loss = e.clamp_min(near - far + margin, 0.0)
+    return reduced(loss, old_reduction(size_average, reduce, reduction))
+
+
+@function(method=False)
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -172,6 +248,7 @@ def triplet_margin_with_distance_loss(
     """
     if margin <= 0:
         raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
+    _same_rank(anchor, positive, negative)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ShapeError
+from ...errors import DtypeError, ShapeError
 from .. import contraction as k
 from .. import elementwise as e
 from .. import movement as m
@@ -115,7 +115,17 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     >>> tj.dot(tj.tensor([1.0, 2.0]), tj.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    _check_rank("dot", 1, input=input, tensor=tensor)
+    for x in (input, tensor):
+        check_tensor("dot", x)
+    if (input.ndim, tensor.ndim) != (1, 1):
+        raise ShapeError(
+            f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors (dot)"
+        )
+    if input.dtype is not tensor.dtype:
+        raise DtypeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{input.dtype.title} and {tensor.dtype.title}"
+        )
     if shape_of(input) != shape_of(tensor):
         raise ShapeError(
             "inconsistent tensor size, expected tensor [" + str(shape_of(input)[0]) + "] and src ["

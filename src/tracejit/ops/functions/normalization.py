@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import ShapeError
+from ...errors import ArgumentValueError, ShapeError
 from ...modes import MODES
 from .. import comparison as c
 from .. import elementwise as e
@@ -47,7 +47,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """
     from .einsum import einsum
 
-    result = einsum("...i,kij,...j->...k", input1, weight, input2)
+    if bias is not None and shape_of(bias) != shape_of(weight)[:1]:
+        raise ShapeError(
+            f"bilinear(): bias size does not match weight size: got {bias.spec.numel} but expected "
+            f"{shape_of(weight)[0]}"
+        )
+    result = einsum("...i,kij,...j->...k", input1, weight, input2).contiguous()
     return result if bias is None else e.add(result, bias)
 
 
@@ -130,10 +135,23 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return x if bias is None else e.add(x, upcast(bias))
 
 
-def _last_dims(name: str, input: Tensor, normalized_shape: Any) -> tuple[int, ...]:
+def _last_dims(
+    name: str, input: Tensor, normalized_shape: Any, **parameters: Tensor | None
+) -> tuple[int, ...]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     own = shape_of(input)
-    if not shape or own[len(own) - len(shape) :] != shape:
+    if not shape:
+        raise ShapeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            f"element, but got normalized_shape = [] ({name})"
+        )
+    for role, parameter in parameters.items():
+        if parameter is not None and shape_of(parameter) != shape:
+            raise ShapeError(
+                f"Expected {role} to be of same shape as normalized_shape, but got {role} of shape "
+                f"{list(shape_of(parameter))} and normalized_shape = {list(shape)}"
+            )
+    if own[len(own) - len(shape) :] != shape:
         raise ShapeError(
             f"Given normalized_shape={list(shape)}, expected input with shape "
             f"[*, {', '.join(map(str, shape))}], but got input of size{list(own)} ({name})"
@@ -158,7 +176,7 @@ def layer_norm(
     tensor([-1.0000,  1.0000])
     """
     require_float("layer_norm", input)
-    dims = _last_dims("layer_norm", input, normalized_shape)
+    dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     result = _scaled(_standardized(upcast(input), dims, eps), weight, bias)
     return as_type(result, input.dtype)
 
@@ -179,7 +197,7 @@ def rms_norm(
     tensor([0.8485, 1.1314])
     """
     require_float("rms_norm", input)
-    dims = _last_dims("rms_norm", input, normalized_shape)
+    dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     x = upcast(input)
     eps = _epsilon(x.dtype.name) if eps is None else eps
     mean = e.div(r.sum(e.square(x), dims=dims, keepdim=True), count(x, dims))
@@ -216,12 +234,26 @@ def group_norm(
             "Expected number of channels in input to be divisible by num_groups, but got input of "
             f"shape {list(shape)} and num_groups={num_groups}"
         )
+    for role, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and shape_of(parameter) != shape[1:2]:
+            raise ShapeError(
+                f"Expected {role} to be a vector of size equal to the number of channels in input, but "
+                f"got {role} of shape {list(shape_of(parameter))} and input of shape {list(shape)}"
+            )
     grouped = m.reshape(
         upcast(input),
         shape=(shape[0], num_groups, input.spec.numel // max(shape[0] * num_groups, 1)),
     )
     x = m.reshape(_standardized(grouped, (2,), eps), shape=shape)
     return as_type(_per_channel(x, weight, bias), input.dtype)
+
+
+def _check_channels(channels: int, **parameters: Tensor | None) -> None:
+    for role, parameter in parameters.items():
+        if parameter is not None and parameter.spec.numel != channels:
+            raise ShapeError(
+                f"{role} should contain {channels} elements not {parameter.spec.numel}"
+            )
 
 
 def _per_channel(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -250,6 +282,18 @@ def batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentValueError(
+            "running_mean and running_var must either both be None or neither be None"
+        )
+    if input.ndim > 1:
+        _check_channels(
+            shape_of(input)[1],
+            running_mean=running_mean,
+            running_var=running_var,
+            weight=weight,
+            bias=bias,
+        )
     x = upcast(input)
     if training or running_mean is None or running_var is None:
         if not input.spec.numel:
@@ -296,7 +340,9 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
-    """Standardise each channel of each sample.
+    """Standardise each channel of each sample; running statistics, where given, are updated in place.
+
+    Raises ``ValueError`` for one element per channel.
 
     >>> import tracejit as tj
     >>> tj.instance_norm(tj.tensor([[[1.0, 3.0]]]))
@@ -304,5 +350,20 @@ def instance_norm(
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    x = _standardized(upcast(input), tuple(range(2, input.ndim)), eps)
+    dims = tuple(range(2, input.ndim))
+    n = count(input, dims)
+    if n == 1:
+        raise ArgumentValueError(
+            "Expected more than 1 spatial element when training, got input size "
+            f"{list(shape_of(input))}"
+        )
+    _check_channels(shape_of(input)[1], weight=weight, bias=bias, running_mean=running_mean)
+    wide = upcast(input)
+    if running_mean is not None and running_var is not None:
+        mean = e.div(r.sum(wide, dims=dims, keepdim=True), n)
+        variance = e.div(r.sum(e.square(e.sub(wide, mean)), dims=dims, keepdim=True), n - 1)
+        samples = shape_of(input)[0]
+        for running, found in ((running_mean, mean), (running_var, variance)):
+            _update(running, e.div(r.sum(found, dims=(0,), keepdim=True), samples), momentum)
+    x = _standardized(wide, dims, eps)
     return as_type(_per_channel(x, weight, bias), input.dtype)

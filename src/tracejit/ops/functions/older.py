@@ -15,7 +15,7 @@ from .. import transcendental as t
 from ..contraction import transposed
 from ..special_functions import poisson_quantile
 from ..table import FUNCTIONS, METHODS, function
-from .common import Number, Tensor, as_type, check_tensor, dim_of, is_tensor, shape_of
+from .common import Number, Tensor, as_type, check_tensor, dim_of, is_tensor, place_of, shape_of
 from .factories import arange, made
 from .linear_algebra import svd as linalg_svd
 from .matrix_norms import vander as powers
@@ -126,6 +126,55 @@ def empty_strided(
     plain = FUNCTIONS["zeros"]([size[d] for d in order], dtype=kind, device=device)
     turned = m.permute(plain, dims=tuple(order.index(d) for d in builtins.range(len(size))))
     return made(turned, requires_grad, device)
+
+
+@function(method=False)
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor whose values do not matter (here: zeros), its dimensions in memory in the order ``physical_layout``.
+
+    Raises ``RuntimeError`` unless that names every dimension once.
+
+    >>> import tracejit as tj
+    >>> tj.empty_permuted((2, 3, 4), (0, 2, 1)).stride()
+    (12, 1, 3)
+    """
+    if sorted(physical_layout) != list(builtins.range(len(size))):
+        raise RuntimeError(
+            f"empty_permuted: {tuple(physical_layout)} does not name every dimension of {tuple(size)} once"
+        )
+    stride, step = [0] * len(size), 1
+    for d in reversed(physical_layout):
+        stride[d] = step
+        step *= max(size[d], 1)
+    return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@function(namespace=False)
+def new_empty_strided(
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """:func:`empty_strided` in the dtype and on the device of ``self``.
+
+    >>> import tracejit as tj
+    >>> tj.ones(2).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    kind = self.dtype if dtype is None else dtype
+    place = place_of(self, device)
+    return empty_strided(size, stride, dtype=kind, device=place, requires_grad=requires_grad)
 
 
 @function(method=False)

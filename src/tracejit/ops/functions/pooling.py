@@ -68,7 +68,7 @@ def _check_options(
         raise ShapeError(f"dilation should be greater than zero, but got {list(dilation)} ({name})")
     for n, k, d in zip(padding, kernel, dilation, strict=True):
         if n < 0:
-            raise ShapeError(f"pad must be non-negative, but got pad={n} ({name})")
+            raise ShapeError(f"pad must be non-negative, but got pad: {n} ({name})")
         if n > ((k - 1) * d + 1) // 2:
             raise ShapeError(
                 "pad should be at most half of effective kernel size, but got "

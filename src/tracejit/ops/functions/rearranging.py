@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -101,6 +101,11 @@ def _split_at(x: Tensor, where: Any, dim: int, least: int, name: str) -> tuple[T
         raise ShapeError(
             f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
             f"{x.ndim} dimensions!".replace("torch.", "tracejit.")
+        )
+    if isinstance(where, (str, float)):
+        raise ArgumentError(
+            f"{name}(): argument 'indices_or_sections' must be an int or a tuple of ints, not "
+            f"{type(where).__name__}"
         )
     if isinstance(where, int) and (where < 1 or shape_of(x)[dim] % where):
         raise ShapeError(

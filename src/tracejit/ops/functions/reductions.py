@@ -300,7 +300,8 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     )
     dims = dims_of(dim, x)
     if count(x, dims) == 0:
-        return as_type(t.log(r.sum(t.exp(x), dims=dims, keepdim=keepdim)), x.dtype)
+        kind = input.dtype if input.dtype.is_differentiable else x.dtype
+        return as_type(t.log(r.sum(t.exp(x), dims=dims, keepdim=keepdim)), kind)
     sizes = real(x)  # of a complex exponential the real part alone can overflow
     top = e.detach_copy(r.amax(sizes, dims=dims, keepdim=True))
     top = e.where(c.isinf(top), 0.0, top)

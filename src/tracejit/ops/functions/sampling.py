@@ -150,7 +150,12 @@ def randint(
 
 @function(method=False)
 def randperm(
-    n: int, *, generator: Any = None, dtype: Any = dtypes.int64, device: Any = None
+    n: int,
+    *,
+    generator: Any = None,
+    dtype: Any = dtypes.int64,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """The integers 0 to ``n - 1`` in random order.
 
@@ -161,7 +166,7 @@ def randperm(
     (size,), kind = _sized((n,), dtype)
     bits = _drawn(source.random_bits, generator, device, shape=(size,))
     order = o.argsort(bits, dim=0, descending=False)
-    return made(as_type(order, kind), False, device)
+    return made(as_type(order, kind), requires_grad, device)
 
 
 def _like(name: str, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -193,7 +198,15 @@ function(method=False)(_like("randn_like", draw_normal))
 
 @function(method=False)
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, generator: Any = None, dtype: Any = None
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """Integers in [low, high) in the shape and dtype of ``input``.
 
@@ -202,9 +215,15 @@ def randint_like(
     tracejit.Size([2])
     """
     low, high = (0, low) if high is None else (low, high)
-    kind = input.dtype if dtype is None else dtype
-    place = place_of(input, None)
-    return randint(low, high, shape_of(input), generator=generator, dtype=kind, device=place)
+    return randint(
+        low,
+        high,
+        shape_of(input),
+        generator=generator,
+        dtype=input.dtype if dtype is None else dtype,
+        device=place_of(input, device),
+        requires_grad=requires_grad,
+    )
 
 
 @function(method=False)
@@ -215,6 +234,8 @@ def normal(
     *,
     generator: Any = None,
     dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Normal numbers of given means and standard deviations (tensors, or numbers with ``size``).
 
@@ -229,8 +250,9 @@ def normal(
     shape = shapes.broadcast("normal", given) if given else shapes.size_arguments((size or (),))
     like = next((x.dtype for x in (mean, std) if is_tensor(x)), dtypes.get_default_dtype())
     kind = like if dtype is None else dtypes.as_dtype(dtype)
-    near = next((x for x in (mean, std) if is_tensor(x) and shape_of(x)), None)
-    return e.add(e.mul(draw_normal(shape, kind, generator, near), std), mean)
+    near = next((x for x in (mean, std) if is_tensor(x) and shape_of(x)), device)
+    drawn = e.add(e.mul(draw_normal(shape, kind, generator, near), std), mean)
+    return made(drawn, True, device) if requires_grad else drawn
 
 
 def check_std(std: Any) -> None:

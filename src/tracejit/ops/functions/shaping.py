@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...dtypes import DType
 from ...errors import ShapeError
 from .. import elementwise as e
 from .. import movement as m
@@ -41,7 +42,7 @@ def reshape(input: Tensor, *shape: Any, **keyword: Any) -> Tensor:
 
 @function(namespace=False)
 def view(self: Tensor, *shape: Any, **keyword: Any) -> Tensor:
-    """``self`` with another shape, never copying.
+    """``self`` with another shape, never copying; with a dtype, its memory read as elements of that dtype.
 
     Raises ``RuntimeError`` when the strides do not allow a view.
 
@@ -49,7 +50,12 @@ def view(self: Tensor, *shape: Any, **keyword: Any) -> Tensor:
     >>> tj.arange(4).view(2, 2)
     tensor([[0, 1],
             [2, 3]])
+    >>> tj.tensor([1.0, -0.0]).view(tj.int32)
+    tensor([ 1065353216, -2147483648], dtype=tracejit.int32)
     """
+    kind = shape[0] if shape else keyword.get("dtype")
+    if isinstance(kind, DType):
+        return self._in_dtype(kind)
     result = reshape(self, *shape, **keyword)
     if getattr(result, "_base", self) is None and shapes.numel(shape_of(self)):
         raise ShapeError(
@@ -217,9 +223,9 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
             f"contain the same number of dims as destination ({list(pairs[1])} dims)"
         )
     origin, target = ([dim_of(d, input) for d in dims] for dims in pairs)
-    for name, found in (("source", origin), ("destination", target)):
+    for name, found, given in zip(("source", "destination"), (origin, target), pairs, strict=True):
         if len(set(found)) != len(found):
-            raise ShapeError(f"movedim: repeated dim in `{name}` ({found})")
+            raise ShapeError(f"movedim: repeated dim in `{name}` ({list(given)})")
     rest = iter(d for d in range(input.ndim) if d not in origin)
     placed = dict(zip(target, origin, strict=True))
     order = tuple(placed[d] if d in placed else next(rest) for d in range(input.ndim))

@@ -20,6 +20,13 @@ from .matrices import matmul
 from .triangles import tril, triu
 
 
+class TriangularSolution(NamedTuple):
+    """What :func:`triangular_solve` finds."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
 class LeastSquares(NamedTuple):
     """What :func:`lstsq` finds; what its driver does not tell is left empty."""
 
@@ -62,8 +69,8 @@ def solve_triangular(
 @function()
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> tuple[Tensor, Tensor]:
-    """X with ``A @ X = b`` for a triangular A, and A itself.
+) -> TriangularSolution:
+    """The solution X of ``A @ X = b`` for a triangular A, and a copy of A.
 
     >>> import tracejit as tj
     >>> tj.triangular_solve(tj.ones(1, 1), tj.tensor([[2.0]]))[0]
@@ -71,7 +78,8 @@ def triangular_solve(
     """
     matrix = transposed(A) if transpose else A
     upper = upper != transpose
-    return solve_triangular(matrix, b, upper=upper, unitriangular=unitriangular), e.clone(A)
+    solution = solve_triangular(matrix, b, upper=upper, unitriangular=unitriangular)
+    return TriangularSolution(solution, e.clone(A))
 
 
 @function()

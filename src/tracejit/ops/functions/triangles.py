@@ -33,8 +33,9 @@ def eye(
             [0., 1.]])
     """
     columns = n if m is None else m
-    if n < 0 or columns < 0:
-        raise RuntimeError(f"n must be greater or equal to 0, got {min(n, columns)}")
+    for name, count in (("n", n), ("m", columns)):
+        if count < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {count}")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     result = as_type(c.eq(positions(n, -1), positions(columns, 0)), kind)
     return made(result, requires_grad, device)

@@ -95,8 +95,10 @@ def local_response_norm(
         dilation=(1,),
     )
     back = (0, x.ndim - 1, *range(1, x.ndim - 1))
-    mean = e.div(m.permute(squares, dims=back), size)
-    return as_type(e.div(x, e.pow(e.add(e.mul(mean, alpha), k), beta)), input.dtype)
+    share = e.div if input.dtype.is_differentiable else e.floor_divide  # means of integers are some
+    mean = share(m.permute(squares, dims=back), size)
+    result = e.div(x, e.pow(e.add(e.mul(mean, alpha), k), beta))
+    return as_type(result, input.dtype) if input.dtype.is_differentiable else result
 
 
 def _overwriting(activation: Callable[..., Tensor], example: str) -> Callable[..., Tensor]:

@@ -40,6 +40,11 @@ declare i32 @cublasGemmStridedBatchedEx(ptr, i32, i32, i32, i32, i32, ptr, ptr, 
 define i32 @tj_cuda_gemm(ptr %args, i64 %lo, i64 %hi, i64 %worker) nounwind {
 entry:
 @LOADS@
+  %wide = icmp ugt i64 %sizes, 2147483647
+  br i1 %wide, label %refuse, label %start
+refuse:
+  ret i32 @TOO_LARGE@
+start:
   %set = call i32 @cublasSetStream_v2(ptr %w0, ptr %w1)
   %bad = icmp ne i32 %set, 0
   br i1 %bad, label %failed, label %memory
@@ -51,7 +56,7 @@ given:
   %refused = icmp ne i32 %took, 0
   br i1 %refused, label %failed, label %product
 failed:
-  %status = phi i32 [ %set, %entry ], [ %took, %given ]
+  %status = phi i32 [ %set, %start ], [ %took, %given ]
   %answer = or i32 %status, @CUBLAS@
   ret i32 %answer
 product:
@@ -67,6 +72,8 @@ product:
 }
 """
 _POINTERS, _LONGS = {0, 1, 7, 10, 13, 21}, {9, 12, 15}
+#: Words that cuBLAS takes in 32 bits: sizes, rows of memory, how many matrices. And its status where one does not fit.
+_SIZES, TOO_LARGE = (4, 5, 6, 8, 11, 14, 16), 7
 #: Bytes of memory that cuBLAS is given where it shall not use its own: what it takes itself on the largest devices.
 WORKSPACE = 32 << 20
 
@@ -78,8 +85,15 @@ def _module_text() -> str:
         kind = "ptr" if number in _POINTERS else "i64" if number in _LONGS else "i32"
         lines.append(f"  %a{number} = getelementptr i64, ptr %args, i64 {number}")
         lines.append(f"  %w{number} = load {kind}, ptr %a{number}")
+    known = "0"
+    for number in _SIZES:
+        name = "%sizes" if number == _SIZES[-1] else f"%sizes{number}"
+        lines.append(f"  %s{number} = load i64, ptr %a{number}")
+        lines.append(f"  {name} = or i64 {known}, %s{number}")
+        known = name
     words = {"LOADS": "\n".join(lines), "CUBLAS": str(CUBLAS), "WORKSPACE": str(WORKSPACE)}
-    return re.sub("@([A-Z]+)@", lambda found: words[found[1]], _TEXT)
+    words["TOO_LARGE"] = str(CUBLAS | TOO_LARGE)
+    return re.sub("@([A-Z_]+)@", lambda found: words[found[1]], _TEXT)
 
 
 @dataclass(frozen=True)

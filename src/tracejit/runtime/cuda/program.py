@@ -22,7 +22,7 @@ from ...cuda.precision import get_float32_matmul_precision
 from ...errors import DeviceError
 from ..launcher import failure
 from .capture import CapturedProgram, can_be_captured
-from .gemm import CUBLAS, FLOAT32, TF32
+from .gemm import CUBLAS, FLOAT32, TF32, TOO_LARGE
 from .plan import SLOTS
 
 __all__ = ["DeviceMemory", "StatusWords", "special_slots"]
@@ -109,10 +109,13 @@ class DeviceMemory:
         """A launch or a product was not accepted: `DeviceError` with the driver's words."""
         row, status = failure(code)
         if status & CUBLAS:
+            hint = "Is there memory left on the GPU? Free tensors, or use smaller batches."
+            if status == CUBLAS | TOO_LARGE:
+                hint = "Rows, columns and strides of its matrices have to be below 2**31: split it."
             raise DeviceError(
                 f"CUDA: the matrix product at step {row} of a program could not be queued: "
                 f"cuBLAS answers with status {status & ~CUBLAS}",
-                "Is there memory left on the GPU? Free tensors, or use smaller batches.",
+                hint,
             )
         raise driver(self.index).error(f"step {row} of a program could not be queued", status)
 

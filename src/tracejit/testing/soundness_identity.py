@@ -1,0 +1,77 @@
+"""State of random stories that asks which tensor an argument is, and results that are kept for later calls."""
+
+from __future__ import annotations
+
+from .soundness_world import Feature, templates
+
+KNOWN = Feature(
+    "known",
+    """
+@dataclasses.dataclass(eq=False)
+class Known:
+    last: object = None
+    seen: list = dataclasses.field(default_factory=list)
+    marks: dict = dataclasses.field(default_factory=dict)
+    numbers: dict = dataclasses.field(default_factory=dict)
+
+
+known = Known()
+""",
+    numbers=("len(known.seen)", "len(known.marks)"),
+    tests=("known.last is None", "known.seen"),
+    changes=(
+        "known.last = x0",
+        "known.last = None",
+        "known.last = x0.detach()",
+        "known.seen = [x0]",
+        "known.seen = [*known.seen[-2:], x0.detach()]",
+        "known.marks[x0] = 0.75",
+        "known.marks = {x0: 0.5}",
+        "known.marks.clear()",
+        "known.numbers = {id(x0): x0}",
+        "known.numbers.clear()",
+    ),
+    statements=templates(
+        """
+{t} = {x} * 0.5 if {x} is known.last else {x} - 0.5
+
+{t} = {x} + any({x} is v for v in known.seen)
+
+{t} = {x} * known.marks.get({x}, 0.25)
+
+{t} = {x} * 0.5 if {x} in known.marks else {y}
+
+{t} = {x} + 0.5 if id({x}) in known.numbers else {y} * 0.5
+
+{t} = {y} if known.last is None or {x} is not known.last else {x} * known.last
+"""
+    ),
+)
+KEPT = Feature(
+    "kept",
+    """
+keep = types.SimpleNamespace(rate=0.5)
+
+
+@functools.lru_cache(maxsize=2)
+def kept(k):
+    return {"rate": keep.rate * k}
+
+
+@functools.cache
+def drawn():
+    return tj.arange(float(N)) * keep.rate
+""",
+    numbers=('kept(2)["rate"]', 'kept(3)["rate"]'),
+    tests=('kept(2)["rate"] > 1',),
+    values=("{x} * drawn()", '{x} + kept(2)["rate"]'),
+    changes=(
+        "keep.rate = 0.75",
+        "keep.rate = 0.25",
+        "kept.cache_clear()",
+        'kept(2)["rate"] += 0.25',
+        'first = kept(4)["rate"]',
+        "drawn.cache_clear()",
+        "drawn().mul_(0.5)",
+    ),
+)

@@ -1,0 +1,77 @@
+"""What PyTorch's errors say is said here too, so that a program that looks for a word in a message finds it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from parity_tools import torch
+
+import tracejit as tj
+
+CALLS = {
+    "vectors of other ranks": "t.dot(t.ones(1, 1), t.ones(3))",
+    "vectors of other dtypes": "t.dot(t.ones(3), t.ones(3).double())",
+    "no shifts": "t.roll(t.ones(5), ())",
+    "a number turned": "t.roll(t.tensor(1.0), 0, 0)",
+    "the transform of a number": "t.fft.fft(t.tensor(1.0))",
+    "transforms of a number": "t.fft.rfft2(t.tensor(1.0), dim=(0,))",
+    "ranks joined": "t.cat([t.ones(2), t.ones(2, 2)])",
+    "ranks side by side": "t.hstack([t.ones(5), t.ones(5, 5, 5, 5)])",
+    "an unknown size beside an empty one": "t.ones(1).reshape(0, -1)",
+    "too few columns": "t.eye(0, -3)",
+    "a dimension moved twice": "t.movedim(t.ones(2, 3, 4, 5), (0, 2, -4), (1, 0, 2))",
+    "a target without positions": "t.scatter(t.ones(3, 5, 3), 0, t.zeros(2, 2).long(), t.ones(2, 5))",
+    "sources of another rank": "t.scatter(t.ones(3, 5), 0, t.zeros(2, 2).long(), t.ones(2, 5, 2))",
+    "slices of another shape": "t.index_add(t.ones(3, 2), 0, t.tensor([0, 1]), t.ones(2))",
+    "slices of one column": "t.index_add(t.ones(3, 2), 0, t.tensor([0, 1]), t.ones(2, 1))",
+    "one slice for two places": "t.index_add(t.ones(3, 2), 0, t.tensor([0, 1]), t.ones(1, 2))",
+    "a vector as filling": "t.ones(3, 2).index_fill(0, t.tensor([0, 1]), t.ones(1))",
+    "a plane pooled": "f.adaptive_avg_pool2d(t.ones(2, 2), (2, 2))",
+    "maxima of a plane": "f.adaptive_max_pool3d(t.ones(2, 2, 2), (2, 2, 2))",
+    "negative padding": "f.avg_pool2d(t.ones(1, 4, 4), 2, padding=-1)",
+    "more groups than filters": "f.conv1d(t.ones(2, 2, 4), t.ones(2, 2, 2), groups=3)",
+    "no normalized dimensions": "f.rms_norm(t.ones(1, 2, 3), ())",
+    "rms weights of another shape": "f.rms_norm(t.ones(2, 3), (2, 3), t.ones(3))",
+    "layer weights of another shape": "f.layer_norm(t.ones(2, 3), (3,), t.ones(1))",
+    "a layer bias of another shape": "f.layer_norm(t.ones(2, 3), (2, 3), None, t.ones(3))",
+    "group weights of another size": "f.group_norm(t.ones(2, 4), 2, t.ones(1))",
+    "batch weights of another size": "f.batch_norm(t.ones(2, 3), t.zeros(3), t.ones(3), t.ones(1))",
+    "running means of another size": "f.batch_norm(t.ones(2, 3), t.zeros(1), t.ones(3))",
+    "one running statistic": "f.batch_norm(t.ones(2, 3), t.zeros(3), None, training=True)",
+    "one element per instance": "f.instance_norm(t.ones(2, 3, 1))",
+    "a bilinear bias of another size": "f.bilinear(t.ones(2, 3), t.ones(2, 4), t.ones(5, 3, 4), t.ones(1))",
+    "too few weights of classes": "f.nll_loss(t.ones(2, 3), t.tensor([0, 1]), t.ones(1))",
+    "too few weights of logits": "f.cross_entropy(t.ones(2, 3), t.tensor([0, 1]), t.ones(1))",
+    "targets in rows": "f.cosine_embedding_loss(t.ones(2, 3), t.ones(2, 3), t.ones(2, 1))",
+    "ranks of a ranking": "f.margin_ranking_loss(t.ones(5, 4), t.ones(5, 4), t.ones(4))",
+    "an anchor of another rank": "f.triplet_margin_loss(t.ones(4), t.ones(3, 4), t.ones(3, 4))",
+    "a far one of another rank": "f.triplet_margin_with_distance_loss(t.ones(3, 4), t.ones(3, 4), t.ones(4))",
+    "targets of a margin": "f.multi_margin_loss(t.ones(5, 4), t.ones(5))",
+    "weights of a margin in rows": "f.multi_margin_loss(t.ones(5, 4), t.ones(5).long(), weight=t.ones(5, 4))",
+    "sizes written over complex numbers": "t.ones(3, dtype=t.complex64).abs_()",
+    "powers written over single precision": "t.ones(3).float_power_(2)",
+    "odd cells": "t.ones(2, 3).view(t.float64)",
+    "cells of a number": "t.tensor(1.0).view(t.int16)",
+    "cells apart": "t.ones(3, 4)[:, ::2].view(t.int16)",
+    "rows at odd distances": "t.ones(3, 5)[:, :4].view(t.float64)",
+    "cells from the middle": "t.ones(4, 4)[:, 1:3].view(t.float64)",
+    "another reduction": "f.multi_margin_loss(t.ones(5, 4), t.ones(5).long(), reduction='abc')",
+    "another reduction of labels": "f.multilabel_margin_loss(t.ones(5, 4), t.ones(5, 4).long(), reduction='abc')",
+}
+
+
+def _refusal(library: Any, call: str) -> tuple[type[Exception], str]:
+    with pytest.raises(Exception) as found:
+        eval(call, {"t": library, "f": library.nn.functional})
+    first = str(found.value).split("\n")[0].replace("tracejit", "torch")
+    return found.type, re.sub(r"torch\.Size\((\[[^\]]*\])\)", r"\1", first)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_message(name: str) -> None:
+    theirs, message = _refusal(torch, CALLS[name])
+    ours, own = _refusal(tj, CALLS[name])
+    assert issubclass(ours, theirs)
+    assert message.strip() in own

@@ -1,0 +1,94 @@
+"""Calls from PyTorch's own samples of its operators: values, dtypes and gradients, eager and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from parity_tools import close, torch
+
+import tracejit as tj
+
+CALLS = {
+    "inverse cosine left of one": "t.acosh(t.view_as_complex(x.reshape(3, 4, 2)))",
+    "correlations of complex numbers": "t.corrcoef(t.view_as_complex(x.reshape(3, 4, 2)))",
+    "responses of integers": "f.local_response_norm(t.arange(24).reshape(2, 3, 4), 2)",
+    "nothing in half precision": "t.logsumexp(t.ones(0, dtype=t.bfloat16), 0).float()",
+    "copies of coefficients": "t.triangular_solve(x[0, 0, :, None], x[0].T @ x[0] + t.eye(4)).cloned_coefficient",
+    "strides of a bilinear form": "t.tensor(f.bilinear(x[0], x[1], x.reshape(6, 4)[:, None].expand(6, 4, 4)).stride())",
+    "alignments": "f.ctc_loss(x.log_softmax(2), t.tensor([[1, 2], [3, 3], [2, 1]]), (2, 2, 1), (1, 1, 1))",
+    "strides of a layout": "t.tensor(t.empty_permuted((2, 3, 4), (0, 2, 1)).stride())",
+    "strides of a tensor like another": "t.tensor(x.new_empty_strided((2, 3), (1, 2)).stride())",
+}
+X = np.random.default_rng(7).standard_normal((2, 3, 4)) * 1.5
+
+
+def _run(of: Any, call: str, compiled: bool) -> tuple[Any, Any]:
+    def run(x: Any) -> Any:
+        return eval(call, {"t": of, "f": of.nn.functional, "x": x})
+
+    function = tj.compile(run) if compiled else run
+    for _ in range(1 + compiled):
+        x = of.tensor(X, requires_grad=True)
+        out = function(x)
+        parts = of.view_as_real(out) if out.dtype.is_complex else out
+        grad = None
+        if parts.requires_grad:
+            (grad,) = of.autograd.grad((parts * parts).sum(), x)
+    return parts, grad
+
+
+@pytest.mark.filterwarnings("ignore:torch.triangular_solve")
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_sample(name: str, compiled: bool) -> None:
+    theirs, slope = _run(torch, CALLS[name], False)
+    ours, own = _run(tj, CALLS[name], compiled)
+    close(ours, theirs)
+    assert (own is None) == (slope is None)
+    if slope is not None:
+        close(own, slope)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_log_probabilities_as_leaf(compiled: bool) -> None:
+    """The gradient is that of logits, as in the example of PyTorch's documentation."""
+    found = []
+    for of in (torch, tj):
+        leaf = of.tensor(X.transpose(2, 0, 1)).log_softmax(2).detach().requires_grad_()
+
+        def run(scores: Any, of: Any = of) -> Any:
+            targets = of.tensor([[1, 2], [2, 1]])
+            return of.nn.functional.ctc_loss(scores, targets, (4, 3), (2, 1), reduction="sum")
+
+        function = tj.compile(run) if compiled and of is tj else run
+        for _ in range(2):
+            (grad,) = of.autograd.grad(function(leaf), leaf)
+        found.append(grad)
+    close(found[1], found[0])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_instance_norm_updates_running_statistics(compiled: bool) -> None:
+    found = []
+    for of in (torch, tj):
+        mean, variance = of.zeros(3, dtype=of.float64), of.ones(3, dtype=of.float64)
+
+        def run(x: Any, of: Any = of, mean: Any = mean, variance: Any = variance) -> Any:
+            return of.nn.functional.instance_norm(x, mean, variance, momentum=0.3)
+
+        function = tj.compile(run) if compiled and of is tj else run
+        for _ in range(3):
+            out = function(of.tensor(X))
+        found.append((out, mean, variance))
+    for ours, theirs in zip(found[1], found[0], strict=True):
+        close(ours, theirs)
+
+
+def test_random_factories_take_a_place() -> None:
+    drawn = tj.normal(1.0, 0.5, (2, 3), dtype=tj.float64, device="cpu", requires_grad=True)
+    assert drawn.requires_grad
+    assert drawn.is_leaf
+    assert drawn.dtype is tj.float64
+    assert tj.randint_like(drawn, 3, dtype=tj.int32, device="cpu").dtype is tj.int32
