@@ -67,6 +67,12 @@ def test_iterations_that_evaluate_polynomials_are_interleaved_more() -> None:
     assert interleaved(rows.format("out[i] = exp_f32(x[i])")) == [1]
 
 
+@pytest.mark.parametrize("name", ["erf", "tanh", "expm1"])
+def test_powers_of_two_made_of_bits_need_no_rounding(name: str) -> None:
+    body = f"for i in range(lo, hi):\n    out[i] = {name}_f32(x[i])\nreturn 0"
+    assert "llvm.rint" not in lower(kernel('x: "f32*", out: "f32*"', body), "k")
+
+
 def test_short_kernels_of_elementary_functions_get_thorough_code_generation() -> None:
     heads = 'x: "f32*", out: "f32*"'
     exp = kernel(heads, "for i in range(lo, hi):\n    out[i] = exp_f32(x[i])\nreturn 0")

@@ -8,6 +8,7 @@ rounding, also where the result is subnormal.
 from __future__ import annotations
 
 from tracejit.scalar_math.primitives import (
+    bits_f32,
     f32,
     f64,
     fabs_f32,
@@ -16,6 +17,7 @@ from tracejit.scalar_math.primitives import (
     float64,
     fma_f32,
     fma_f64,
+    i32,
     inf,
     int32,
     ldexp_f32,
@@ -23,8 +25,27 @@ from tracejit.scalar_math.primitives import (
     round_f32,
     round_f64,
     select,
+    uint32,
 )
 from tracejit.scalar_math.unfused import power_of_two_f32, power_of_two_f64
+
+
+def shifted_f32(x: f32) -> f32:
+    """x + 3 2^22 for |x| < 2^21, whose lowest bits are the integer nearest to x.
+
+    For powers of two made of bits this takes less than to round and to convert; scaling by 2^n takes n as it is.
+    """
+    return x + float32(12582912.0)
+
+
+def whole_f32(shifted: f32) -> f32:
+    """The integer in the lowest bits of a shifted number."""
+    return shifted - float32(12582912.0)
+
+
+def integer_f32(shifted: f32) -> i32:
+    """The same as an integer; any for nan."""
+    return int32(uint32(bits_f32(shifted) - uint32(0x4B400000)))
 
 
 def exp_reduced_f32(r: f32) -> f32:
@@ -141,10 +162,11 @@ def expm1_f32(x: f32) -> f32:
     """exp(x) - 1 without cancellation near zero."""
     v = select(x > float32(89.0), float32(89.0), x)
     v = select(v < float32(-20.0), float32(-20.0), v)
-    n = round_f32(v * float32(1.442695))
+    t = shifted_f32(v * float32(1.442695))
+    n = whole_f32(t)
     r = fma_f32(n, float32(1.9046542e-09), fma_f32(n, float32(-0.6931472), v))
     # Half the result first: 2^128 is not a float, and the sum must be formed before the last doubling.
-    s = power_of_two_f32(int32(n) - int32(1))
+    s = power_of_two_f32(integer_f32(t) - int32(1))
     y = fma_f32(s, expm1_reduced_f32(r), s - float32(0.5))
     y = select(v > float32(88.72284), float32(inf), y + y)
     return select(fabs_f32(x) < float32(1e-8), x, y)

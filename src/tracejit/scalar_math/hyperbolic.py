@@ -8,6 +8,9 @@ from tracejit.scalar_math.exponential import (
     exp_f64,
     expm1_f32,
     expm1_f64,
+    integer_f32,
+    shifted_f32,
+    whole_f32,
 )
 from tracejit.scalar_math.logarithm import log1p_f32, log1p_f64
 from tracejit.scalar_math.primitives import (
@@ -21,9 +24,7 @@ from tracejit.scalar_math.primitives import (
     float64,
     fma_f32,
     fma_f64,
-    int32,
     nan,
-    round_f32,
     select,
     sqrt_f32,
     sqrt_f64,
@@ -43,8 +44,9 @@ def tanh_f32(x: f32) -> f32:
     # Farther out 1 - 2 / (exp(2 a) + 1), where an error of the exponential counts for little.
     h = a * float32(2.88539)
     h = select(h > float32(29.0), float32(29.0), h)
-    n = round_f32(h)
-    e = fma_f32(exp2_reduced_f32(h - n), power_of_two_f32(int32(n)), float32(1.0))
+    t = shifted_f32(h)
+    power = power_of_two_f32(integer_f32(t))
+    e = fma_f32(exp2_reduced_f32(h - whole_f32(t)), power, float32(1.0))
     far = float32(1.0) - float32(2.0) / e
     return copysign_f32(select(a < float32(0.55), near, far), x)
 

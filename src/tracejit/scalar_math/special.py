@@ -8,7 +8,13 @@ part and a correction, because an error in the exponent is magnified by a^2. In 
 
 from __future__ import annotations
 
-from tracejit.scalar_math.exponential import exp_sum_f32, exp_sum_f64
+from tracejit.scalar_math.exponential import (
+    exp_sum_f32,
+    exp_sum_f64,
+    integer_f32,
+    shifted_f32,
+    whole_f32,
+)
 from tracejit.scalar_math.primitives import (
     copysign_f32,
     copysign_f64,
@@ -20,8 +26,6 @@ from tracejit.scalar_math.primitives import (
     float64,
     fma_f32,
     fma_f64,
-    int32,
-    round_f32,
     select,
 )
 from tracejit.scalar_math.unfused import power_of_two_f32
@@ -48,15 +52,15 @@ def erf_far_f32(a: f32) -> f32:
     h = fma_f32(a, h, float32(-0.94105685))
     h = fma_f32(a, h, float32(-1.614481))
     h = fma_f32(a, h, float32(-0.0031678143))
-    n = round_f32(h)
-    r = h - n
+    t = shifted_f32(h)
+    r = h - whole_f32(t)
     q = float32(0.0013269538)
     q = fma_f32(r, q, float32(0.009671292))
     q = fma_f32(r, q, float32(0.05550711))
     q = fma_f32(r, q, float32(0.24022247))
     q = fma_f32(r, q, float32(0.693147))
     q = fma_f32(r, q, float32(1.0))
-    return float32(1.0) - q * power_of_two_f32(int32(n))
+    return fma_f32(-q, power_of_two_f32(integer_f32(t)), float32(1.0))
 
 
 def erf_near_f64(x: f64) -> f64:
