@@ -3,8 +3,7 @@
 Rows are cut into blocks, each of which leaves a partial result per column; a second function adds the blocks up in
 order and does what follows from the result. So threads share the rows of a tall matrix, memory is read along its rows,
 and the result does not depend on the number of threads. Rows too narrow to fill vectors are read several at a time, as
-one wide row with partial results of its own for each of them; a kernel is made for narrow rows or for wide ones, for
-every loop of its text takes time to compile.
+one wide row with partial results of its own for each of them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import FULL, ROW, is_random, varies
+from ..passes.groups import FULL, ROW, is_random
 from ..sizes import is_zero, largest, smallest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
@@ -48,14 +47,11 @@ class Columns:
         self.block_rows = largest(1, BLOCK_ELEMENTS // largest(1, work))
         self.blocks = largest(1, -(-self.rows // self.block_rows))
         self.outer_count = writer.extents_product(self.outer)
-        self.folds = self._goes_on() and self._is_narrow()
+        self.folds = self._goes_on()
         # Fewer than ROWS of them would be no better than ROWS one after the other.
-        self.lanes = WIDE // largest(1, self.columns) // ROWS * ROWS if self.folds else 1
+        lanes = WIDE // largest(1, self.columns) // ROWS * ROWS
+        self.lanes = largest(1, lanes) if self.folds else 1
         self.reductions = [v for v in writer.group.values if isinstance(v.op, Reduction)]
-
-    def _is_narrow(self) -> bool:
-        """Do several rows fit into a wide one? A number that only a run tells counts as large."""
-        return not varies(self.columns) and bool(self.columns <= WIDE // ROWS)
 
     def _goes_on(self) -> bool:
         """Does every row begin where the one before it ends, in all that is walked?"""
@@ -133,11 +129,11 @@ def _write_partials(writer: Writer, columns: Columns) -> Function:
     rest = "first"
     if columns.folds:
         rest = "narrow"
-        text.add(2, f"{rest} = last - (last - first) % {lanes}")
+        text.add(2, f"{rest} = select({lanes} > 1, last - (last - first) % {lanes}, first)")
         text.add(2, f"for i{first_axis} in range(first, {rest}, {lanes}):")
         text.add(3, f"for i{inner} in range(start, wide):")
         _points_of_rows(writer, cells, [f"i{first_axis}"], 4)
-    elif len(nest.reduced) == 1 and len(writer.group.values) <= SHORT:
+    if len(nest.reduced) == 1 and len(writer.group.values) <= SHORT:
         text.add(2, f"several = last - (last - {rest}) % {ROWS}")
         text.add(2, f"for i{first_axis} in range({rest}, several, {ROWS}):")
         rows = [f"i{first_axis}"] + [f"i{first_axis}_{n}" for n in range(1, ROWS)]
