@@ -207,12 +207,14 @@ def test_why_it_was_recorded_again(caplog: pytest.LogCaptureFixture) -> None:
         f(tj.ones(4), 2)
         f(tj.ones(4), 3)
         f(tj.ones(4, requires_grad=True), 3)
+        f(tj.nn.Parameter(tj.ones(4)), 3)
     text = str(f.explain())
     for words in (
         "the first call",
         "x: now f32[4], before f32[3]",
         "numbers among the arguments changed, and vary from here on",
         "x: requires_grad now True, before False",
+        "x: now a Parameter, before a Tensor",
     ):
         assert words in text
         assert words in caplog.text

@@ -76,18 +76,6 @@ def test_new_sizes_need_no_new_kernels():
     assert COUNTS.compiled == before
 
 
-def test_a_kernel_has_the_loops_that_its_rows_need():
-    """Each loop is vectorised, and takes time to compile."""
-    for columns, lanes, loops in ((32, True, 4), (33, False, 3)):
-        compiled = tj.compile(lambda x: x.sum(0))
-        x = tj.ones(500, columns)
-        for _ in range(2):
-            compiled(x)
-        partial = compiled.kernels[0].source.split("def ")[1]
-        assert ("lanes" in partial) is lanes
-        assert partial.count("for i1 in range") == loops
-
-
 def test_bits_do_not_depend_on_threads():
     x = tj.from_numpy(np.random.default_rng(0).standard_normal((20000, 5)).astype(np.float32))
     compiled = tj.compile(lambda x: (x.sum(0), x.var(0)))

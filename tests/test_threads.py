@@ -289,13 +289,13 @@ COMPILING = ("runtime/kernels.py", "runtime/loader.py", "runtime/store.py", "cod
 
 def test_interrupted_at_random_moments() -> None:
     for number, function in enumerate(threads.FUNCTIONS):
-        _, wrong = interrupts.interrupt_often(function, times=3, seed=number)
+        _, wrong = interrupts.interrupt_often(function, times=1, seed=number)
         assert not wrong, wrong[:3]
 
 
 @pytest.mark.parametrize("function", threads.FUNCTIONS, ids=lambda f: f.__name__)
 def test_interrupted_at_known_moments(function) -> None:
-    wrong = interrupts.interrupt_everywhere(function, 10, seed=2, parts=CRITICAL)
+    wrong = interrupts.interrupt_everywhere(function, 4, seed=2, parts=CRITICAL)
     assert not wrong, wrong[:3]
     assert sys.gettrace() is None
 
@@ -311,7 +311,7 @@ def test_interrupted_while_kernels_are_compiled_and_stored(
         store._default = store.KernelStore(tmp_path / str(len(list(tmp_path.iterdir()))))
 
     wrong = interrupts.interrupt_everywhere(
-        threads.affine, 10, 0, (*COMPILING, "llvmlite/binding"), forget
+        threads.affine, 4, 0, (*COMPILING, "llvmlite/binding"), forget
     )
     assert not wrong, wrong[:3]
 

@@ -144,7 +144,7 @@ def test_processes_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest.mark.slow
 def test_what_goes_wrong_costs_its_own_row(dry: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRY_GPU_WRONG", "1")
-    monkeypatch.setattr(gpu_process, "PATIENCE", 20.0)
+    monkeypatch.setattr(gpu_process, "PATIENCE", 8.0)
     found: list[dict[str, Any]] = []
     names = ["memory", "interop", "loops", "random numbers", "op add float32"]
     task = Task("numerics", names, time.monotonic() + 200, dry, found.append)
@@ -152,7 +152,7 @@ def test_what_goes_wrong_costs_its_own_row(dry: Options, monkeypatch: pytest.Mon
     assert [row.get("unit", "passed") for row in found] == [*names[:3], "passed", "passed"]
     assert found[0]["error"] == "the process ended with code 7"
     assert "illegal memory access" in found[1]["error"]
-    assert found[2]["error"] == "no answer within 20 s"
+    assert found[2]["error"] == "no answer within 8 s"
 
 
 @pytest.mark.slow

@@ -62,11 +62,15 @@ def differences(entry: Entry, key: Any) -> Iterator[str]:
 def _tensors(name: str, now: Any, before: Any) -> str:
     if not name:
         return "the same tensor is passed twice in another place"
-    if now[0] is not before[0]:
-        return f"{name}: now {now[0]}, before {before[0]}"
-    which = "requires_grad" if now[1] != before[1] else "inference tensor"
-    index = 1 if now[1] != before[1] else 2
-    return f"{name}: {which} now {now[index]}, before {before[index]}"
+    kind, layout, *flags = now
+    before_kind, before_layout, *before_flags = before
+    if kind is not before_kind:
+        return f"{name}: now a {kind.__name__}, before a {before_kind.__name__}"
+    if layout is not before_layout:
+        return f"{name}: now {layout}, before {before_layout}"
+    which = int(flags[0] == before_flags[0])
+    what = ("requires_grad", "inference tensor")[which]
+    return f"{name}: {what} now {flags[which]}, before {before_flags[which]}"
 
 
 def _structures(now: Any, before: Any) -> str:
