@@ -15,7 +15,7 @@ from tracejit.testing import fuzz, fuzz_check
 from tracejit.testing.fuzz_check import Mismatch, build, check, run
 from tracejit.testing.fuzz_programs import Input, Program, Statement
 
-SEEDS = range(150)
+SEEDS = range(75)
 CHUNK = 15
 
 

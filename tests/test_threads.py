@@ -295,7 +295,7 @@ def test_interrupted_at_random_moments() -> None:
 
 @pytest.mark.parametrize("function", threads.FUNCTIONS, ids=lambda f: f.__name__)
 def test_interrupted_at_known_moments(function) -> None:
-    wrong = interrupts.interrupt_everywhere(function, 4, seed=2, parts=CRITICAL)
+    wrong = interrupts.interrupt_everywhere(function, 2, seed=2, parts=CRITICAL)
     assert not wrong, wrong[:3]
     assert sys.gettrace() is None
 
@@ -311,7 +311,7 @@ def test_interrupted_while_kernels_are_compiled_and_stored(
         store._default = store.KernelStore(tmp_path / str(len(list(tmp_path.iterdir()))))
 
     wrong = interrupts.interrupt_everywhere(
-        threads.affine, 4, 0, (*COMPILING, "llvmlite/binding"), forget
+        threads.affine, 3, 0, (*COMPILING, "llvmlite/binding"), forget
     )
     assert not wrong, wrong[:3]
 

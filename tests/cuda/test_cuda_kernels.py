@@ -162,6 +162,7 @@ def test_blocks_of_a_fixed_number_run_all_at_once() -> None:
             assert ".minnctapersm 8" in tools.ptx_of(launch.source, launch.name, "sm_90")
 
 
+@pytest.mark.thorough
 def test_nothing_is_summed_by_atomics() -> None:
     for name, graph in programs.all_graphs():
         for launch in tools.launches(tools.prepare(graph, programs.inputs_of(graph))).values():
