@@ -265,6 +265,7 @@ def test_worker_answers_requests(bench: dict[str, ModuleType]):
     assert failed == {"error": "KeyError: 'nothing'"}
 
 
+@pytest.mark.thorough
 def test_comparison_from_the_command_line(tmp_path: Path):
     figures, picture = tmp_path / "figures.json", tmp_path / "picture.png"
     done = run(
@@ -295,6 +296,7 @@ def test_a_worker_that_dies_is_a_reason(bench: dict[str, ModuleType], tmp_path: 
         process.ask("load", 30.0)
 
 
+@pytest.mark.thorough
 def test_benchmarks_pass_as_tests(tmp_path: Path):
     """Untimed: every benchmark once, on small data."""
     done = run(

@@ -104,6 +104,7 @@ def test_rows_that_see_nothing_are_zeros(library: Any) -> None:
     assert f(q, k, v, attn_mask=keep.cuda())[:, 0].tolist() == [[0.0] * 4] * 2
 
 
+@pytest.mark.thorough
 def test_transposed_heads_and_shared_keys(library: Any) -> None:
     def heads(x: Any, w: Any) -> Any:
         q, k, v = (t.reshape(2, 10, 2, 4).transpose(1, 2) for t in (x @ w).chunk(3, -1))
@@ -197,6 +198,7 @@ def test_dropout_of_half_precision_with_a_mask(dtype: Any) -> None:
         close(found[1], found[0], LIMITS[dtype])
 
 
+@pytest.mark.thorough
 def test_layers_with_dropout_follow_the_host() -> None:
     layer = tj.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
     weights, x, losses = layer.state_dict(), tj.randn(2, 5, 8), {}
@@ -239,6 +241,7 @@ def test_gradients_of_gradients(causal: bool, compiled: bool, dropout_p: float) 
         close(a, b, 1e-4)
 
 
+@pytest.mark.thorough
 def test_memory_grows_with_the_length() -> None:
     f = tj.compile(F.scaled_dot_product_attention, strict=True)
     for length in (64, 96):

@@ -109,6 +109,7 @@ def test_kernels_for_a_device_are_compiled_behind_the_program() -> None:
     assert x.grad.device.type == "cuda"
 
 
+@pytest.mark.thorough
 def test_profiles_of_programs_on_a_device_are_taken_by_events() -> None:
     def function(x: Any, w: Any) -> Any:
         for _ in range(20):

@@ -79,6 +79,7 @@ AXIS = st.tuples(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=10, deadline=None)
 @given(
     samples=st.integers(1, 5),
@@ -100,6 +101,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("graph", LARGE, ids=["channels", "parts"])
 def test_several_squares_and_parts(graph: Any) -> None:
     check(graph, tools.as_ptx("sm_90"))
@@ -122,6 +124,7 @@ def with_odd_numbers(x: np.ndarray) -> np.ndarray:
     return odd
 
 
+@pytest.mark.thorough
 @settings(max_examples=8, deadline=None)
 @given(
     samples=st.integers(1, 3),
@@ -151,6 +154,7 @@ def test_numbers_stay_where_windows_are(
     np.testing.assert_allclose(found, body, rtol=limit, atol=limit * size)
 
 
+@pytest.mark.thorough
 def test_kernels_are_legal_in_any_order_of_warps() -> None:
     """Bounds, barriers and races, by the simulator; its numbers are those of PTX."""
     graph = graph_of(1, (2, 3), [(5, 2, 1, (1, 0), 1)])
@@ -209,6 +213,7 @@ def step(net: Any, x: Any) -> list[Any]:
     return [loss, *(p.grad for p in net.parameters())]
 
 
+@pytest.mark.thorough
 def test_a_network_of_convolutions(gpu: Any, library: Any) -> None:
     tj.manual_seed(0)
     host, x = Net(), tj.randn(2, 1, 7, 7)

@@ -41,7 +41,7 @@ def test_on_a_gpu(kind: str) -> None:
 SOME = [
     "loops",
     "along rows",
-    "convolutions",
+    pytest.param("convolutions", marks=pytest.mark.thorough),
     "memory",
     "interop",
     "random",
@@ -84,7 +84,7 @@ def dry(monkeypatch: pytest.MonkeyPatch) -> Options:
     return Options(first="dry_gpu", quick=True, elements=2048)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_writes_one_report(dry: Options, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     options = ["--report", str(path), "--elements", "2048", "--quick", "--only", "interop"]
@@ -141,7 +141,7 @@ def test_processes_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert all(a == -b for a, b in zip(inside[::2], inside[1::2], strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_goes_wrong_costs_its_own_row(dry: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRY_GPU_WRONG", "1")
     monkeypatch.setattr(gpu_process, "PATIENCE", 8.0)
