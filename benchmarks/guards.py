@@ -76,7 +76,7 @@ def forward(layers: int, settings: Settings) -> Row:
     for _ in range(3):
         compiled(x)
     entry = guard_of(compiled)
-    return Row("model", layers, captured(entry), settings.best(entry.holds))
+    return Row("model", layers, captured(entry), settings.best(entry.guard.holds))
 
 
 def training(layers: int, settings: Settings) -> Row:
@@ -95,7 +95,7 @@ def training(layers: int, settings: Settings) -> Row:
     for _ in range(4):
         compiled(x)
     entry = guard_of(compiled)
-    return Row("step", layers, captured(entry), settings.best(entry.holds))
+    return Row("step", layers, captured(entry), settings.best(entry.guard.holds))
 
 
 def share(settings: Settings) -> tuple[float, float]:
@@ -106,7 +106,7 @@ def share(settings: Settings) -> tuple[float, float]:
     compiled = tj.compile(lambda x: model(x))
     for _ in range(4):
         compiled(x)
-    return settings.best(guard_of(compiled).holds), settings.best(lambda: compiled(x))
+    return settings.best(guard_of(compiled).guard.holds), settings.best(lambda: compiled(x))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
