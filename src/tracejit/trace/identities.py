@@ -92,7 +92,8 @@ class Identities:
 
         Of the tensors that the code can reach, those are no matter that no call with the same signature can bring.
         """
-        reachable = {id(x): x for x in known_objects(guard) if isinstance(x, Tensor)}
+        known = known_objects(guard) if tensors else ()
+        reachable = {id(x): x for x in known if isinstance(x, Tensor)}
         for position, tensor in enumerate(tensors):
             if id(tensor) in reachable:
                 yield position, tensor

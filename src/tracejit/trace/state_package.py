@@ -50,8 +50,7 @@ def asking_functions() -> dict[int, str]:
             function = member.fget if isinstance(member, property) else member
             code = getattr(function, "__code__", None)
             if code is not None:
-                label = owner.__name__.rpartition(".")[2]
-                found[id(code)] = _spelled(label, name)
+                found[id(code)] = _spelled(owner, name)
     return found
 
 
@@ -62,14 +61,11 @@ def asking_names() -> tuple[str, ...]:
     return tuple(names - {"__getattr__"})
 
 
-def _spelled(owner: str, name: str) -> str:
-    if owner in ("TensorCore", "AutogradMethods", "InfoMethods"):
-        return f"Tensor.{name}"
-    return (
-        f"tracejit.{name}"
-        if owner in ("random", "serialization", "printing", "settings", "precision", "memory")
-        else f"{owner}.{name}"
-    )
+def _spelled(owner: Any, name: str) -> str:
+    """What users call a function of a module or class of this package."""
+    if isinstance(owner, ModuleType):
+        return f"tracejit.{name}"
+    return f"Tensor.{name}" if issubclass(Tensor, owner) else f"{owner.__name__}.{name}"
 
 
 class _Public(ModuleType):

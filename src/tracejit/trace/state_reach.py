@@ -330,19 +330,23 @@ class Walk:
 
     def _module(self, module: Any, name: str) -> None:
         label = f"{type(module).__qualname__} ({name})"
+        if not self.modules:
+            self._hooks_of_all_modules()
         self.modules.append((module, label))
         self._classes.enter(type(module))
         for key, child in tuple(module._modules.items()):
             self.reach(child, f"submodule {key!r} of {label}")
         for which, entry in hooks_of(module):
             self.reach(entry, f"{which} of {label}")
-        check, everywhere = hooks_of_all()
-        if self.add(check, 0):
-            self.tools.add(id(check.holder))  # a count of changes, not a number that may vary
-            for which, entry in everywhere:
-                self.reach(entry, which)
         for which, tensor in tensors_of(module, self.held):
             self._tensor(tensor, f"{which} of {label}")
+
+    def _hooks_of_all_modules(self) -> None:
+        check, everywhere = hooks_of_all()
+        self.tools.add(id(check.holder))  # a count of changes, not a number that may vary
+        self.add(check, 0)
+        for which, entry in everywhere:
+            self.reach(entry, which)
 
     def _rescan(self) -> None:
         """Look again at everything reached, for the names that became known since."""

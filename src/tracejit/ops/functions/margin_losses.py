@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ...dtypes import int64
 from ...errors import ArgumentValueError, DtypeError, ShapeError
@@ -189,13 +190,27 @@ def margin_ranking_loss(
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
-def _same_rank(anchor: Tensor, positive: Tensor, negative: Tensor) -> None:
+def _triplet(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+) -> Tensor:
+    """The loss of every triplet, once its arguments fit."""
+    if margin <= 0:
+        raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(
             "The anchor, positive, and negative tensors are expected to have the same number of "
             f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative "
             f"{negative.ndim}D inputs"
         )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = e.minimum(far, distance(positive, negative))
+    return e.clamp_min(e.add(e.sub(near, far), margin), 0.0)
 
 
 @function(method=False, within=full_precision)
@@ -217,14 +232,8 @@ def triplet_margin_loss(
     >>> tj.triplet_margin_loss(tj.zeros(1, 2), tj.zeros(1, 2), tj.ones(1, 2), margin=2.0)
     tensor(0.5858)
     """
-    if margin <= 0:
-        raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
-    _same_rank(anchor, positive, negative)
-    near = pairwise_distance(anchor, positive, p, eps)
-    far = pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = e.minimum(far, pairwise_distance(positive, negative, p, eps))
-    loss = e.clamp_min(near - far + margin, 0.0)
+    distance = partial(pairwise_distance, p=p, eps=eps)
+    loss = _triplet(anchor, positive, negative, distance, margin, swap)
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
@@ -247,14 +256,8 @@ def triplet_margin_with_distance_loss(
     >>> tj.triplet_margin_with_distance_loss(tj.zeros(1, 2), tj.zeros(1, 2), tj.ones(1, 2), margin=2.0)
     tensor(0.5858)
     """
-    if margin <= 0:
-        raise ArgumentValueError(f"margin must be greater than 0, got {margin}")
-    _same_rank(anchor, positive, negative)
     distance = pairwise_distance if distance_function is None else distance_function
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = e.minimum(far, distance(positive, negative))
-    return reduced(e.clamp_min(e.add(e.sub(near, far), margin), 0.0), reduction)
+    return reduced(_triplet(anchor, positive, negative, distance, margin, swap), reduction)
 
 
 @function(method=False)
