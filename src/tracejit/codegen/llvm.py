@@ -91,8 +91,35 @@ def _lacking() -> tuple[str, ...]:
 
 def _lower(source: str, entry: str, noalias: bool) -> LoweredKernel:
     return lower_kernel(
-        source, entry, noalias=noalias, vector_bits=vector_bits(), lacking=_lacking()
+        source,
+        entry,
+        noalias=noalias,
+        vector_bits=vector_bits(),
+        lacking=_lacking(),
+        widen=_widening(),
     )
+
+
+def _widening() -> int:
+    """The bits of the vectors that loops are printed for, 0 where LLVM shall choose."""
+    features = host()[1].split(",")
+    return 512 if "+avx512bw" in features else 256 if "+avx2" in features else 0
+
+
+def _finish(module: binding.ModuleRef, machine: Any) -> None:
+    """What vector code made by the lowering still needs: library functions inline, slots as values, addresses folded."""
+    import llvmlite.binding as llvm
+
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()
+    run_passes(passes, module, builder)
+    COMPILATIONS.add()
 
 
 def _optimize(module: binding.ModuleRef, machine: Any, unroll: bool = True) -> None:
@@ -113,7 +140,7 @@ def _module(
     """The optimised module, marked for quick code generation unless that is to be thorough."""
     lowered = _lower(source, entry, noalias)
     module = made.parse(lowered.text)
-    _optimize(module, made.machine)
+    (_finish if lowered.widened else _optimize)(module, made.machine)
     if not (thorough or lowered.short_mathematics or _needs_thorough(source)):
         _hasten(module)
     return module

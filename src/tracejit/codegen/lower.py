@@ -17,6 +17,7 @@ from tracejit.codegen.lower_expr import POLYNOMIAL
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_module import LIBRARY, Library
 from tracejit.codegen.lower_primitives import SUBSTITUTES
+from tracejit.codegen.instructions import NotWidened
 from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
 from tracejit.generated import parse
 
@@ -34,6 +35,7 @@ class LoweredKernel:
 
     text: str
     short_mathematics: bool
+    widened: bool
 
 
 def lower(
@@ -72,6 +74,7 @@ def lower_kernel(
     noalias: bool,
     vector_bits: int,
     lacking: Iterable[str],
+    widen: int = 0,
 ) -> LoweredKernel:
     """As `lower`, with what the text alone does not tell.
 
@@ -85,16 +88,26 @@ def lower_kernel(
     True
     """
     node = kernel_definition(source, entry)
-    lowering = FunctionLowering(node, LIBRARY)
     width = f'"prefer-vector-width"="{vector_bits}" ' if vector_bits else ""
-    body = lowering.lower(f"{entry}.body", f"noinline nounwind {width}", noalias)
+    attributes = f"noinline nounwind {width}"
+    lacking = tuple(lacking)
+    try:
+        if not (noalias and widen):
+            raise NotWidened("not asked for")
+        body = FunctionLowering(node, LIBRARY, (widen, lacking)).lower(
+            f"{entry}.body", attributes, noalias
+        )
+        is_widened = True
+    except NotWidened:
+        body = FunctionLowering(node, LIBRARY).lower(f"{entry}.body", attributes, noalias)
+        is_widened = False
     _check_signature(node, body)
     heaviest = max(
         (function.weight for function in LIBRARY.closure(body.calls).values()), default=0
     )
     names = [argument.arg for argument in node.args.args]
     text = module_text(node, body, LIBRARY, lacking, _entry(node.name, names, body.parameters))
-    return LoweredKernel(text, heaviest >= POLYNOMIAL and body.weight <= _SHORT)
+    return LoweredKernel(text, heaviest >= POLYNOMIAL and body.weight <= _SHORT, is_widened)
 
 
 def module_text(

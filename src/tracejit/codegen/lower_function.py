@@ -29,8 +29,13 @@ from tracejit.codegen.lower_types import (
     scalar_type,
 )
 
+from tracejit.codegen.widen import Loop, NotWidened, widened
+
 if TYPE_CHECKING:
     from tracejit.codegen.lower_module import Library
+
+#: The bits of a vector, and the instructions that the target lacks.
+Widening = tuple[int, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,12 @@ _LONG_BODY = 200
 class FunctionLowering(ExpressionLowering):
     """Lowers one function definition."""
 
-    def __init__(self, node: ast.FunctionDef, library: Library) -> None:
+    def __init__(
+        self, node: ast.FunctionDef, library: Library, widening: Widening | None = None
+    ) -> None:
         super().__init__(library)
         self.node = node
+        self.widening = widening
         self.result = self._result_type()
         self.slot_lines: list[str] = []
         self.all_slots: dict[str, Value] = {}
@@ -251,6 +259,8 @@ class FunctionLowering(ExpressionLowering):
     def _while(self, node: ast.While) -> None:
         if node.orelse:
             fail(node, "while/else is not part of the kernel language")
+        if self.widening is not None:
+            raise NotWidened("a while loop")
         head, body, done = self.fresh("while"), self.fresh("do"), self.fresh("endwhile")
         self.lines.append(f"  br label %{head}")
         self.label(head)
@@ -271,7 +281,27 @@ class FunctionLowering(ExpressionLowering):
         more = self.emit(f"icmp {compare} i64 {counter}, {stop.ref}")
         self.lines.append(f"  br i1 {more}, label %{body}, label %{done}")
         saved = self.values.get(name)
+        outer_slots = frozenset(slot.ref for slot in self.slots.values())
         self._loop_body(name, Value(counter, I64, index=True), node, body, latch)
+        if self.widening is not None and _is_innermost(node):
+            if step.ref != "1":
+                raise NotWidened("every so many elements")
+            loop = Loop(
+                counter,
+                start.ref,
+                stop.ref,
+                self.lines[phi_at + 3 : -1],
+                {slot.ref: slot.type.llvm for slot in self.all_slots.values()},
+                outer_slots,
+                self._interleave(node, *so_far),
+            )
+            del self.lines[phi_at - 2 :]
+            self.lines += widened(loop, self, self._library_text, *self.widening)
+            self.block = self.lines.pop()[:-1]
+            self.label(self.block)
+            if saved is not None:
+                self.values[name] = saved
+            return
         self.label(latch)
         self.lines.append(f"  {following} = add nsw i64 {counter}, {step.ref}")
         self.lines.append(f"  br label %{head}{self._loop_hints(node, start, stop, *so_far)}")
@@ -292,19 +322,26 @@ class FunctionLowering(ExpressionLowering):
         # may be short, and what does not fill an iteration is done one by one: unless they carry something, they have
         # no latency to hide.
         constant_length = not start.ref.startswith("%") and not stop.ref.startswith("%")
-        inner = not any(isinstance(s, (ast.For, ast.While)) for s in _statements(node.body))
-        if constant_length or not inner:
+        if constant_length or not _is_innermost(node):
             return ""
-        count = 2 if self.weight - weight <= _LONG_BODY else 1
-        if self.polynomials > polynomials:
-            count *= 2
-        if self.depth > 0:
-            count = min(count, 2) if _accumulates(node) else 1
+        count = self._interleave(node, weight, polynomials)
         number = len(self.metadata)
         self.metadata.append(f"!{number} = distinct !{{!{number}, !{number + 1}, !{number + 2}}}")
         self.metadata.append(f'!{number + 1} = !{{!"llvm.loop.unroll.disable"}}')
         self.metadata.append(f'!{number + 2} = !{{!"llvm.loop.interleave.count", i32 {count}}}')
         return f", !llvm.loop !{number}"
+
+    def _interleave(self, node: ast.For, weight: int, polynomials: int) -> int:
+        """How many vectors of a loop go together, by what the function weighed before its body."""
+        count = 2 if self.weight - weight <= _LONG_BODY else 1
+        if self.polynomials > polynomials:
+            count *= 2
+        if self.depth > 0:
+            count = min(count, 2) if _accumulates(node) else 1
+        return count
+
+    def _library_text(self, name: str) -> str:
+        return self.library.function(name, self.node).text
 
     def _loop_body(self, name: str, counter: Value, node: ast.For, body: str, latch: str) -> None:
         outer = self.values
@@ -336,6 +373,10 @@ class FunctionLowering(ExpressionLowering):
         if step.ref == "0":
             fail(node, "the step of a range cannot be zero")
         return node.target.id, values[0], values[1], step
+
+
+def _is_innermost(node: ast.For) -> bool:
+    return not any(isinstance(s, (ast.For, ast.While)) for s in _statements(node.body))
 
 
 def _accumulates(node: ast.For) -> bool:

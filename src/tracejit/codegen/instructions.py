@@ -1,0 +1,189 @@
+"""Straight-line LLVM text as instructions: what `FunctionLowering` prints, read back to be printed for vectors.
+
+Only what the lowering prints itself is read, one line each. Anything else (labels, branches, vectors, calls of the C
+library) raises `NotWidened`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+__all__ = ["Instruction", "NotWidened", "Spelling", "is_literal", "read", "with_calls_inline"]
+
+#: A scalar type as it is spelled, perhaps for several lanes.
+Spelling = Callable[[str], str]
+
+ARITHMETIC = frozenset(
+    ["fadd", "fsub", "fmul", "fdiv", "add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor"]
+)
+_DIVISIONS = frozenset(["sdiv", "udiv", "srem", "urem", "frem"])
+_COMPARISONS = frozenset(["fcmp", "icmp"])
+_ALONE = frozenset(["fneg", "freeze"])
+_CASTS = frozenset(
+    "fpext fptrunc sitofp uitofp fptosi fptoui zext sext trunc bitcast".split()  # noqa: SIM905
+)
+
+_ASSIGNED = re.compile(r"  (%\S+) = (\w+) (.*)")
+_STORED = re.compile(r"  store (\S+) (\S+), ptr (%\S+)")
+_TWO = re.compile(r"((?:[a-z]+ )*)([a-z]+\d*) (\S+), (\S+)")
+_ONE = re.compile(r"(\S+) (\S+)")
+_SELECT = re.compile(r"i1 (\S+), (\S+) (\S+), \S+ (\S+)")
+_CAST = re.compile(r"(\S+) (\S+) to (\S+)")
+_LOAD = re.compile(r"(\S+), ptr (%\S+)")
+_ADDRESS = re.compile(r"inbounds (\S+), ptr (\S+), i64 (\S+)")
+_CALL = re.compile(r"((?:nsz )?)(\S+) @([\w.]+)\((.*)\)")
+_HEAD = re.compile(r"define internal (\S+) @\S+\((.*)\) ")
+_NAME = re.compile(r"%[\w.]+")
+
+
+class NotWidened(Exception):
+    """A loop that is left to LLVM's vectoriser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: what it computes, from operands of which types."""
+
+    result: str
+    opcode: str
+    type: str
+    types: tuple[str, ...]
+    operands: tuple[str, ...]
+    flags: str = ""
+    callee: str = ""
+
+    def text(self, spell: Spelling, operands: Sequence[str]) -> str:
+        """What stands right of the equals sign, with these operands."""
+        types = [spell(type_) for type_ in self.types]
+        if self.opcode == "call":
+            given = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
+            return f"call {self.flags}{spell(self.type)} @{self.callee}({given})"
+        if self.opcode == "select":
+            given = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
+            return f"select {given}"
+        if self.opcode == "getelementptr":
+            return f"getelementptr inbounds {self.type}, ptr {operands[0]}, i64 {operands[1]}"
+        if self.opcode == "load":
+            return f"load {self.type}, ptr {operands[0]}"
+        if self.opcode in _CASTS:
+            return f"{self.opcode} {types[0]} {operands[0]} to {spell(self.type)}"
+        return f"{self.opcode} {self.flags}{types[0]} {', '.join(operands)}"
+
+    def with_operands(self, operands: tuple[str, ...], result: str = "") -> Instruction:
+        """The same of other operands, and perhaps with another result."""
+        result = result or self.result
+        if operands == self.operands and result == self.result:
+            return self
+        return Instruction(
+            result, self.opcode, self.type, self.types, operands, self.flags, self.callee
+        )
+
+    @property
+    def divides(self) -> bool:
+        """Is this a division that traps, or is a call?"""
+        return self.opcode in _DIVISIONS
+
+
+def is_literal(ref: str) -> bool:
+    """Is an operand a number?"""
+    return not ref.startswith("%")
+
+
+def read(lines: Iterable[str]) -> list[Instruction]:
+    """The instructions of some lines."""
+    return [_read(line) for line in lines]
+
+
+def _read(line: str) -> Instruction:
+    if stored := _STORED.fullmatch(line):
+        type_, value, pointer = stored.groups()
+        return Instruction("", "store", type_, (type_, "ptr"), (value, pointer))
+    assigned = _ASSIGNED.fullmatch(line)
+    if assigned is None:
+        raise NotWidened(line)
+    result, opcode, rest = assigned.groups()
+    if opcode in ARITHMETIC or opcode in _DIVISIONS or opcode in _COMPARISONS:
+        flags, type_, left, right = _groups(_TWO, rest)
+        made = "i1" if opcode in _COMPARISONS else type_
+        return Instruction(result, opcode, made, (type_, type_), (left, right), flags)
+    if opcode in _ALONE:
+        type_, ref = _groups(_ONE, rest)
+        return Instruction(result, opcode, type_, (type_,), (ref,))
+    if opcode in _CASTS:
+        source, ref, target = _groups(_CAST, rest)
+        return Instruction(result, opcode, target, (source,), (ref,))
+    if opcode == "select":
+        condition, type_, yes, no = _groups(_SELECT, rest)
+        return Instruction(result, opcode, type_, ("i1", type_, type_), (condition, yes, no))
+    if opcode == "load":
+        type_, pointer = _groups(_LOAD, rest)
+        return Instruction(result, opcode, type_, ("ptr",), (pointer,))
+    if opcode == "getelementptr":
+        type_, pointer, index = _groups(_ADDRESS, rest)
+        return Instruction(result, opcode, type_, ("ptr", "i64"), (pointer, index))
+    if opcode == "call":
+        flags, type_, callee, given = _groups(_CALL, rest)
+        pairs = [part.split(" ") for part in given.split(", ")]
+        types, refs = zip(*pairs, strict=True)
+        return Instruction(result, opcode, type_, types, refs, flags, callee)
+    raise NotWidened(line)
+
+
+def _groups(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise NotWidened(text)
+    return found.groups()
+
+
+def with_calls_inline(
+    instructions: Iterable[Instruction], text_of: Callable[[str], str]
+) -> list[Instruction]:
+    """The same with calls of library functions replaced by their instructions, those within too.
+
+    `text_of` gives the text of ``@tj.NAME`` by its name.
+    """
+    numbers = count()
+    return list(_inline(instructions, text_of, numbers))
+
+
+def _inline(
+    instructions: Iterable[Instruction], text_of: Callable[[str], str], numbers: Iterator[int]
+) -> Iterator[Instruction]:
+    for instruction in instructions:
+        if not instruction.callee.startswith("tj."):
+            yield instruction
+            continue
+        parameters, inner, returned = _function(text_of(instruction.callee[3:]))
+        number = next(numbers)
+        names = dict(zip(parameters, instruction.operands, strict=True))
+        names |= {i.result: f"%c{number}.{i.result[1:]}" for i in inner}
+        value = names.get(returned, returned)
+        renamed = [
+            i.with_operands(tuple([names.get(o, o) for o in i.operands]), names[i.result])
+            for i in inner
+        ]
+        yield from _inline(renamed, text_of, numbers)
+        yield Instruction(
+            instruction.result, "same", instruction.type, (instruction.type,), (value,)
+        )
+
+
+def _function(text: str) -> tuple[list[str], list[Instruction], str]:
+    """Parameters, instructions and the returned value of a straight-line function."""
+    known = _functions.get(text)
+    if known is None:
+        lines = text.rstrip().split("\n")
+        head = _HEAD.match(lines[0])
+        if head is None or lines[1] != "entry:" or lines[-1] != "}" or "  ret " not in lines[-2]:
+            raise NotWidened(lines[0])
+        parameters = _NAME.findall(head[2])
+        known = parameters, read(lines[2:-2]), lines[-2].split(" ")[-1]
+        _functions[text] = known
+    return known
+
+
+_functions: dict[str, tuple[list[str], list[Instruction], str]] = {}
