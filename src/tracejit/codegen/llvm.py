@@ -1,7 +1,8 @@
 """Kernel text to optimised machine code for this host, through LLVM.
 
-One pass pipeline for every kernel, chosen by measurement: level 2 with the loop vectoriser and without the SLP
-vectoriser, which costs a fifth of the optimisation time and has nothing to find in loops. Code generation is quick for
+Kernels whose loops the lowering printed as vector code get the few passes that such code needs. All others get one
+pipeline, chosen by measurement: level 2 with the loop vectoriser and without the SLP vectoriser, which costs a fifth of
+the optimisation time and has nothing to find in loops. Code generation is quick for
 most kernels: it skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves
 its time and costs 0-10 % of speed. Short kernels that evaluate elementary functions keep them, because holding the
 polynomials' coefficients in registers gains 10-30 % there, and so does everything under `thorough=True`. Nothing
@@ -89,14 +90,14 @@ def _lacking() -> tuple[str, ...]:
     return (() if fused else ("fma.f32",)) + (() if scales else ("ldexp.f32.i32", "ldexp.f64.i32"))
 
 
-def _lower(source: str, entry: str, noalias: bool) -> LoweredKernel:
+def _lower(source: str, entry: str, noalias: bool, widening: int) -> LoweredKernel:
     return lower_kernel(
         source,
         entry,
         noalias=noalias,
         vector_bits=vector_bits(),
         lacking=_lacking(),
-        widen=_widening(),
+        widen=widening,
     )
 
 
@@ -107,7 +108,7 @@ def _widening() -> int:
 
 
 def _finish(module: binding.ModuleRef, machine: Any) -> None:
-    """What vector code made by the lowering still needs: library functions inline, slots as values, addresses folded."""
+    """What vector code of the lowering still needs: library functions inline, slots as values, addresses folded."""
     import llvmlite.binding as llvm
 
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
@@ -138,7 +139,7 @@ def _module(
     source: str, entry: str, noalias: bool, thorough: bool, made: Compiler
 ) -> binding.ModuleRef:
     """The optimised module, marked for quick code generation unless that is to be thorough."""
-    lowered = _lower(source, entry, noalias)
+    lowered = _lower(source, entry, noalias, _widening())
     module = made.parse(lowered.text)
     (_finish if lowered.widened else _optimize)(module, made.machine)
     if not (thorough or lowered.short_mathematics or _needs_thorough(source)):
@@ -215,7 +216,7 @@ def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = 
 
 
 def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = True) -> str:
-    """LLVM IR of a kernel, after (or before) optimisation.
+    """LLVM IR of a kernel, after (or before) optimisation and before its loops become vector code.
 
     >>> text = '''
     ... def double(x: "f32*", out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
@@ -227,6 +228,6 @@ def llvm_ir(source: str, entry: str, optimized: bool = True, *, noalias: bool = 
     True
     """
     if not optimized:
-        return _lower(source, entry, noalias).text
+        return _lower(source, entry, noalias, widening=0).text
     with compiler() as made:
         return str(_module(source, entry, noalias, thorough=True, made=made))

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tracejit import scalar_math
 from tracejit.codegen.lower_expr import POLYNOMIAL
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
+from tracejit.codegen.lower_instructions import NotWidened
 from tracejit.codegen.lower_module import LIBRARY, Library
 from tracejit.codegen.lower_primitives import SUBSTITUTES
-from tracejit.codegen.instructions import NotWidened
 from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
 from tracejit.generated import parse
 
@@ -31,7 +32,7 @@ _SHORT = 120
 
 @dataclass(frozen=True, slots=True)
 class LoweredKernel:
-    """LLVM module text, and whether the kernel is a short one that evaluates elementary functions."""
+    """LLVM module text; is the kernel short and evaluates elementary functions; are its loops vector code already."""
 
     text: str
     short_mathematics: bool
@@ -78,6 +79,8 @@ def lower_kernel(
 ) -> LoweredKernel:
     """As `lower`, with what the text alone does not tell.
 
+    `widen` (0 for none) is the width of the vectors that innermost loops are printed for, if all of them can be.
+
     >>> kernel = lower_kernel('''
     ... def exponential(x: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
     ...     for i in range(lo, hi):
@@ -89,18 +92,14 @@ def lower_kernel(
     """
     node = kernel_definition(source, entry)
     width = f'"prefer-vector-width"="{vector_bits}" ' if vector_bits else ""
-    attributes = f"noinline nounwind {width}"
-    lacking = tuple(lacking)
-    try:
-        if not (noalias and widen):
-            raise NotWidened("not asked for")
-        body = FunctionLowering(node, LIBRARY, (widen, lacking)).lower(
-            f"{entry}.body", attributes, noalias
-        )
-        is_widened = True
-    except NotWidened:
-        body = FunctionLowering(node, LIBRARY).lower(f"{entry}.body", attributes, noalias)
-        is_widened = False
+    attributes, lacking = f"noinline nounwind {width}", tuple(lacking)
+    body = None
+    if noalias and widen:
+        with suppress(NotWidened):
+            lowering = FunctionLowering(node, LIBRARY, (widen, lacking))
+            body = lowering.lower(f"{entry}.body", attributes, noalias)
+    is_widened = body is not None
+    body = body or FunctionLowering(node, LIBRARY).lower(f"{entry}.body", attributes, noalias)
     _check_signature(node, body)
     heaviest = max(
         (function.weight for function in LIBRARY.closure(body.calls).values()), default=0
@@ -121,7 +120,7 @@ def module_text(
 
     `lacking` names the entries of `SUBSTITUTES` that are no instructions of the target, and are replaced.
     """
-    functions = library.closure(body.calls)
+    functions = library.closure(name for name in body.calls if f"@tj.{name}(" in body.text)
     replaced = _replacements(node, [body, *functions.values()], library, lacking)
     functions = functions | library.closure(replaced.values())
     parts = [body, *functions.values()]

@@ -9,12 +9,17 @@ licence a reduction needs to become vector code.
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracejit.codegen.lower_expr import ExpressionLowering
+from tracejit.codegen.lower_names import (
+    accumulates,
+    has_control_flow,
+    is_innermost,
+    names_needing_slots,
+)
 from tracejit.codegen.lower_primitives import REDUCTIONS, expect
 from tracejit.codegen.lower_types import (
     I64,
@@ -28,8 +33,7 @@ from tracejit.codegen.lower_types import (
     parse_type,
     scalar_type,
 )
-
-from tracejit.codegen.widen import Loop, NotWidened, widened
+from tracejit.codegen.lower_widen import Loop, NotWidened, widened
 
 if TYPE_CHECKING:
     from tracejit.codegen.lower_module import Library
@@ -71,8 +75,8 @@ class FunctionLowering(ExpressionLowering):
         self.metadata: list[str] = []
         self.terminated = False
         self.depth = 0
-        self.in_slots = _names_needing_slots(node)
-        self.straight_line = not _has_control_flow(node)
+        self.in_slots = names_needing_slots(node)
+        self.straight_line = not has_control_flow(node)
 
     def lower(self, symbol: str, attributes: str, noalias: bool) -> LoweredFunction:
         """Lower the body; `symbol` is the LLVM name, `attributes` what follows the parameter list."""
@@ -280,25 +284,16 @@ class FunctionLowering(ExpressionLowering):
         compare = "sgt" if step.ref.startswith("-") else "slt"
         more = self.emit(f"icmp {compare} i64 {counter}, {stop.ref}")
         self.lines.append(f"  br i1 {more}, label %{body}, label %{done}")
-        saved = self.values.get(name)
-        outer_slots = frozenset(slot.ref for slot in self.slots.values())
+        saved, had = self.values.get(name), frozenset(slot.ref for slot in self.slots.values())
         self._loop_body(name, Value(counter, I64, index=True), node, body, latch)
-        if self.widening is not None and _is_innermost(node):
+        if self.widening is not None and is_innermost(node):
             if step.ref != "1":
                 raise NotWidened("every so many elements")
-            loop = Loop(
-                counter,
-                start.ref,
-                stop.ref,
-                self.lines[phi_at + 3 : -1],
-                {slot.ref: slot.type.llvm for slot in self.all_slots.values()},
-                outer_slots,
-                self._interleave(node, *so_far),
-            )
+            # Between the branch into the loop, two lines before the counter, and the one behind the body.
+            rounds, together = self.lines[phi_at + 3 : -1], self._interleave(node, *so_far)
+            slots = {slot.ref: slot.type.llvm for slot in self.all_slots.values()}
             del self.lines[phi_at - 2 :]
-            self.lines += widened(loop, self, self._library_text, *self.widening)
-            self.block = self.lines.pop()[:-1]
-            self.label(self.block)
+            self._widen(Loop(counter, start.ref, stop.ref, rounds, slots, had, together))
             if saved is not None:
                 self.values[name] = saved
             return
@@ -322,7 +317,7 @@ class FunctionLowering(ExpressionLowering):
         # may be short, and what does not fill an iteration is done one by one: unless they carry something, they have
         # no latency to hide.
         constant_length = not start.ref.startswith("%") and not stop.ref.startswith("%")
-        if constant_length or not _is_innermost(node):
+        if constant_length or not is_innermost(node):
             return ""
         count = self._interleave(node, weight, polynomials)
         number = len(self.metadata)
@@ -331,13 +326,19 @@ class FunctionLowering(ExpressionLowering):
         self.metadata.append(f'!{number + 2} = !{{!"llvm.loop.interleave.count", i32 {count}}}')
         return f", !llvm.loop !{number}"
 
+    def _widen(self, loop: Loop) -> None:
+        """Print a loop as vector code instead."""
+        assert self.widening is not None
+        self.lines += widened(loop, self, self._library_text, *self.widening)
+        self.block = self.lines[-1].removesuffix(":")
+
     def _interleave(self, node: ast.For, weight: int, polynomials: int) -> int:
         """How many vectors of a loop go together, by what the function weighed before its body."""
         count = 2 if self.weight - weight <= _LONG_BODY else 1
         if self.polynomials > polynomials:
             count *= 2
         if self.depth > 0:
-            count = min(count, 2) if _accumulates(node) else 1
+            count = min(count, 2) if accumulates(node) else 1
         return count
 
     def _library_text(self, name: str) -> str:
@@ -373,52 +374,3 @@ class FunctionLowering(ExpressionLowering):
         if step.ref == "0":
             fail(node, "the step of a range cannot be zero")
         return node.target.id, values[0], values[1], step
-
-
-def _is_innermost(node: ast.For) -> bool:
-    return not any(isinstance(s, (ast.For, ast.While)) for s in _statements(node.body))
-
-
-def _accumulates(node: ast.For) -> bool:
-    """Does a loop carry a value from one round to the next?"""
-    if any(isinstance(statement, ast.AugAssign) for statement in _statements(node.body)):
-        return True
-    stores = [_names(statement, ast.Store) for statement in node.body]
-    changed, known = set[str]().union(*stores), set[str]()
-    for statement, names in zip(node.body, stores, strict=True):
-        if _names(statement, ast.Load) & changed - known:
-            return True
-        known |= names
-    return False
-
-
-def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
-    names = (child for child in ast.walk(statement) if isinstance(child, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, context)}
-
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a block and of those within; looking into expressions too takes ten times as long."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, (ast.For, ast.While, ast.If)):
-            yield from _statements(statement.body)
-            yield from _statements(statement.orelse)
-
-
-def _has_control_flow(node: ast.FunctionDef) -> bool:
-    return any(isinstance(statement, (ast.For, ast.While, ast.If)) for statement in node.body)
-
-
-def _names_needing_slots(node: ast.FunctionDef) -> set[str]:
-    """Names assigned more than once, or assigned and also used as a parameter or a loop counter."""
-    counts: Counter[str] = Counter()
-    counters: set[str] = {arg.arg for arg in node.args.args}
-    for statement in _statements(node.body):
-        if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
-            counters.add(statement.target.id)
-        elif isinstance(statement, ast.Assign):
-            counts.update(target.id for target in statement.targets if isinstance(target, ast.Name))
-        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-            counts[statement.target.id] += 2
-    return {name for name, count in counts.items() if count > 1 or name in counters}

@@ -88,12 +88,20 @@ class Instruction:
 
 
 def is_literal(ref: str) -> bool:
-    """Is an operand a number?"""
+    """Is an operand a number?
+
+    >>> is_literal("0x3FF0000000000000"), is_literal("%t.1")
+    (True, False)
+    """
     return not ref.startswith("%")
 
 
 def read(lines: Iterable[str]) -> list[Instruction]:
-    """The instructions of some lines."""
+    """The instructions of some lines.
+
+    >>> read(["  %t.2 = fadd reassoc float %t.1, %x"])[0].operands
+    ('%t.1', '%x')
+    """
     return [_read(line) for line in lines]
 
 
@@ -144,7 +152,12 @@ def with_calls_inline(
 ) -> list[Instruction]:
     """The same with calls of library functions replaced by their instructions, those within too.
 
-    `text_of` gives the text of ``@tj.NAME`` by its name.
+    `text_of` gives the text of ``@tj.NAME`` by its name. What they return is an instruction of its own, ``same``.
+
+    >>> text = "define internal float @tj.f(float %x) a {\\nentry:\\n  %t.1 = fneg float %x\\n  ret float %t.1\\n}\\n"
+    >>> calls = read(["  %t.9 = call float @tj.f(float %y)"])
+    >>> [(i.opcode, i.operands) for i in with_calls_inline(calls, lambda name: text)]
+    [('fneg', ('%y',)), ('same', ('%c0.t.1',))]
     """
     numbers = count()
     return list(_inline(instructions, text_of, numbers))

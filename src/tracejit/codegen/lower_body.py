@@ -1,0 +1,268 @@
+"""What the body of an innermost loop does: which results are the same for all rounds, and which are of one element.
+
+The lines of a body, printed for one element, are read back as instructions; stack slots and calls of library functions
+are resolved. Each result is then uniform (the same in every round), linear (the counter and something uniform), the
+address of one element after the other, or of one element: of lanes, once several elements go together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tracejit.codegen.lower_instructions import (
+    Instruction,
+    NotWidened,
+    read,
+    with_calls_inline,
+)
+
+__all__ = ["BITS", "NEUTRAL", "Body", "Carried", "Loop", "body_of"]
+
+BITS = {"float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i1": 1}
+#: Where every lane of a sum starts: what changes nothing, not even the sign of a zero.
+NEUTRAL = {
+    "fadd": "0x8000000000000000",
+    "fmul": "0x3FF0000000000000",
+    "add": "0",
+    "mul": "1",
+    "xor": "0",
+}
+_IDEMPOTENT = ("and", "or")
+_EXTREME = re.compile(r"(llvm|tj)\.(maximum|minimum)[._]\w+")
+#: Instructions of a body that takes less time than it takes to wait for what was just stored.
+_SHORT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """An innermost loop as it was lowered, one element a round."""
+
+    counter: str
+    start: str
+    stop: str
+    body: Sequence[str]
+    #: Stack slots with their types, and those among them that had a value before the loop.
+    slots: dict[str, str]
+    outer: frozenset[str]
+    interleave: int
+
+
+@dataclass(slots=True)
+class Carried:
+    """A slot that every round folds something into: its value before and after the round, and the folding."""
+
+    slot: str
+    first: str
+    last: str
+    fold: Instruction
+
+
+@dataclass(slots=True)
+class Body:
+    """The instructions of a body, with slots and calls gone, and what each result depends on."""
+
+    instructions: list[Instruction]
+    carried: list[Carried]
+    definitions: dict[str, Instruction] = field(default_factory=dict)
+    #: "linear", "address" or "lanes"; what is not here is uniform.
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def kind(self, ref: str) -> str:
+        """What a result depends on; what was there before the loop is uniform."""
+        return self.kinds.get(ref, "uniform")
+
+    def spelled(self, ref: str) -> str:
+        """A result as an expression, the same for results that are computed alike."""
+        made = self.definitions.get(ref)
+        if made is None:
+            return ref
+        operands = " ".join(self.spelled(operand) for operand in made.operands)
+        return f"({made.opcode} {made.flags}{made.type} {operands})"
+
+    def memory_types(self) -> list[str]:
+        """The types of what is read, written and carried, and of all numbers with a fraction."""
+        found = [i.type for i in self.instructions if i.opcode in ("load", "store")]
+        if "i1" in found:
+            raise NotWidened("truth values in memory, where LLVM packs them")
+        found += [i.type for i in self.instructions if i.type in ("float", "double")]
+        found += [carried.fold.type for carried in self.carried if carried.fold.type != "i1"]
+        if not found:
+            raise NotWidened("nothing that is read, written or folded")
+        return found
+
+    def accesses(self) -> list[tuple[str, Instruction]]:
+        """What is read and written element by element: "load" or "store", and the instruction of the address."""
+        return [
+            (i.opcode, self.definitions[i.operands[-1]])
+            for i in self.instructions
+            if i.opcode in ("load", "store") and self.kind(i.operands[-1]) == "address"
+        ]
+
+    def pairs_to_compare(self) -> list[tuple[str, str]]:
+        """Indices into one array, written and touched otherwise, that are not the same."""
+        found: dict[tuple[str, str], tuple[str, str]] = {}
+        accesses = self.accesses()
+        for written in (at for opcode, at in accesses if opcode == "store"):
+            for _, other in accesses:
+                a, b = written.operands[1], other.operands[1]
+                key = (self.spelled(a), self.spelled(b))
+                if written.operands[0] == other.operands[0] and key[0] != key[1]:
+                    found.setdefault(key, (a, b))
+        return list(found.values())
+
+    def better_one_by_one(self) -> bool:
+        """Are the elements left over better done singly: few instructions that add to an array?
+
+        A processor cannot hand what a store with a mask wrote to the load that follows, and columns of sums are stored
+        and loaded again at once.
+        """
+        accesses = self.accesses()
+        roots = {
+            which: {at.operands[0] for opcode, at in accesses if opcode == which}
+            for which in ("load", "store")
+        }
+        short = sum(self.kind(i.result) == "lanes" for i in self.instructions) <= _SHORT
+        return short and not self.carried and bool(roots["load"] & roots["store"])
+
+
+def body_of(loop: Loop, text_of: Callable[[str], str], lacking: Iterable[str]) -> Body:
+    """The body of a loop; `text_of` and `lacking` as for `lower_widen.widened`. Raises `NotWidened`.
+
+    >>> lines = [
+    ...     "  %t.1 = getelementptr inbounds float, ptr %x, i64 %i",
+    ...     "  %t.2 = load float, ptr %t.1",
+    ...     "  store float %t.2, ptr %t.1",
+    ... ]
+    >>> body = body_of(Loop("%i", "0", "%n", lines, {}, frozenset(), 1), str, [])
+    >>> body.kind("%t.1"), body.kind("%t.2"), body.kind("%n")
+    ('address', 'lanes', 'uniform')
+    """
+    body = _resolved(loop, text_of)
+    _classify(body, loop, frozenset(f"llvm.{name}" for name in lacking))
+    return body
+
+
+def _resolved(loop: Loop, text_of: Callable[[str], str]) -> Body:
+    instructions: list[Instruction] = []
+    current: dict[str, str] = {}
+    loaded: dict[str, str] = {}
+    stored: set[str] = set()
+    same: dict[str, str] = {}
+    for instruction in read(loop.body):
+        operands = tuple([same.get(operand, operand) for operand in instruction.operands])
+        instruction = instruction.with_operands(operands)
+        slot = operands[-1]
+        if instruction.opcode == "load" and slot in loop.slots:
+            if slot not in current:
+                current[slot] = loaded[slot] = instruction.result
+            same[instruction.result] = current[slot]
+        elif instruction.opcode == "store" and slot in loop.slots:
+            if slot not in current and slot in loop.outer:
+                raise NotWidened("what the last round leaves is used after the loop")
+            current[slot] = operands[0]
+            stored.add(slot)
+        else:
+            instructions.append(instruction)
+    carried = [
+        _carried(slot, first, current[slot], instructions)
+        for slot, first in loaded.items()
+        if slot in stored
+    ]
+    before = [
+        Instruction(first, "load", loop.slots[slot], ("ptr",), (slot,))
+        for slot, first in loaded.items()
+        if slot not in stored
+    ]
+    flat = _without_calls(before + instructions, carried, text_of)
+    body = Body(flat, carried)
+    body.definitions = {i.result: i for i in flat if i.result}
+    return body
+
+
+def _without_calls(
+    instructions: list[Instruction], carried: list[Carried], text_of: Callable[[str], str]
+) -> list[Instruction]:
+    flat: list[Instruction] = []
+    same: dict[str, str] = {}
+    for instruction in with_calls_inline(instructions, text_of):
+        operands = tuple([same.get(operand, operand) for operand in instruction.operands])
+        if instruction.opcode == "same":
+            same[instruction.result] = operands[0]
+        else:
+            flat.append(instruction.with_operands(operands))
+    for each in carried:
+        each.last = same.get(each.last, each.last)
+    return flat
+
+
+def _carried(slot: str, first: str, last: str, instructions: Sequence[Instruction]) -> Carried:
+    """A slot that is read, folded with something and written, in every round alike."""
+    latest, folds = first, []
+    for instruction in instructions:
+        if latest not in instruction.operands and first not in instruction.operands:
+            continue
+        if instruction.operands.count(latest) != 1 or not _folds(instruction):
+            raise NotWidened("a value carried from round to round")
+        latest = instruction.result
+        folds.append(instruction)
+    alike = {(fold.opcode, fold.flags, fold.callee, fold.type) for fold in folds}
+    if latest != last or len(alike) != 1:
+        raise NotWidened("a value carried from round to round")
+    for fold in folds[:-1]:
+        if sum(i.operands.count(fold.result) for i in instructions) != 1:
+            raise NotWidened("a value carried from round to round, and used")
+    return Carried(slot, first, last, folds[0])
+
+
+def _folds(instruction: Instruction) -> bool:
+    if instruction.opcode in ("fadd", "fmul"):
+        return instruction.flags == "reassoc "
+    if instruction.opcode == "call":
+        return _EXTREME.fullmatch(instruction.callee) is not None
+    return instruction.opcode in NEUTRAL or instruction.opcode in _IDEMPOTENT
+
+
+def _classify(body: Body, loop: Loop, lacking: frozenset[str]) -> None:
+    body.kinds[loop.counter] = "linear"
+    for carried in body.carried:
+        body.kinds[carried.first] = "lanes"
+    stored = {
+        body.definitions[i.operands[1]].operands[0]
+        for i in body.instructions
+        if i.opcode == "store" and i.operands[1] in body.definitions
+    }
+    for instruction in body.instructions:
+        kind = _kind(body, instruction, stored)
+        if kind == "lanes" and (instruction.divides or instruction.callee in lacking):
+            raise NotWidened(instruction.opcode)
+        if instruction.callee and not instruction.callee.startswith("llvm."):
+            raise NotWidened(instruction.callee)
+        if instruction.result:
+            body.kinds[instruction.result] = kind
+    carries = {carried.last for carried in body.carried}
+    if any(body.kind(ref) != "lanes" for ref in carries):
+        raise NotWidened("a value carried from round to round")
+
+
+def _kind(body: Body, instruction: Instruction, stored: set[str]) -> str:
+    kinds = [body.kind(operand) for operand in instruction.operands]
+    if instruction.opcode == "getelementptr":
+        if instruction.operands[0] in body.definitions or kinds[1] == "lanes":
+            raise NotWidened("elements here and there")
+        return "uniform" if kinds[1] == "uniform" else "address"
+    if instruction.opcode == "store":
+        if kinds[1] != "address":
+            raise NotWidened("one element written again and again")
+        return "lanes"
+    if instruction.opcode == "load":
+        pointer = body.definitions.get(instruction.operands[0])
+        if kinds[0] == "uniform" and pointer is not None and pointer.operands[0] in stored:
+            raise NotWidened("an element that is read and may be written")
+        return "lanes" if kinds[0] == "address" else "uniform"
+    if all(kind == "uniform" for kind in kinds):
+        return "uniform"
+    moved = instruction.opcode == "add" and sorted(kinds) == ["linear", "uniform"]
+    back = instruction.opcode == "sub" and kinds == ["linear", "uniform"]
+    return "linear" if instruction.type == "i64" and (moved or back) else "lanes"

@@ -1,0 +1,76 @@
+"""What statements assign and carry: found in the syntax tree, before anything is lowered."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+__all__ = ["accumulates", "has_control_flow", "is_innermost", "names_needing_slots"]
+
+
+def is_innermost(node: ast.For) -> bool:
+    """Is there no loop in a loop?
+
+    >>> is_innermost(ast.parse("for i in range(9):\\n    x = i").body[0])
+    True
+    """
+    return not any(isinstance(s, (ast.For, ast.While)) for s in _statements(node.body))
+
+
+def accumulates(node: ast.For) -> bool:
+    """Does a loop carry a value from one round to the next?
+
+    >>> accumulates(ast.parse("for i in range(9):\\n    x = x * i").body[0])
+    True
+    """
+    if any(isinstance(statement, ast.AugAssign) for statement in _statements(node.body)):
+        return True
+    stores = [_names(statement, ast.Store) for statement in node.body]
+    changed, known = set[str]().union(*stores), set[str]()
+    for statement, names in zip(node.body, stores, strict=True):
+        if _names(statement, ast.Load) & changed - known:
+            return True
+        known |= names
+    return False
+
+
+def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
+    names = (child for child in ast.walk(statement) if isinstance(child, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, context)}
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block and of those within; looking into expressions too takes ten times as long."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.For, ast.While, ast.If)):
+            yield from _statements(statement.body)
+            yield from _statements(statement.orelse)
+
+
+def has_control_flow(node: ast.FunctionDef) -> bool:
+    """Is a function more than one block?
+
+    >>> has_control_flow(ast.parse("def f(x):\\n    return x").body[0])
+    False
+    """
+    return any(isinstance(statement, (ast.For, ast.While, ast.If)) for statement in node.body)
+
+
+def names_needing_slots(node: ast.FunctionDef) -> set[str]:
+    """Names assigned more than once, or assigned and also used as a parameter or a loop counter.
+
+    >>> names_needing_slots(ast.parse("def f(x):\\n    y = x\\n    y = y + x\\n    return y").body[0])
+    {'y'}
+    """
+    counts: Counter[str] = Counter()
+    counters: set[str] = {arg.arg for arg in node.args.args}
+    for statement in _statements(node.body):
+        if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
+            counters.add(statement.target.id)
+        elif isinstance(statement, ast.Assign):
+            counts.update(target.id for target in statement.targets if isinstance(target, ast.Name))
+        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            counts[statement.target.id] += 2
+    return {name for name, count in counts.items() if count > 1 or name in counters}

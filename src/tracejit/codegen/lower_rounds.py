@@ -1,0 +1,220 @@
+"""The rounds of a loop for several elements at once: lanes of a register, and several registers next to each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from tracejit.codegen.lower_body import BITS, Body
+from tracejit.codegen.lower_instructions import Instruction, Spelling, is_literal
+
+__all__ = ["Rounds", "Target", "VectorPrinter", "all_lanes"]
+
+_SUFFIX = {"float": "f32", "double": "f64"}
+_TYPE_NAMES = re.compile(r"\.(f\d+|i\d+)")
+
+
+class Target(Protocol):
+    """What the function being lowered offers."""
+
+    def fresh(self, stem: str = "t") -> str:
+        """A new name."""
+
+    def declare(self, declaration: str) -> None:
+        """Note an external declaration."""
+
+
+class VectorPrinter:
+    """Prints instructions for so many lanes; what is uniform goes to `before`, once."""
+
+    def __init__(self, body: Body, target: Target, lanes: int, counter: str) -> None:
+        self.body, self.target, self.lanes, self.counter = body, target, lanes, counter
+        self.before: list[str] = []
+        self._names: dict[str, str] = {}
+        self._splats: dict[tuple[str, str], str] = {}
+        self._bases: dict[tuple[str, str], str] = {}
+
+    def hoist(self) -> None:
+        """Print what is uniform."""
+        for instruction in self.body.instructions:
+            if instruction.result and self.body.kind(instruction.result) == "uniform":
+                operands = [self.scalar(operand) for operand in instruction.operands]
+                text = instruction.text(str, operands)
+                self._names[instruction.result] = self.emit(self.before, text)
+
+    def emit(self, lines: list[str], text: str) -> str:
+        """Append an instruction to some lines; its result."""
+        ref = f"%{self.target.fresh('w')}"
+        lines.append(f"  {ref} = {text}")
+        return ref
+
+    def spell(self, type_: str) -> str:
+        """A type for all lanes."""
+        return f"<{self.lanes} x {type_}>"
+
+    def scalar(self, ref: str) -> str:
+        """A uniform result, as it is called in front of the loop."""
+        return self._names.get(ref, ref)
+
+    def splat(self, ref: str, type_: str) -> str:
+        """A uniform result in all lanes."""
+        if is_literal(ref):
+            return all_lanes(type_, ref, self.lanes)
+        key = (self.scalar(ref), type_)
+        if key not in self._splats:
+            self._splats[key] = self.spread(self.before, key[0], type_)
+        return self._splats[key]
+
+    def spread(self, lines: list[str], ref: str, type_: str) -> str:
+        """Put a scalar into all lanes."""
+        vector, mask = self.spell(type_), f"<{self.lanes} x i32> zeroinitializer"
+        one = self.emit(lines, f"insertelement {vector} poison, {type_} {ref}, i64 0")
+        return self.emit(lines, f"shufflevector {vector} {one}, {vector} poison, {mask}")
+
+    def vector_text(self, instruction: Instruction, operands: Sequence[str], lanes: int) -> str:
+        """An instruction for `lanes` lanes (1: for a scalar)."""
+        spell: Spelling = str if lanes == 1 else lambda type_: f"<{lanes} x {type_}>"
+        if instruction.callee and lanes > 1:
+            callee = _TYPE_NAMES.sub(rf".v{lanes}\1", instruction.callee)
+            instruction = replace(instruction, callee=callee)
+        if instruction.callee:
+            types = ", ".join(spell(type_) for type_ in instruction.types)
+            self.target.declare(f"declare {spell(instruction.type)} @{instruction.callee}({types})")
+        return instruction.text(spell, operands)
+
+    def base(self, at: Instruction) -> str:
+        """The address of the element with which a counter of zero would begin, computed before the loop."""
+        root, index = at.operands
+        key = (root, self.body.spelled(index))
+        if key not in self._bases:
+            offset = Rounds(self, self.before, "0", 1, 1, None).linear(index)
+            text = f"getelementptr {at.type}, ptr {root}, i64 {offset}"
+            self._bases[key] = self.emit(self.before, text)
+        return self._bases[key]
+
+
+class Rounds:
+    """The instructions of a round: the parts of each next to each other, so that they need not wait for one another."""
+
+    def __init__(
+        self,
+        printer: VectorPrinter,
+        lines: list[str],
+        counter: str,
+        parts: int,
+        lanes: int,
+        mask: str | None,
+    ) -> None:
+        self.printer, self.body, self.lines = printer, printer.body, lines
+        self.counter, self.parts, self.lanes, self.mask = counter, parts, lanes, mask
+        self.values: dict[str, list[str]] = {}
+        self._linear: dict[str, str] = {}
+        self._addresses: dict[tuple[str, int], str] = {}
+
+    def run(self) -> None:
+        """Print all that has lanes, and what a masked round carries."""
+        for instruction in self.body.instructions:
+            if not instruction.result:
+                self._store(instruction)
+            elif self.body.kind(instruction.result) == "lanes":
+                self.values[instruction.result] = [
+                    self._lane(instruction, part) for part in range(self.parts)
+                ]
+        if self.mask is not None:
+            chosen = {}
+            for carried in self.body.carried:
+                type_ = self.printer.spell(carried.fold.type)
+                new, old = self.values[carried.last][0], self.values[carried.first][0]
+                text = (
+                    f"select {self.printer.spell('i1')} {self.mask}, {type_} {new}, {type_} {old}"
+                )
+                chosen[carried.last] = [self.printer.emit(self.lines, text)]
+            self.values.update(chosen)
+
+    def linear(self, ref: str) -> str:
+        """The counter and something uniform, for the first part."""
+        if ref == self.printer.counter:
+            return self.counter
+        if self.body.kind(ref) == "uniform":
+            return self.printer.scalar(ref)
+        if ref not in self._linear:
+            made = self.body.definitions[ref]
+            operands = [self.linear(operand) for operand in made.operands]
+            self._linear[ref] = self.printer.emit(self.lines, made.text(str, operands))
+        return self._linear[ref]
+
+    def _address(self, ref: str, part: int) -> str:
+        made = self.body.definitions[ref]
+        base = self.printer.base(made)
+        known = self._addresses.get((base, part))
+        if known is None:
+            text = f"getelementptr {made.type}, ptr {base}, i64 {self.counter}"
+            if part:
+                first = self._address(ref, 0)
+                text = f"getelementptr {made.type}, ptr {first}, i64 {part * self.lanes}"
+            known = self._addresses[base, part] = self.printer.emit(self.lines, text)
+        return known
+
+    def _operand(self, ref: str, type_: str, part: int) -> str:
+        printer, kind = self.printer, self.body.kind(ref)
+        if kind == "lanes":
+            return self.values[ref][part]
+        if kind == "uniform":
+            return printer.scalar(ref) if self.lanes == 1 else printer.splat(ref, type_)
+        first = self.linear(ref)
+        if self.lanes == 1:
+            return first
+        numbers = range(part * self.lanes, (part + 1) * self.lanes)
+        lanes = ", ".join(f"{type_} {number}" for number in numbers)
+        every = printer.spread(self.lines, first, type_)
+        return printer.emit(self.lines, f"add {printer.spell(type_)} {every}, <{lanes}>")
+
+    def _lane(self, instruction: Instruction, part: int) -> str:
+        printer = self.printer
+        if instruction.opcode == "load":
+            return self._load(instruction, part)
+        operands = [
+            self._operand(operand, type_, part)
+            for operand, type_ in zip(instruction.operands, instruction.types, strict=True)
+        ]
+        return printer.emit(self.lines, printer.vector_text(instruction, operands, self.lanes))
+
+    def _load(self, instruction: Instruction, part: int) -> str:
+        printer, type_ = self.printer, instruction.type
+        vector, align = printer.spell(type_), BITS[type_] // 8
+        address = self._address(instruction.operands[0], part)
+        if self.mask is None:
+            read = type_ if self.lanes == 1 else vector
+            return printer.emit(self.lines, f"load {read}, ptr {address}, align {align}")
+        name = f"@llvm.masked.load.v{printer.lanes}{_SUFFIX.get(type_, type_)}.p0"
+        mask = printer.spell("i1")
+        printer.target.declare(f"declare {vector} {name}(ptr, i32, {mask}, {vector})")
+        given = f"ptr {address}, i32 {align}, {mask} {self.mask}, {vector} zeroinitializer"
+        return printer.emit(self.lines, f"call {vector} {name}({given})")
+
+    def _store(self, instruction: Instruction) -> None:
+        printer, type_ = self.printer, instruction.type
+        vector, align = printer.spell(type_), BITS[type_] // 8
+        value, pointer = instruction.operands
+        for part in range(self.parts):
+            address, lanes = self._address(pointer, part), self._operand(value, type_, part)
+            if self.mask is None:
+                written = type_ if self.lanes == 1 else vector
+                self.lines.append(f"  store {written} {lanes}, ptr {address}, align {align}")
+                continue
+            name = f"@llvm.masked.store.v{printer.lanes}{_SUFFIX.get(type_, type_)}.p0"
+            mask = printer.spell("i1")
+            printer.target.declare(f"declare void {name}({vector}, ptr, i32, {mask})")
+            given = f"{vector} {lanes}, ptr {address}, i32 {align}, {mask} {self.mask}"
+            self.lines.append(f"  call void {name}({given})")
+
+
+def all_lanes(type_: str, literal: str, lanes: int) -> str:
+    """A number in all lanes.
+
+    >>> all_lanes("i32", "7", 4), all_lanes("i32", "7", 1)
+    ('splat (i32 7)', '7')
+    """
+    return literal if lanes == 1 else f"splat ({type_} {literal})"

@@ -1,0 +1,292 @@
+"""Innermost loops as vector code, made here rather than by LLVM's vectoriser.
+
+The body of a loop is straight-line text for one element. Here it is printed for as many elements as fit into a
+register, several registers at a time, and once more with a mask for the elements that are left. What does not depend on
+the element is computed once before. A kernel whose innermost loops are all of this kind needs few of LLVM's passes,
+which is most of the time of a compilation.
+
+The results are those of the loop, element by element. A loop may carry sums and the like from round to round where its
+text says `name += value` or `name = maximum(name, value)`; those are gathered in the lanes and folded at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from tracejit.codegen.lower_body import BITS, NEUTRAL, Body, Carried, Loop, body_of
+from tracejit.codegen.lower_instructions import NotWidened, is_literal, with_calls_inline
+from tracejit.codegen.lower_rounds import Rounds, Target, VectorPrinter, all_lanes
+
+__all__ = ["Loop", "NotWidened", "widened"]
+
+
+def widened(
+    loop: Loop,
+    target: Target,
+    text_of: Callable[[str], str],
+    vector_bits: int,
+    lacking: Iterable[str],
+) -> list[str]:
+    """The lines of a loop in vector code; they end in a block of their own, whose label is the last line.
+
+    `text_of` gives the text of a library function by name, `lacking` names instructions that the target has not.
+    Raises `NotWidened` where the loop is none of this kind.
+
+    >>> from tracejit.codegen.lower import lower_kernel
+    >>> kernel = lower_kernel('''
+    ... def fill(out: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(lo, hi):
+    ...         out[i] = float32(1.5)
+    ...     return 0
+    ... ''', "fill", noalias=True, vector_bits=256, lacking=(), widen=256)
+    >>> "store <8 x float> splat (float 0x3FF8000000000000)" in kernel.text
+    True
+    """
+    if is_literal(loop.start) and is_literal(loop.stop):
+        raise NotWidened("as many rounds in every call, which LLVM writes out if they are few")
+    body = body_of(loop, text_of, lacking)
+    lanes = vector_bits // max(BITS[type_] for type_ in body.memory_types())
+    return _VectorLoop(loop, body, target, text_of, lanes).lines()
+
+
+class _VectorLoop(VectorPrinter):
+    """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done."""
+
+    def __init__(
+        self, loop: Loop, body: Body, target: Target, text_of: Callable[[str], str], lanes: int
+    ) -> None:
+        super().__init__(body, target, lanes, loop.counter)
+        self.loop, self.text_of = loop, text_of
+        self.name = target.fresh("wide")
+        self.pairs = body.pairs_to_compare()
+        self.one_by_one = body.better_one_by_one()
+
+    def lines(self) -> list[str]:
+        """All lines, from the branch into the loop to the label after it."""
+        name, loop = self.name, self.loop
+        self.hoist()
+        starts = [self._start(carried) for carried in self.body.carried]
+        main = self._main(starts)
+        join = [f"{name}.join:"]
+        joined = [
+            self._joined(join, carried, main.values[carried.last]) for carried in self.body.carried
+        ]
+        between = [f"  br label %{name}.between", f"{name}.between:"]
+        blocks = [f"%{name}.before", f"%{name}.join"]
+        between += self._meeting(f"%{name}.from", "i64", [loop.start, f"%{name}.stop"], blocks)
+        so_far = self._meetings(between, starts, joined, blocks)
+        between.append(f"  %{name}.left = icmp slt i64 %{name}.from, {loop.stop}")
+        between.append(f"  br i1 %{name}.left, label %{name}.rest, label %{name}.end")
+        rest = self._rest(so_far)
+        end = [f"{name}.end:"]
+        lasts = [rest.values[carried.last][0] for carried in self.body.carried]
+        sums = self._meetings(end, so_far, lasts, [f"%{name}.between", f"%{name}.rest"])
+        for carried, ref in zip(self.body.carried, sums, strict=True):
+            self._fold_lanes(end, carried, ref)
+        end += [f"  br label %{name}.done", f"{name}.done:"]
+        return [*self._entry(), *main.lines, *join, *between, *rest.lines, *end]
+
+    def _entry(self) -> list[str]:
+        """What runs before the rounds; printed last, for they add to what they need of it."""
+        name, loop, apart = self.name, self.loop, self._apart()
+        return [
+            f"  %{name}.count = sub nsw i64 {loop.stop}, {loop.start}",
+            f"  %{name}.any = icmp sgt i64 %{name}.count, 0",
+            f"  br i1 %{name}.any, label %{name}.before, label %{name}.done",
+            f"{name}.before:",
+            *self.before,
+            *apart,
+            f"  %{name}.whole = and i64 %{name}.span, -{self.lanes * loop.interleave}",
+            f"  %{name}.stop = add nsw i64 {loop.start}, %{name}.whole",
+            f"  %{name}.several = icmp ne i64 %{name}.whole, 0",
+            f"  br i1 %{name}.several, label %{name}.main, label %{name}.between",
+        ]
+
+    def _apart(self) -> list[str]:
+        """How many elements go together: one, should what is written be read elsewhere in the same loop."""
+        name, lines = self.name, list[str]()
+        apart = [self._distance(lines, written, other) for written, other in self.pairs]
+        if not apart:
+            return [f"  %{name}.span = add nsw i64 %{name}.count, 0"]
+        every = apart[0]
+        for ref in apart[1:]:
+            every = self.emit(lines, f"and i1 {every}, {ref}")
+        lines.append(f"  %{name}.span = select i1 {every}, i64 %{name}.count, i64 0")
+        lines.append(f"  %{name}.limit = select i1 {every}, i64 {self.lanes}, i64 1")
+        return lines
+
+    def _distance(self, lines: list[str], written: str, other: str) -> str:
+        """Are the elements of two indices into one array apart, over the whole loop?"""
+        rounds = Rounds(self, lines, self.loop.start, 1, 1, None)
+        a, b = rounds.linear(written), rounds.linear(other)
+        distance = self.emit(lines, f"sub nsw i64 {a}, {b}")
+        back = self.emit(lines, f"sub nsw i64 0, {distance}")
+        count = f"%{self.name}.count"
+        ahead = self.emit(lines, f"icmp sge i64 {distance}, {count}")
+        behind = self.emit(lines, f"icmp sge i64 {back}, {count}")
+        return self.emit(lines, f"or i1 {ahead}, {behind}")
+
+    def _main(self, starts: Sequence[str]) -> Rounds:
+        """The rounds that fill all lanes of all parts."""
+        parts = self.loop.interleave
+        rounds = Rounds(self, [], f"%{self.name}.main.i", parts, self.lanes, None)
+        several = [[start] * parts for start in starts]
+        ends = (self.loop.start, f"%{self.name}.before", f"%{self.name}.stop", "join")
+        self._finish(rounds, "main", several, self.lanes * parts, ends)
+        return rounds
+
+    def _rest(self, starts: Sequence[str]) -> Rounds:
+        """The rounds of what is left, with a mask or one by one."""
+        counter, lines = f"%{self.name}.rest.i", list[str]()
+        mask = None if self.one_by_one else self._mask(lines, counter)
+        rounds = Rounds(self, lines, counter, 1, self.lanes if mask else 1, mask)
+        step = 1 if mask is None else f"%{self.name}.limit" if self.pairs else self.lanes
+        ends = (f"%{self.name}.from", f"%{self.name}.between", self.loop.stop, "end")
+        self._finish(rounds, "rest", [[start] for start in starts], step, ends)
+        return rounds
+
+    def _finish(
+        self,
+        rounds: Rounds,
+        which: str,
+        starts: Sequence[Sequence[str]],
+        step: int | str,
+        ends: tuple[str, str, str, str],
+    ) -> None:
+        """Make rounds a block: what they carry, the counter, and the way back.
+
+        `ends`: where the counter starts, in which block that is, where it stops, and the block after that.
+        """
+        block = f"%{self.name}.{which}"
+        start, origin, stop, then = ends
+        for carried in self.body.carried:
+            rounds.values[carried.first] = [
+                f"%{self.target.fresh('acc')}" for _ in range(rounds.parts)
+            ]
+        rounds.run()
+        head = [
+            f"{block[1:]}:",
+            f"  {block}.i = phi i64 [ {start}, {origin} ], [ {block}.next, {block} ]",
+        ]
+        for carried, firsts in zip(self.body.carried, starts, strict=True):
+            type_ = self.spell(carried.fold.type)
+            now, following = rounds.values[carried.first], rounds.values[carried.last]
+            for ref, first, last in zip(now, firsts, following, strict=True):
+                head += self._meeting(ref, type_, [first, last], [origin, block])
+        rounds.lines[:0] = head
+        rounds.lines += [
+            f"  {block}.next = add nsw i64 {block}.i, {step}",
+            f"  {block}.more = icmp slt i64 {block}.next, {stop}",
+            f"  br i1 {block}.more, label {block}, label %{self.name}.{then}",
+        ]
+
+    def _mask(self, lines: list[str], counter: str) -> str:
+        """Which lanes hold an element: those below what is left, which is less than the rounds before take."""
+        left = self.emit(lines, f"sub nsw i64 {self.loop.stop}, {counter}")
+        if self.pairs:
+            limit = f"%{self.name}.limit"
+            few = self.emit(lines, f"icmp slt i64 {left}, {limit}")
+            left = self.emit(lines, f"select i1 {few}, i64 {left}, i64 {limit}")
+        type_ = "i32" if self.lanes <= 16 else "i16"
+        narrow = self.emit(lines, f"trunc i64 {left} to {type_}")
+        every = self.spread(lines, narrow, type_)
+        numbers = ", ".join(f"{type_} {lane}" for lane in range(self.lanes))
+        return self.emit(lines, f"icmp ult {self.spell(type_)} <{numbers}>, {every}")
+
+    def _meeting(
+        self, ref: str, type_: str, values: Sequence[str], blocks: Sequence[str]
+    ) -> list[str]:
+        pairs = ", ".join(f"[ {v}, {b} ]" for v, b in zip(values, blocks, strict=True))
+        return [f"  {ref} = phi {type_} {pairs}"]
+
+    def _meetings(
+        self, lines: list[str], ones: Sequence[str], others: Sequence[str], blocks: Sequence[str]
+    ) -> list[str]:
+        """What is carried, where two blocks meet."""
+        found = []
+        for carried, one, other in zip(self.body.carried, ones, others, strict=True):
+            found.append(f"%{self.target.fresh('carried')}")
+            type_ = self.spell(carried.fold.type)
+            lines += self._meeting(found[-1], type_, [one, other], blocks)
+        return found
+
+    # --- What is carried ---
+
+    def _start(self, carried: Carried) -> str:
+        type_ = carried.fold.type
+        neutral = NEUTRAL.get(carried.fold.opcode)
+        if neutral is not None:
+            return self.splat(neutral, type_)
+        return self.spread(self.before, self._slot(self.before, carried), type_)
+
+    def _slot(self, lines: list[str], carried: Carried) -> str:
+        return self.emit(lines, f"load {carried.fold.type}, ptr {carried.slot}")
+
+    def _joined(self, lines: list[str], carried: Carried, parts: Sequence[str]) -> str:
+        refs = list(parts)
+        while len(refs) > 1:
+            refs = [
+                self._fold(lines, carried, a, b, self.lanes)
+                for a, b in zip(refs[::2], refs[1::2], strict=True)
+            ]
+        return refs[0]
+
+    def _fold(self, lines: list[str], carried: Carried, a: str, b: str, lanes: int) -> str:
+        """Fold two values of so many lanes."""
+        values = {"%a": a, "%b": b}
+        fold = carried.fold.with_operands(("%a", "%b"), "%folded")
+        for instruction in with_calls_inline([fold], self.text_of):
+            operands = [
+                values.get(operand) or all_lanes(type_, operand, lanes)
+                for operand, type_ in zip(instruction.operands, instruction.types, strict=True)
+            ]
+            if instruction.opcode == "same":
+                values[instruction.result] = operands[0]
+            else:
+                text = self.vector_text(instruction, operands, lanes)
+                values[instruction.result] = self.emit(lines, text)
+        return values["%folded"]
+
+    def _fold_lanes(self, lines: list[str], carried: Carried, ref: str) -> None:
+        """Fold what the lanes hold into the slot."""
+        type_, width, whole = carried.fold.type, self.lanes, ref
+        numbers = _without_nan(carried)
+        while width > 2:
+            vector, half = f"<{width} x {type_}>", width // 2
+            low, high = (
+                self.emit(
+                    lines,
+                    f"shufflevector {vector} {ref}, {vector} poison, {_lanes(start, half)}",
+                )
+                for start in (0, half)
+            )
+            ref, width = self._fold(lines, numbers, low, high, half), half
+        a, b = (self.emit(lines, f"extractelement <2 x {type_}> {ref}, i64 {i}") for i in (0, 1))
+        ref = self._fold(lines, numbers, a, b, 1)
+        if numbers is not carried:
+            ref = self._nan_or(lines, type_, whole, ref)
+        ref = self._fold(lines, carried, self._slot(lines, carried), ref, 1)
+        lines.append(f"  store {type_} {ref}, ptr {carried.slot}")
+
+    def _nan_or(self, lines: list[str], type_: str, lanes: str, extreme: str) -> str:
+        """NaN where a lane is NaN, else their extreme: one comparison rather than one for every fold."""
+        unordered = self.emit(lines, f"fcmp uno {self.spell(type_)} {lanes}, {lanes}")
+        bits = self.emit(lines, f"bitcast {self.spell('i1')} {unordered} to i{self.lanes}")
+        found = self.emit(lines, f"icmp ne i{self.lanes} {bits}, 0")
+        nan = f"{type_} 0x7FF8000000000000"
+        return self.emit(lines, f"select i1 {found}, {nan}, {type_} {extreme}")
+
+
+def _without_nan(carried: Carried) -> Carried:
+    """The fold for lanes none of which is NaN, where that is a shorter one."""
+    fold = carried.fold
+    if not fold.callee.startswith("llvm.m"):
+        return carried
+    callee = fold.callee.replace("maximum", "maxnum").replace("minimum", "minnum")
+    return replace(carried, fold=replace(fold, callee=callee, flags="nnan nsz "))
+
+
+def _lanes(start: int, count: int) -> str:
+    numbers = ", ".join(f"i32 {lane}" for lane in range(start, start + count))
+    return f"<{count} x i32> <{numbers}>"
