@@ -241,7 +241,7 @@ def test_twice_the_same_is_no_loop_because_something_else_on_the_line_varies():
             xs = tj.randn(length, INPUT)
             expected = step(xs), w.grad, positions.grad
             for a, b in zip(expected, (compiled(xs), w.grad, positions.grad), strict=True):
-                np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-5, 1e-6)
+                np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-5, 3e-6)
     assert not any("loop(" in str(graph) for graph in compiled.graphs)
 
 

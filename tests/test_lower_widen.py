@@ -124,6 +124,26 @@ def test_folds(built: Any, name: str, special: bool) -> None:
         assert outs[0][0].tobytes() == outs[0][1].tobytes()
 
 
+@pytest.mark.parametrize("scalar", ["f32", "f64"])
+def test_short_sums_are_added_in_turn(built: Any, scalar: str) -> None:
+    """A branch on a sum of few elements goes where eager execution goes."""
+    text = kernel(
+        f'x: "{scalar}*", out: "{scalar}*"',
+        f"a = float{scalar[1:]}(0)\nfor i in range(lo, hi):\n    a += x[i]\nout[0] = a\nreturn 0",
+    )
+    fast = built(text)
+    for count in range(1, 8):
+        for seed in range(20):
+            x = (
+                np.random.default_rng(seed)
+                .standard_normal(count)
+                .astype(f"f{int(scalar[1:]) // 8}")
+            )
+            out = np.zeros_like(x)
+            assert fast(x, out, 0, count, 0) == 0
+            assert out[0] == x.sum()
+
+
 def test_columns_are_added_to(built: Any) -> None:
     text = kernel(
         'x: "f32*", sums: "f32*", n: "i64"',

@@ -20,6 +20,10 @@ from tracejit.codegen.lower_rounds import Rounds, Target, VectorPrinter, all_lan
 
 __all__ = ["Loop", "NotWidened", "widened"]
 
+#: Lanes of a sum that are added one after the other.
+_IN_TURN = 8
+_SUMS = ("fadd", "fmul")
+
 
 def widened(
     loop: Loop,
@@ -47,6 +51,8 @@ def widened(
         raise NotWidened("as many rounds in every call, which LLVM writes out if they are few")
     body = body_of(loop, text_of, lacking)
     lanes = vector_bits // max(BITS[type_] for type_ in body.memory_types())
+    if any(carried.fold.opcode in _SUMS for carried in body.carried):
+        lanes = max(lanes, _IN_TURN)
     return _VectorLoop(loop, body, target, text_of, lanes).lines()
 
 
@@ -248,11 +254,16 @@ class _VectorLoop(VectorPrinter):
                 values[instruction.result] = self.emit(lines, text)
         return values["%folded"]
 
-    def _fold_lanes(self, lines: list[str], carried: Carried, ref: str) -> None:
-        """Fold what the lanes hold into the slot."""
-        type_, width, whole = carried.fold.type, self.lanes, ref
+    def _fold_lanes(self, lines: list[str], carried: Carried, whole: str) -> None:
+        """Fold what the lanes hold into the slot, at first half with half.
+
+        The last few terms of a sum are added in turn: a sum of fewer than eight is to the bit what eager execution
+        finds, whose branches may hang on it.
+        """
+        type_, ref, width = carried.fold.type, whole, self.lanes
         numbers = _without_nan(carried)
-        while width > 2:
+        in_turn = _IN_TURN if carried.fold.opcode in _SUMS else 2
+        while width > in_turn:
             vector, half = f"<{width} x {type_}>", width // 2
             low, high = (
                 self.emit(
@@ -262,12 +273,15 @@ class _VectorLoop(VectorPrinter):
                 for start in (0, half)
             )
             ref, width = self._fold(lines, numbers, low, high, half), half
-        a, b = (self.emit(lines, f"extractelement <2 x {type_}> {ref}, i64 {i}") for i in (0, 1))
-        ref = self._fold(lines, numbers, a, b, 1)
+        one = None
+        for lane in range(width):
+            following = self.emit(lines, f"extractelement <{width} x {type_}> {ref}, i64 {lane}")
+            one = following if one is None else self._fold(lines, numbers, one, following, 1)
+        assert one is not None
         if numbers is not carried:
-            ref = self._nan_or(lines, type_, whole, ref)
-        ref = self._fold(lines, carried, self._slot(lines, carried), ref, 1)
-        lines.append(f"  store {type_} {ref}, ptr {carried.slot}")
+            one = self._nan_or(lines, type_, whole, one)
+        one = self._fold(lines, carried, self._slot(lines, carried), one, 1)
+        lines.append(f"  store {type_} {one}, ptr {carried.slot}")
 
     def _nan_or(self, lines: list[str], type_: str, lanes: str, extreme: str) -> str:
         """NaN where a lane is NaN, else their extreme: one comparison rather than one for every fold."""
