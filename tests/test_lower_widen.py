@@ -212,6 +212,23 @@ def test_other_loops_are_left_to_llvm(name: str) -> None:
     same(*outs)
 
 
+def test_no_masks_of_bytes_below_512_bits() -> None:
+    text = kernel('x: "u8*", out: "u8*"', "for i in range(lo, hi):\n    out[i] = x[i]\nreturn 0")
+    narrow, wide = (
+        lower_kernel(text, "k", noalias=True, vector_bits=bits, lacking=(), widen=bits)
+        for bits in (256, 512)
+    )
+    assert narrow.widened
+    assert "masked" not in narrow.text
+    assert "masked" in wide.text
+    summed = kernel(
+        'x: "u8*", out: "i64*"',
+        "a = int64(0)\nfor i in range(lo, hi):\n    a += int64(x[i])\nout[0] = a\nreturn 0",
+    )
+    assert is_widened(summed, 512)
+    assert not is_widened(summed, 256)
+
+
 def test_pointers_that_may_overlap_are_left_to_llvm() -> None:
     lowered = lower_kernel(SOFTMAX, "k", noalias=False, vector_bits=512, lacking=(), widen=512)
     assert not lowered.widened

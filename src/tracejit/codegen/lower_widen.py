@@ -53,7 +53,13 @@ def widened(
     lanes = vector_bits // max(BITS[type_] for type_ in body.memory_types())
     if any(carried.fold.opcode in _SUMS for carried in body.carried):
         lanes = max(lanes, _IN_TURN)
-    return _VectorLoop(loop, body, target, text_of, lanes).lines()
+    printer = _VectorLoop(loop, body, target, text_of, lanes)
+    if vector_bits < 512 and min(BITS[type_] for type_ in body.memory_types()) < 32:
+        # Masks of bytes and words came with the vectors of 512 bits.
+        if body.carried:
+            raise NotWidened("folds of small numbers, whose loads would need a mask")
+        printer.one_by_one = True
+    return printer.lines()
 
 
 class _VectorLoop(VectorPrinter):
