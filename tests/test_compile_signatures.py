@@ -374,3 +374,23 @@ def test_caches_that_grow_are_recorded_when_a_length_comes_again() -> None:
             for now, then in zip((f.stats.recordings, f.stats.compiled_calls), before, strict=True)
         )
         assert (recorded, compiled) == ((16, 0), (24, 16), (0, 40), (0, 40))[sequence]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("abc", "aa", "now 2 tensors, before 3"),
+        ("aa", "abc", "now 3 tensors, before 2"),
+        ("ab", "aa", "the same tensor is passed twice in another place"),
+        ("aab", "abb", "the same tensor is passed twice in another place"),
+    ],
+)
+def test_one_tensor_passed_twice_is_told_from_another_tensor(
+    first: str, second: str, words: str
+) -> None:
+    """As many parts of a key, one of which says which tensors are one, are no reason to compare it with a tensor."""
+    f = tj.compile(lambda *xs: sum(xs))
+    for letters in (first, second):
+        tensors = {letter: tj.ones(2) for letter in letters}
+        f(*[tensors[letter] for letter in letters])
+    assert f"recorded: {words}" in str(f.explain())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
@@ -46,22 +46,30 @@ def differences(entry: Entry, key: Any) -> Iterator[str]:
         yield "what the function leaves in its state is read at every call from here on"
     elif key[3] != known[3]:
         yield _structures(key[3], known[3])
-    if len(key) != len(known):
+    tensors, places = _tensors_and_places(key[4:])
+    known_tensors, known_places = _tensors_and_places(known[4:])
+    if len(tensors) != len(known_tensors):
         yield (
-            f"now {len(key) - 4} tensors, before {len(known) - 4}"
+            f"now {len(tensors)} tensors, before {len(known_tensors)}"
             if key[3] == known[3]
             else "other arguments"
         )
         return
-    names = [*entry.names, *([""] * len(key))]
-    for name, now, before in zip(names, key[4:], known[4:], strict=False):
+    for name, now, before in zip(entry.names, tensors, known_tensors, strict=False):
         if now != before:
             yield _tensors(name, now, before)
+    if places != known_places:
+        yield "the same tensor is passed twice in another place"
+
+
+def _tensors_and_places(keys: Sequence[Any]) -> tuple[Sequence[Any], Any]:
+    """The keys of tensors, and which of them are one tensor (None: no two are)."""
+    if keys and not isinstance(keys[-1][0], type):
+        return keys[:-1], keys[-1]
+    return keys, None
 
 
 def _tensors(name: str, now: Any, before: Any) -> str:
-    if not name:
-        return "the same tensor is passed twice in another place"
     kind, layout, *flags = now
     before_kind, before_layout, *before_flags = before
     if kind is not before_kind:
