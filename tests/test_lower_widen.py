@@ -9,6 +9,7 @@ import pytest
 
 import tracejit as tj
 from kernel_tools import SOFTMAX, Loaded, kernel
+from tracejit import scalar_math
 from tracejit.codegen import llvm
 from tracejit.codegen.lower import lower_kernel
 from tracejit.codegen.lower_instructions import NotWidened, read, with_calls_inline
@@ -181,6 +182,32 @@ def test_what_is_the_same_in_all_rounds_is_read_only_if_there_are_rounds(built: 
     assert fast(x, x, out, 1 << 50, 0, 4, 4, 0) == 0
     assert fast(x, x, out, 3, 2, 0, 20, 0) == 0
     same(out, x * x[3] + np.float32(1))
+
+
+ELEMENTARY = [
+    f"{name}_{scalar}"
+    for name in ("sin", "exp", "log", "tan", "erf", "pow", "atan2", "lgamma", "fmod")
+    for scalar in ("f32", "f64")
+    if scalar_math.source_of(f"{name}_{scalar}")
+]
+
+
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_functions_of_what_is_the_same_in_all_rounds(built: Any, name: str) -> None:
+    """Their tables and declarations are there, though no function is called any more."""
+    source, scalar = scalar_math.source_of(name) or "", name.split("_")[-1]
+    parameters = source.split(")")[0].count(":")
+    call = f"{name}({', '.join(['c'] * parameters)})"
+    text = kernel(
+        f'c: "{scalar}", out: "{scalar}*"',
+        f"for i in range(lo, hi):\n    out[i] = {call}\nreturn 0",
+    )
+    fast, slow = built(text), llvm.as_python(text, "k")
+    dtype = f"f{int(scalar[1:]) // 8}"
+    outs = [np.zeros(21, dtype) for _ in range(2)]
+    for run, out in zip((fast, slow), outs, strict=True):
+        assert run(np.dtype(dtype).type(1.75), out, 0, 21, 0) == 0
+    same(*outs)
 
 
 LEFT_ALONE = {

@@ -120,17 +120,20 @@ def module_text(
 
     `lacking` names the entries of `SUBSTITUTES` that are no instructions of the target, and are replaced.
     """
-    functions = library.closure(name for name in body.calls if f"@tj.{name}(" in body.text)
+    functions = library.closure(body.calls)
     replaced = _replacements(node, [body, *functions.values()], library, lacking)
     functions = functions | library.closure(replaced.values())
     parts = [body, *functions.values()]
+    # Vector code has the instructions of what it calls in it, which may need the same declarations and tables.
+    called = library.closure(name for name in body.calls if f"@tj.{name}(" in body.text)
+    called = called | library.closure(replaced.values())
     declarations = dict.fromkeys(line for part in parts for line in part.declarations)
     tables = dict.fromkeys(name for part in parts for name in part.tables)
     text = "\n".join(
         [
             *(line for line in declarations if not any(f"@{r}(" in line for r in replaced)),
             *(_table(name, scalar_math.TABLES[name]) for name in tables),
-            *(function.text for function in functions.values()),
+            *(function.text for function in called.values()),
             body.text,
             entry,
         ]
