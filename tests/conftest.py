@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +19,19 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Make all but one in n cases of a test that is `sampled(n)` thorough."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None:
+            key = (str(item.path), getattr(item, "originalname", item.name))
+            if counts[key] % sampled.args[0]:
+                item.add_marker(pytest.mark.thorough)
+            counts[key] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ NAMES = (
     *("gpt_128", "gpt_384"),
 )
 #: Those whose plans take seconds to make.
-LARGE = ("gpt_128", "gpt_384", "lstm_lengths")
+LARGEST = {"gpt_384", "lstm_lengths"}
 
 
 @pytest.fixture
@@ -74,7 +74,8 @@ def test_every_case_is_written_for_every_namespace(bench: dict[str, ModuleType])
 
 
 def marked(name: str) -> Any:
-    return pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else [])
+    """The largest ones take long; their smaller sisters run by default."""
+    return pytest.param(name, marks=[pytest.mark.thorough] if name in LARGEST else [])
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in NAMES])

@@ -48,11 +48,7 @@ def test_every_experiment_is_compared(dynamic: ModuleType):
     assert found == set(dynamic.STEPS) == set(MET)
 
 
-@pytest.mark.parametrize(
-    "name",
-    # test_examples runs this one too, and its forty paths take a while.
-    [pytest.param(n, marks=pytest.mark.thorough) if n == "agent_loop" else n for n in MET],
-)
+@pytest.mark.parametrize("name", MET)
 def test_compiled_does_what_eager_does(dynamic: ModuleType, name: str):
     if name == "karate_gcn":
         pytest.importorskip("networkx")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,12 @@ def test_all_examples_are_there():
     assert {path.stem for path in EXAMPLES} >= NAMES
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def marked(path: Path) -> Any:
+    """The forty paths of the agent take a while, and test_dynamic_examples runs them too."""
+    return pytest.param(path, marks=[pytest.mark.thorough] if path.stem == "agent_loop" else [])
+
+
+@pytest.mark.parametrize("path", [marked(p) for p in EXAMPLES], ids=[p.stem for p in EXAMPLES])
 def test_example_runs(path: Path, capsys: pytest.CaptureFixture[str]):
     if path.stem in NEEDS:
         pytest.importorskip(NEEDS[path.stem])

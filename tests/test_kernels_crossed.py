@@ -52,6 +52,7 @@ def test_permuted_copies(sizes, order, short):
 ACROSS = ("float32", "float64", "float16", "bfloat16", "int64", "int8", "bool")
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(
     sizes=st.lists(st.sampled_from([0, 1, 2, 7, 63, 64, 65, 130]), min_size=2, max_size=3),

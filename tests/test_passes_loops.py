@@ -194,6 +194,7 @@ def moderate(arrays: Sequence[np.ndarray]) -> bool:
 of_some_bodies = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
+@pytest.mark.thorough
 @of_some_bodies
 @given(st.integers(0, 10**6))
 @example(283)  # a triangular solve of what is collected cannot be done for all rounds at once
@@ -250,6 +251,7 @@ def test_random_networks(seed: int):
     assert_close([known[i] for i in expected.wrt], want)
 
 
+@pytest.mark.thorough
 @of_some_bodies
 @given(st.integers(0, 10**6))
 def test_halves_and_second_derivatives_of_random_bodies(seed: int):

@@ -287,12 +287,14 @@ CRITICAL = (
 COMPILING = ("runtime/kernels.py", "runtime/loader.py", "runtime/store.py", "codegen/llvm.py")
 
 
+@pytest.mark.thorough
 def test_interrupted_at_random_moments() -> None:
     for number, function in enumerate(threads.FUNCTIONS):
         _, wrong = interrupts.interrupt_often(function, times=1, seed=number)
         assert not wrong, wrong[:3]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", threads.FUNCTIONS, ids=lambda f: f.__name__)
 def test_interrupted_at_known_moments(function) -> None:
     wrong = interrupts.interrupt_everywhere(function, 2, seed=2, parts=CRITICAL)
@@ -300,6 +302,7 @@ def test_interrupted_at_known_moments(function) -> None:
     assert sys.gettrace() is None
 
 
+@pytest.mark.thorough
 def test_interrupted_while_kernels_are_compiled_and_stored(
     monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:

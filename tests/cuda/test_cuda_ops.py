@@ -118,6 +118,7 @@ def test_other_floats(op: Op, dtype: Any) -> None:
     agree(list(samples.cases(op, dtype))[:2])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_special_values(op: Elementwise) -> None:
     agree([samples.special(op, dtypes.float32), samples.special(op, dtypes.float64)])
