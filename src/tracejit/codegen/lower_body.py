@@ -151,9 +151,8 @@ def _resolved(loop: Loop, text_of: Callable[[str], str]) -> Body:
     stored: set[str] = set()
     same: dict[str, str] = {}
     for instruction in read(loop.body):
-        operands = tuple([same.get(operand, operand) for operand in instruction.operands])
-        instruction = instruction.with_operands(operands)
-        slot = operands[-1]
+        instruction = instruction.renamed(same)
+        slot = instruction.operands[-1]
         if instruction.opcode == "load" and slot in loop.slots:
             if slot not in current:
                 current[slot] = loaded[slot] = instruction.result
@@ -161,7 +160,7 @@ def _resolved(loop: Loop, text_of: Callable[[str], str]) -> Body:
         elif instruction.opcode == "store" and slot in loop.slots:
             if slot not in current and slot in loop.outer:
                 raise NotWidened("what the last round leaves is used after the loop")
-            current[slot] = operands[0]
+            current[slot] = instruction.operands[0]
             stored.add(slot)
         else:
             instructions.append(instruction)
@@ -187,11 +186,11 @@ def _without_calls(
     flat: list[Instruction] = []
     same: dict[str, str] = {}
     for instruction in with_calls_inline(instructions, text_of):
-        operands = tuple([same.get(operand, operand) for operand in instruction.operands])
+        instruction = instruction.renamed(same)
         if instruction.opcode == "same":
-            same[instruction.result] = operands[0]
+            same[instruction.result] = instruction.operands[0]
         else:
-            flat.append(instruction.with_operands(operands))
+            flat.append(instruction)
     for each in carried:
         each.last = same.get(each.last, each.last)
     return flat

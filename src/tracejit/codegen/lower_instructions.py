@@ -7,8 +7,9 @@ library) raises `NotWidened`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 
 __all__ = ["Instruction", "NotWidened", "Spelling", "is_literal", "read", "with_calls_inline"]
@@ -58,12 +59,11 @@ class Instruction:
     def text(self, spell: Spelling, operands: Sequence[str]) -> str:
         """What stands right of the equals sign, with these operands."""
         types = [spell(type_) for type_ in self.types]
-        if self.opcode == "call":
+        if self.opcode in ("call", "select"):
             given = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
+            if self.opcode == "select":
+                return f"select {given}"
             return f"call {self.flags}{spell(self.type)} @{self.callee}({given})"
-        if self.opcode == "select":
-            given = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
-            return f"select {given}"
         if self.opcode == "getelementptr":
             return f"getelementptr inbounds {self.type}, ptr {operands[0]}, i64 {operands[1]}"
         if self.opcode == "load":
@@ -80,6 +80,10 @@ class Instruction:
         return Instruction(
             result, self.opcode, self.type, self.types, operands, self.flags, self.callee
         )
+
+    def renamed(self, names: Mapping[str, str], result: str = "") -> Instruction:
+        """The same with operands that have other names."""
+        return self.with_operands(tuple([names.get(o, o) for o in self.operands]), result)
 
     @property
     def divides(self) -> bool:
@@ -175,28 +179,18 @@ def _inline(
         names = dict(zip(parameters, instruction.operands, strict=True))
         names |= {i.result: f"%c{number}.{i.result[1:]}" for i in inner}
         value = names.get(returned, returned)
-        renamed = [
-            i.with_operands(tuple([names.get(o, o) for o in i.operands]), names[i.result])
-            for i in inner
-        ]
+        renamed = [i.renamed(names, names[i.result]) for i in inner]
         yield from _inline(renamed, text_of, numbers)
         yield Instruction(
             instruction.result, "same", instruction.type, (instruction.type,), (value,)
         )
 
 
+@cache
 def _function(text: str) -> tuple[list[str], list[Instruction], str]:
     """Parameters, instructions and the returned value of a straight-line function."""
-    known = _functions.get(text)
-    if known is None:
-        lines = text.rstrip().split("\n")
-        head = _HEAD.match(lines[0])
-        if head is None or lines[1] != "entry:" or lines[-1] != "}" or "  ret " not in lines[-2]:
-            raise NotWidened(lines[0])
-        parameters = _NAME.findall(head[2])
-        known = parameters, read(lines[2:-2]), lines[-2].split(" ")[-1]
-        _functions[text] = known
-    return known
-
-
-_functions: dict[str, tuple[list[str], list[Instruction], str]] = {}
+    lines = text.rstrip().split("\n")
+    head = _HEAD.match(lines[0])
+    if head is None or lines[1] != "entry:" or lines[-1] != "}" or "  ret " not in lines[-2]:
+        raise NotWidened(lines[0])
+    return _NAME.findall(head[2]), read(lines[2:-2]), lines[-2].split(" ")[-1]
