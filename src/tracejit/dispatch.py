@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.node import OpNode
+from .autograd.op_node import OpNode
 from .cuda.arrays import MODULES, device_index, on_device, placed
 from .dtypes import float32, float64, get_default_dtype
 from .errors import ArgumentError, DeviceError

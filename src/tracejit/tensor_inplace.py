@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import ops
-from .autograd.node import Node, OpNode, Overwritten, next_number
+from .autograd.node import Node, next_number
+from .autograd.op_node import OpNode, Overwritten
 from .cuda.arrays import MODULES, address_of, is_writeable, write_into
 from .errors import AutogradError, DtypeError, ShapeError
 from .modes import MODES

@@ -11,8 +11,8 @@ from ..modes import MODES
 from ..ops.elementwise import cast
 from ..ops.movement import sum_to
 from ..ops.source import full
-from .node import FREED, Edge, Node, SavedTensor
-from .saved import INFERENCE, alias_of
+from .node import FREED, Edge, Node
+from .saved import INFERENCE, SavedTensor, alias_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -11,36 +11,20 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AutogradError
 from ..modes import MODES
-from ..ops.table import Op
 from .handle import RemovableHandle
-from .names import torch_name
-from .rules import differentiate_operands, fit
-from .saved import SavedTensor
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+    from .op_node import Steps
 
-__all__ = [
-    "FREED",
-    "AccumulateGrad",
-    "Edge",
-    "Node",
-    "OpNode",
-    "Overwritten",
-    "SavedTensor",
-    "differentiate_operands",
-    "fit",
-]
+__all__ = ["FREED", "AccumulateGrad", "Edge", "Node"]
 
 Edge = tuple["Node", int]
 Hook = Callable[..., Any]
 
-_next_number = itertools.count().__next__
-next_number = (
-    _next_number  # the number the next node would get; all nodes made before have lower ones
-)
+#: The number the next node gets; all nodes made before have lower ones.
+next_number = itertools.count().__next__
 
 
 FREED = (
@@ -74,7 +58,7 @@ class Node:
 
     def __init__(self, edges: Sequence[Edge | None], n_outputs: int = 1) -> None:
         self.edges: tuple[Edge | None, ...] = tuple(edges)
-        self.sequence = _next_number()  # edges exist by now: numbers fall along every path
+        self.sequence = next_number()  # edges exist by now: numbers fall along every path
         if n_outputs != 1:
             self.n_outputs = n_outputs
         if MODES.anomaly is not None:
@@ -83,7 +67,7 @@ class Node:
     def set_edges(self, edges: Sequence[Edge | None]) -> None:
         """Connect a node that was made before its edges; it is numbered again, after what they lead to."""
         self.edges = tuple(edges)
-        self.sequence = _next_number()
+        self.sequence = next_number()
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -105,12 +89,15 @@ class Node:
         """Gradients of the inputs, one per edge, from gradients of the outputs."""
         raise NotImplementedError
 
-    def into_leaves(self, output: Tensor) -> bool:
-        """Run the pass from ``output``, a result of this node, down to its leaves; False where that takes a walk."""
+    def into_leaves(self, output: Tensor, steps: Steps | None = None) -> bool:
+        """Run the pass from ``output``, a result of this node, down to its leaves; False where that takes a walk.
+
+        With ``steps``, ``output`` is what they made of the node's one result.
+        """
         return False
 
     def for_leaves(
-        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool, steps: Steps | None = None
     ) -> list[Tensor] | None:
         """The gradients of leaves in a pass from ``output`` that stores none; None where that takes a walk."""
         return None
@@ -202,119 +189,9 @@ def _plain_end(leaf: Tensor) -> AccumulateGrad:
     """``AccumulateGrad(leaf)``, which every call makes that a leaf is given to, without asking what it always asks."""
     node = _new(AccumulateGrad)
     node.edges = ()
-    node.sequence = _next_number()
+    node.sequence = next_number()
     node.variable = leaf
     return node
 
 
 _new = object.__new__
-
-
-class OpNode(Node):
-    """The backward step of one table op; its gradients are the op's own rules."""
-
-    op: Op
-    attributes: dict[str, Any]
-    operands: tuple[Any, ...]  # types of tensors, values of numbers
-    out_type: Any
-    saved: dict[str, Any] | None
-
-    @classmethod
-    def record(
-        cls, op: Op, operands: tuple[Any, ...], attributes: dict[str, Any], out: Tensor
-    ) -> None:
-        """Make ``out`` the result of ``op`` in the graph."""
-        edges: list[Edge | None] = []
-        types: list[Any] = []
-        wanted: list[int] = []
-        rules, variadic = op.rules, op.variadic
-        for position, x in enumerate(operands):
-            edge = None
-            if not hasattr(x, "_edge"):  # a number
-                types.append(x)
-            else:
-                types.append(x.spec)
-                tracked = x._requires_grad or x._base is not None
-                if tracked and rules[0 if variadic else position] is not None:
-                    edge = x._edge()
-                    if edge is not None:
-                        wanted.append(position)
-            edges.append(edge)
-        if not wanted:
-            return
-        node = _new(cls)
-        node.op = op
-        node.attributes = attributes
-        node.operands = tuple(types)
-        node.out_type = out.spec
-        saved: dict[str, Any] = {}
-        for name, position in op.saves(tuple(wanted)):
-            x = out if position < 0 else operands[position]
-            saved[name] = SavedTensor(x, position < 0) if hasattr(x, "_edge") else x
-        node.saved = saved
-        node.edges = tuple(edges)
-        node.sequence = _next_number()  # as __init__ does, without the call
-        if MODES.anomaly is not None:
-            MODES.anomaly.remember(node)
-        out._requires_grad = True
-        out._grad_fn = node
-
-    def name(self) -> str:
-        """PyTorch's name of the node where it has this op."""
-        if self.label is not None:
-            return f"{self.label}Backward0"
-        return torch_name(self.op.name, self.operands, self.attributes)
-
-    @property
-    def saved_tensors(self) -> dict[str, Any]:
-        """What was saved for backward, by operand name."""
-        if self.saved is None:
-            raise AutogradError(FREED)
-        return {
-            name: s.unpack(self) if isinstance(s, SavedTensor) else s
-            for name, s in self.saved.items()
-        }
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_saved_"):
-            values = self.saved_tensors | self.attributes
-            if name[7:] in values:
-                return values[name[7:]]
-        raise AttributeError(f"{self.name()} has no attribute {name!r}")
-
-    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Run the op's gradient rules."""
-        if self.saved is None:
-            raise AutogradError(FREED)
-        known = {"g": grads[0], "out_type": self.out_type, "types": self.operands}
-        for name, kept in self.saved.items():
-            known[name] = kept.values(self) if type(kept) is SavedTensor else kept
-        return differentiate_operands(self.op, self.operands, self.attributes, known, self.edges)
-
-    def release(self) -> None:
-        """Drop the saved tensors. A node that saved none can run again, as in PyTorch."""
-        if self.saved:
-            self.saved = None
-
-    @property
-    def keeps(self) -> bool:
-        """Are there saved tensors or numbers?"""
-        return bool(self.saved)
-
-    @property
-    def freed(self) -> bool:
-        """Were the saved tensors dropped?"""
-        return self.saved is None
-
-
-class Overwritten(Node):
-    """The step of a tensor that was overwritten with constants: nothing flows back, but it still requires grad."""
-
-    def name(self) -> str:
-        """PyTorch's name for it."""
-        return "CopyBackwards"
-
-    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Zeros."""
-        (g,) = grads
-        return [None if g is None else g.new_zeros(tuple(g.shape))]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ..autograd.late import End, LateNode
 from ..autograd.node import FREED, Edge
+from ..autograd.op_node import Steps
 from ..errors import AutogradError
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
@@ -27,7 +28,7 @@ from .backward import (
 from .collection import collecting_rarely
 from .freeing import History
 from .kept_alive import give_back
-from .leaf_pass import LeafPass, leaf_pass, run_for_leaves, run_into_leaves
+from .leaf_pass import MOST_PASSES, LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 from .state import StateGuard
 
 #: Ends the error of a pass that would have to read it as it is now.
@@ -53,7 +54,10 @@ class Site:
     later: tuple[tuple[str, StateGuard], ...] = ()  # state that custom backwards read, by name
     #: Those of all its nodes, where all that wants gradients is captured.
     edges: tuple[Edge | None, ...] = ()
-    short: LeafPass | None = None  # the pass from a number into leaves, once its program is there
+    #: The passes from numbers into leaves by the key of the steps ahead of them, where programs are there already, and
+    #: the gradients that steps hand down.
+    passes: dict[tuple[Any, ...], LeafPass] = field(default_factory=dict)
+    handed: dict[tuple[Any, ...], Tensor | None] = field(default_factory=dict)
 
     def check_state(self) -> None:
         """Refuse a pass through a custom backward that would find other Python state than the call did."""
@@ -208,23 +212,29 @@ class CompiledBackward(LateNode):
         self.passed = site.visited(grads, wanted)
         return site.led_to(grads, gradients)
 
-    def into_leaves(self, output: Tensor) -> bool:
+    def into_leaves(self, output: Tensor, steps: Steps | None = None) -> bool:
         """Run the pass from ``output`` and put the gradients into leaves; False where that takes a walk."""
-        short = self.site.short or self.known_pass()
+        short = self.short(steps)
         return short is not None and output._base is None and run_into_leaves(self, short)
 
     def for_leaves(
-        self, output: Tensor, wanted: Sequence[Tensor], keep: bool
+        self, output: Tensor, wanted: Sequence[Tensor], keep: bool, steps: Steps | None = None
     ) -> list[Tensor] | None:
         """The gradients of ``wanted``, if these are leaves and the pass from ``output`` needs no walk."""
-        short = self.site.short or self.known_pass()
+        short = self.short(steps)
         if short is None or output._base is not None:
             return None
         return run_for_leaves(self, short, wanted, keep)
 
-    def known_pass(self) -> LeafPass | None:
-        """The pass from a number, as soon as there is one."""
-        found = self.site.short = None if self.site.later else leaf_pass(self.site)
+    def short(self, steps: Steps | None) -> LeafPass | None:
+        """The pass from a number, or through ``steps`` from one, as soon as there is one."""
+        passes = self.site.passes
+        key = () if steps is None else steps.key
+        found = passes.get(key)
+        if found is None and not self.site.later:
+            found = leaf_pass(self.site, steps)
+            if found is not None and len(passes) < MOST_PASSES:
+                passes[key] = found
         return found
 
     def needs(

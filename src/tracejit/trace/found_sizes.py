@@ -15,7 +15,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import no_grad
-from ..autograd.node import OpNode
+from ..autograd.op_node import OpNode
 from ..dtypes import int64
 from ..errors import user_frame
 from ..extents import Extent, Extents, hint, symbols_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.node import AccumulateGrad, Node, SavedTensor
+from ..autograd.node import AccumulateGrad, Node
+from ..autograd.saved import SavedTensor
 from ..ir.graph import Value
 from ..tensor import Tensor
 from ..tensor_core import Version

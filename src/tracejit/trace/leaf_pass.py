@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.engine import accumulate
@@ -16,7 +17,8 @@ from ..autograd.entry import shared_ones
 from ..autograd.handle import REGISTERED
 from ..autograd.late import End
 from ..autograd.node import AccumulateGrad
-from ..layout import MemoryLayout, contiguous_layout
+from ..autograd.op_node import Steps
+from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
 from ..tensor import Tensor
 from .state_gradients import has_hooks
@@ -24,9 +26,13 @@ from .state_gradients import has_hooks
 if TYPE_CHECKING:
     from .backward_node import CompiledBackward, Site
 
-__all__ = ["LeafPass", "leaf_pass", "run_for_leaves", "run_into_leaves"]
+__all__ = ["MOST_PASSES", "LeafPass", "leaf_pass", "run_for_leaves", "run_into_leaves"]
 
 Leaves = Sequence[Tensor]
+#: So many kinds of steps between compiled code and the numbers that passes begin with are remembered per path.
+MOST_PASSES = 16
+#: Of how many numbers the gradient may consist that they hand down.
+MOST_KEPT = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +52,10 @@ class LeafPass:
     leaves: Leaves | None
 
 
-def leaf_pass(site: Site) -> LeafPass | None:
+def leaf_pass(site: Site, steps: Steps | None = None) -> LeafPass | None:
     """The pass from a number for a path, None where there is none or its program was not made yet.
+
+    The number is what the path made, or what ``steps`` made of its result.
 
     >>> f = tj.compile(lambda x: (x * x).sum())
     >>> x = tj.ones(2, requires_grad=True)
@@ -58,16 +66,39 @@ def leaf_pass(site: Site) -> LeafPass | None:
     >>> len(leaf_pass(losses[1].grad_fn.site).layouts)
     1
     """
-    kind = site.types[0]
-    if len(site.types) != 1 or site.seeds != (0,) or kind.shape or site.backward.plan.device >= 0:
+    if len(site.types) != 1 or site.seeds != (0,) or site.backward.plan.device >= 0:
         return None
-    program = site.programs.get((contiguous_layout(kind),))
+    seed = _seed(site, steps)
+    if seed is None:
+        return None
+    program = site.programs.get((layout_of(seed),))
     quick = getattr(program, "quick", None)
     if program is None or quick is None or program.copied or program.present:
         return None
     layouts = tuple([layout for _, layout, _ in program.results.kinds])
-    reads, packed, seed = program.reads, program.packed, shared_ones(kind.dtype)
-    return LeafPass(quick, reads, packed, seed, layouts, site.edges, _leaves(site.edges))
+    return LeafPass(
+        quick, program.reads, program.packed, seed, layouts, site.edges, _leaves(site.edges)
+    )
+
+
+def _seed(site: Site, steps: Steps | None) -> Tensor | None:
+    """The gradient of the path's result where a pass begins with one."""
+    if steps is None:
+        kind = site.types[0]
+        return None if kind.shape else shared_ones(kind.dtype)
+    if steps.key not in site.handed:
+        if len(site.handed) >= MOST_PASSES:
+            return None
+        made = steps.gradient(shared_ones(steps.nodes[0].out_type.dtype))
+        site.handed[steps.key] = made if made is not None and _lies_close(made) else None
+    return site.handed[steps.key]
+
+
+def _lies_close(gradient: Tensor) -> bool:
+    """Are so few numbers stored that they may be kept for good? Sums and means hand down one."""
+    layout = layout_of(gradient)
+    pairs = zip(layout.spec.shape, layout.strides, strict=True)
+    return prod(extent for extent, stride in pairs if stride) <= MOST_KEPT
 
 
 def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
