@@ -112,9 +112,10 @@ class Native:
     """Entry points of the native module.
 
     `launch` is a ctypes function that releases the GIL; `worker`, `wake` and `spin` belong to the
-    pool; `flush` sets whether the calling thread counts subnormal numbers as zero. `can_block` says whether threads can sleep (pthreads were found): without it there is no
-    pool. `can_place` says whether they can be told which CPUs to run on. `knows_objects` says whether
-    native code may read and make tensors: `run_quick` and `call` are of no use without.
+    pool; `flush` sets whether the calling thread counts subnormal numbers as zero. `can_block` says
+    whether threads can sleep (pthreads were found): without it there is no pool. `can_place` says
+    whether they can be told which CPUs to run on. `knows_objects` says whether native code may read
+    and make tensors: `run_quick` and `call` are of no use without.
     """
 
     launch: Callable[[int, int, int, bytes], int]
