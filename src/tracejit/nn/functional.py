@@ -78,4 +78,9 @@ _NAMES = (
 
 __all__ = [name for name in _NAMES if name in FUNCTIONS]
 globals().update({name: FUNCTIONS[name] for name in __all__})
-publish(globals(), ["normalize"])  # the one here that takes ``out=``
+#: Those here that take ``out=``.
+_WRITING = (
+    *("avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "logsigmoid", "normalize"),
+    *("softplus", "softshrink"),
+)
+publish(globals(), _WRITING)

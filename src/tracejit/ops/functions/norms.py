@@ -101,3 +101,25 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     tensor(5.)
     """
     return vector_norm(e.sub(input, other), p)
+
+
+@function(method=False)
+def frobenius_norm(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """The root of the sum of squares over ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj.frobenius_norm(tj.tensor([[3.0, 4.0]]))
+    tensor(5.)
+    """
+    return vector_norm(input, 2, dim, keepdim)
+
+
+@function(method=False)
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of matrices, which lie along the two dimensions ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj.nuclear_norm(tj.eye(2))
+    tensor(2.)
+    """
+    return norm(input, "nuc", dim, keepdim)

@@ -325,6 +325,12 @@ _IN_PLACE = (
         "xlogy",
         "zero",
         "index_put",
+        "conj_physical",
+        "gcd",
+        "lcm",
+        "i0",
+        "addmv",
+        "resize_as",
     ),
 )
 
