@@ -173,3 +173,10 @@ def test_shares_of_large_logarithms() -> None:
     x = tj.tensor([1000.0, -1000.0], requires_grad=True)
     (share,) = tj.autograd.grad(tj.logaddexp(x, x.detach()).sum(), x)
     assert share.tolist() == [0.5, 0.5]
+
+
+def test_exponentials_of_matrices_in_single_precision() -> None:
+    x = np.random.default_rng(3).standard_normal((5, 5)) * 4
+    found = tj.matrix_exp(tj.tensor(x, dtype=tj.float32)).numpy()
+    exact = tj.matrix_exp(tj.tensor(x.astype(np.float32), dtype=tj.float64)).numpy()
+    np.testing.assert_allclose(found, exact, atol=1e-7 * np.abs(exact).max(), rtol=0)

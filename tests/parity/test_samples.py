@@ -45,6 +45,7 @@ CALLS = {
     "filled": "t.fill(x, 3.0)",
     "hard steps in half precision": "f.hardsigmoid((x * 3).bfloat16()).double()",
     "hard swishes in half precision": "f.hardswish((x * 3).bfloat16()).double()",
+    "one class in a vector": "f.multi_margin_loss(x[0, 0], t.tensor([2]), reduction='none')",
     "reflected quotient": "x.__rdiv__(2)",
 }
 X = np.random.default_rng(7).standard_normal((2, 3, 4)) * 1.5
