@@ -45,6 +45,8 @@ CALLS = {
     "filled": "t.fill(x, 3.0)",
     "hard steps in half precision": "f.hardsigmoid((x * 3).bfloat16()).double()",
     "hard swishes in half precision": "f.hardswish((x * 3).bfloat16()).double()",
+    "a norm that one zero decides": "t.linalg.vector_norm(x * (x > -1), -2.0, (0, 2))",
+    "a norm of zeros": "t.linalg.vector_norm(x * 0, -1.5, 1, True)",
     "one class in a vector": "f.multi_margin_loss(x[0, 0], t.tensor([2]), reduction='none')",
     "reflected quotient": "x.__rdiv__(2)",
 }
