@@ -72,7 +72,8 @@ _NAMES = (
     *("grid_sample", "affine_grid", "pdist", "ctc_loss"),
     *("soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss"),
     *("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"),
-    *("fractional_max_pool2d", "fractional_max_pool3d", "threshold_"),
+    *(f"fractional_max_pool{rank}d{also}" for rank in (2, 3) for also in ("", "_with_indices")),
+    "threshold_",
     *(f"{name}_" for name in ("relu", "elu", "selu", "celu", "leaky_relu", "hardtanh", "rrelu")),
 )
 
