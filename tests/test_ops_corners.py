@@ -155,3 +155,28 @@ def test_powers_of_a_half(dtype) -> None:
         ):
             for f in (by_tensor, compiled_by_tensor):
                 assert repr(f(x, exponent).tolist()) == repr(power[p])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_slopes_of_sinc_near_zero(compiled: bool) -> None:
+    """As its series has them: a quotient would take the difference of numbers that are nearly equal."""
+    x = tj.tensor([1e-30, 1e-9, -1e-4, 0.02, 0.05, 0.0], dtype=tj.float64, requires_grad=True)
+    function = tj.compile(tj.sinc) if compiled else tj.sinc
+    for _ in range(1 + compiled):
+        (slope,) = tj.autograd.grad(function(x).sum(), x)
+    near = x.detach().numpy() * math.pi
+    expected = -math.pi * near / 3 * (1 - near**2 / 10 + near**4 / 280)
+    np.testing.assert_allclose(slope.numpy(), expected, rtol=1e-9)
+
+
+def test_shares_of_large_logarithms() -> None:
+    x = tj.tensor([1000.0, -1000.0], requires_grad=True)
+    (share,) = tj.autograd.grad(tj.logaddexp(x, x.detach()).sum(), x)
+    assert share.tolist() == [0.5, 0.5]
+
+
+def test_exponentials_of_matrices_in_single_precision() -> None:
+    x = np.random.default_rng(3).standard_normal((5, 5)) * 4
+    found = tj.matrix_exp(tj.tensor(x, dtype=tj.float32)).numpy()
+    exact = tj.matrix_exp(tj.tensor(x.astype(np.float32), dtype=tj.float64)).numpy()
+    np.testing.assert_allclose(found, exact, atol=1e-7 * np.abs(exact).max(), rtol=0)

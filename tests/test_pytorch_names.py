@@ -75,6 +75,8 @@ def test_questions_about_values():
     assert (tj.numel(tj.ones(2, 3)), tj.is_floating_point(tj.arange(3))) == (6, False)
     assert not tj.is_complex(tj.ones(1))
     assert not tj.is_nonzero(tj.zeros(1))
+    assert tj.is_same_size(tj.ones(2), tj.zeros(2))
+    assert not tj.is_same_size(tj.ones(2), tj.ones(1))
     for question in (tj.numel, tj.is_floating_point, tj.is_complex, tj.is_nonzero):
         with pytest.raises(TypeError, match="must be Tensor"):
             question([1.0])
@@ -132,3 +134,10 @@ def test_arguments_that_programs_pass_along():
     nn.utils.clip_grad_value_([x], 0.5, foreach=True)
     assert x.grad.max().item() == 0.5
     assert nn.GroupNorm(1, 2, bias=False).bias is None
+
+
+def test_transforms_made_of_others_are_in_the_module_of_transforms():
+    from tracejit.distributions import transforms
+
+    assert transforms.CatTransform is tj.distributions.CatTransform
+    assert not hasattr(transforms, "NoSuchTransform")

@@ -15,6 +15,7 @@ __all__ = [
     "is_floating_point",
     "is_inference",
     "is_nonzero",
+    "is_same_size",
     "is_signed",
     "is_storage",
     "is_tensor",
@@ -99,6 +100,20 @@ def is_nonzero(input: Tensor) -> bool:
     True
     """
     return bool(_of("is_nonzero", bool, input))
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Have the two tensors equal shapes? Raises ``TypeError`` for what is no tensor.
+
+    >>> import tracejit as tj
+    >>> tj.is_same_size(tj.ones(2), tj.ones(2)), tj.is_same_size(tj.ones(2), tj.ones(1, 2))
+    (True, False)
+    """
+
+    def same(x: Tensor) -> bool:
+        return bool(x.shape == _of("is_same_size", lambda y: y.shape, other))
+
+    return bool(_of("is_same_size", same, input))
 
 
 def numel(input: Tensor) -> int:

@@ -17,6 +17,7 @@ CALLS = [
     "f.elu(x, 0.7)",
     "f.selu(x)",
     "f.celu(x, 2.0)",
+    "t.atan2(x * 1e-30, y * 1e-30)",
     "f.softsign(x)",
     "f.leaky_relu(x)",
     "f.smooth_l1_loss(x, y, reduction='none', beta=0.3)",

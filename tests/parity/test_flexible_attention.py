@@ -117,6 +117,7 @@ def test_masks() -> None:
 
 POOLED = [
     "f.fractional_max_pool2d(x, 2, output_size=(3, 4), return_indices=True, _random_samples=r[:, :, :2])",
+    "f.fractional_max_pool2d_with_indices(x, 2, output_size=(3, 4), _random_samples=r[:, :, :2])",
     "f.fractional_max_pool2d(x, (3, 2), output_ratio=(0.5, 0.7), return_indices=True, _random_samples=r[:, :, :2])",
     "f.fractional_max_pool2d(x[0], 2, output_size=1, return_indices=True, _random_samples=r[:1, :, :2])",
     "f.fractional_max_pool3d(t.stack([x, x * x], 2).repeat(1, 1, 2, 1, 1), (1, 2, 3), output_size=(3, 4, 2), "

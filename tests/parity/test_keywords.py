@@ -20,6 +20,12 @@ CALLS = [
     "t.cumsum(x, axis=1, out=o)",
     "t.where(x > 0, x, y, out=o) if hasattr(t, 'classes') else t.where(x > 0, x, y)",
     "t.arange(4, out=o)",
+    *(
+        f"t.nn.functional.{name}(x, out=o)"
+        for name in ("gelu", "hardshrink", "logsigmoid", "normalize", "softplus", "softshrink")
+    ),
+    "t.nn.functional.avg_pool2d(x[None], 2, out=o)",
+    "t.nn.functional.avg_pool3d(x[None, None], (1, 2, 2), out=o)",
     "t.full((2, 2), 3.0, out=o)",
     "x.add(2, y)",
     "x.addcmul(2, y, y)",

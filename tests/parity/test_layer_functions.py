@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from parity_tools import compare, same_error, torch
 
+import tracejit as tj
+
 # PyTorch warns about grids of one element.
 pytestmark = pytest.mark.filterwarnings("ignore:Since version 1.3.0")
 
@@ -68,6 +70,37 @@ def test_refusals_of_interpolation() -> None:
     same_error(lambda t, f: f.interpolate(t.zeros(1, 2, 5, 5), size=0))
     same_error(lambda t, f: f.interpolate(t.zeros(1, 2, 5, 5), size=3, mode="magic"))
     same_error(lambda t, f: f.interpolate(t.zeros(2, 5), size=3))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_filters_that_widen(mode: str, target: dict[str, Any]) -> None:
+    x = normal(2, 3, *SIZES[4])
+    for align in (False,) if mode == "lanczos" else (False, True):
+        compare(
+            lambda _, f, x, a=align: f.interpolate(
+                x, mode=mode, align_corners=a, antialias=True, **target
+            ),
+            [x],
+            second=False,
+        )
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_filters_of_bytes(mode: str) -> None:
+    x = RNG.integers(0, 256, (1, 3, 16, 16)).astype(np.uint8)
+    ours, theirs = (
+        t.nn.functional.interpolate(t.tensor(x), (5, 7), mode=mode, antialias=True)
+        for t in (tj, torch)
+    )
+    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_refusals_of_filters() -> None:
+    same_error(lambda t, f: f.interpolate(t.zeros(1, 2, 5), size=3, mode="linear", antialias=True))
+    same_error(lambda t, f: f.interpolate(t.zeros(1, 2, 5, 5), size=3, mode="lanczos"))
+    options = {"mode": "lanczos", "antialias": True, "align_corners": True}
+    same_error(lambda t, f: f.interpolate(t.zeros(1, 2, 5, 5), size=3, **options))
 
 
 def test_pixels_and_channels() -> None:

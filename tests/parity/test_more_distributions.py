@@ -32,6 +32,9 @@ D.TransformedDistribution(D.Normal(a, b), [D.AffineTransform(1.0, b), D.ExpTrans
 D.TransformedDistribution(D.Exponential(a), [D.PowerTransform(t.tensor(2.0, dtype=t.float64)), D.SoftplusTransform()]) | (v + 1) |
 D.MultivariateNormal(a, t.diag(b) + 0.1) | v | D.MultivariateNormal(b, t.diag(a) + 0.2) ; D.MultivariateNormal(a, scale_tril=t.diag(b)) | v |
 D.MixtureSameFamily(D.Categorical(a), D.Normal(b, a)) | v[:, 0] | ; D.MixtureSameFamily(D.Categorical(a[:2]), D.Independent(D.Normal(b.reshape(2, 2), 1.0), 1)) | v[:, :2] |
+D.ContinuousBernoulli(a / 3) | v | D.ContinuousBernoulli(b / 3) ; D.ContinuousBernoulli(logits=a - b) | v | D.ContinuousBernoulli(logits=a * 9)
+D.ContinuousBernoulli(a / 3) | v | D.Normal(a, b) ; D.ContinuousBernoulli(a / 3) | v | D.Exponential(b) ; D.Beta(a, b) | v | D.ContinuousBernoulli(b / 3)
+D.ContinuousBernoulli(a / 3) | v | D.Uniform(-b, 1 + b) ; D.ContinuousBernoulli(a / 3) | v | D.Pareto(a, b) ; D.Normal(a, b) | v | D.ContinuousBernoulli(a / 3)
 D.LogisticNormal(a[:3], b[:3]) | (v / v.sum(-1, keepdim=True)) |
 D.LowRankMultivariateNormal(a, b.reshape(4, 1), b) | v | D.LowRankMultivariateNormal(b, a.reshape(4, 1), a)
 D.LowRankMultivariateNormal(a, t.stack([a, b], -1), b) | v | D.MultivariateNormal(b, t.diag(a) + 0.2)
@@ -109,6 +112,44 @@ def test_draws(kind: str) -> None:
     assert np.all(np.abs(drawn.mean(0).numpy() - mean) < 8 * spread / 60 + 1e-9)
     if p.has_rsample:
         assert p.rsample((2,)).shape == p.sample((2,)).shape
+
+
+@pytest.mark.parametrize("concentration", [0.0, 0.2, 0.7, 1.5, -0.3, -1.0])
+def test_tails_of_others(concentration: float) -> None:
+    """PyTorch takes no double precision."""
+
+    def measure(t: Any, f: Any, a: Any, b: Any) -> Any:
+        p = t.distributions.GeneralizedPareto(-a, b + 1, t.full((4,), concentration), False)
+        v = t.tensor(VALUE).float()
+        found = [p.log_prob(v), p.cdf(v), p.icdf(v), p.log_survival_function(v), p.entropy()]
+        return [*found, p.mean, p.variance]
+
+    single = [x.astype(np.float32) for x in (A, B)]
+    compare(measure, single, second=False, tolerance=2e-5)
+    p = tj.distributions.GeneralizedPareto(0.0, 1.0, concentration)
+    assert float(p.support.upper_bound) == (
+        -1 / np.float32(concentration) if concentration < 0 else np.inf
+    )
+    tj.manual_seed(0)
+    assert bool(p.support.check(p.sample((100,))).all())
+
+
+def test_shares_near_a_half() -> None:
+    """PyTorch's polynomials there have six digits."""
+
+    def measure(t: Any, f: Any, a: Any, b: Any) -> Any:
+        p = t.distributions.ContinuousBernoulli(0.5 + (a - 1) * 1e-3)
+        v = t.tensor(VALUE)
+        return [p.log_prob(v), p.cdf(v), p.icdf(v), p.mean, p.variance, p.entropy()]
+
+    compare(measure, [A, B], second=False, gradients=False, tolerance=1e-3)
+
+    def steep(t: Any, f: Any, a: Any, b: Any) -> Any:
+        p = t.distributions.ContinuousBernoulli(logits=(a - 1) * 20)
+        v = t.tensor(VALUE)
+        return [p.log_prob(v), p.cdf(v), p.icdf(v), p.mean, p.variance, p.entropy()]
+
+    compare(steep, [A, B], second=False, tolerance=1e-5)
 
 
 def test_angles() -> None:

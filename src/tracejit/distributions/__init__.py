@@ -36,6 +36,7 @@ from .distribution import (
     kl_divergence,
     register_kl,
 )
+from .exponential_families import ContinuousBernoulli, GeneralizedPareto
 from .gaussian import (
     Normal,
     Uniform,
@@ -100,6 +101,7 @@ __all__ = [
     "Cauchy",
     "Chi2",
     "ComposeTransform",
+    "ContinuousBernoulli",
     "CorrCholeskyTransform",
     "CumulativeDistributionTransform",
     "Dirichlet",
@@ -108,6 +110,7 @@ __all__ = [
     "Exponential",
     "FisherSnedecor",
     "Gamma",
+    "GeneralizedPareto",
     "Geometric",
     "Gumbel",
     "HalfCauchy",

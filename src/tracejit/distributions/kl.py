@@ -16,6 +16,7 @@ from .bounded import Pareto
 from .counts import Geometric, Poisson
 from .discrete import Bernoulli
 from .distribution import Distribution, divergence, kl_divergence, register_kl
+from .exponential_families import ContinuousBernoulli
 from .gaussian import Normal, Uniform
 from .positive import Beta, Exponential, Gamma
 from .tails import Gumbel, Laplace
@@ -92,6 +93,10 @@ for _p in (Beta, Exponential, Pareto, Uniform):
     _by_moments(_p, Gamma, _log_gamma)
 for _p in (Exponential, Gamma, Normal, Uniform):
     _by_moments(_p, Gumbel, _log_gumbel)
+_by_moments(ContinuousBernoulli, Normal, _log_normal_density)
+_by_moments(ContinuousBernoulli, Exponential, lambda p, q: q.rate.log() - q.rate * p.mean)
+for _p in (Beta, Uniform):
+    _by_moments(_p, ContinuousBernoulli, lambda p, q: q.logits * p.mean - q._log_normalizer())
 _by_moments(Bernoulli, Poisson, lambda p, q: p.probs * q.rate.log() - q.rate)
 
 
@@ -105,6 +110,8 @@ _NEVER: list[tuple[type[Distribution], type[Distribution]]] = [
     *((kind, Uniform) for kind in (Exponential, Gamma, Pareto, *_BELOW_ZERO)),
     *((kind, Beta) for kind in (Exponential, Gamma, Pareto)),
     *((kind, Pareto) for kind in (Beta, Exponential, Gamma)),
+    *((kind, ContinuousBernoulli) for kind in (Exponential, Gamma, Pareto, *_BELOW_ZERO)),
+    (ContinuousBernoulli, Pareto),
     (Poisson, Bernoulli),
     (Poisson, Binomial),
 ]
@@ -112,8 +119,9 @@ for _p, _q in _NEVER:
     register_kl(_p, _q)(_infinite)
 
 
+@register_kl(ContinuousBernoulli, Uniform)
 @register_kl(Beta, Uniform)
-def _from_beta_to_uniform(p: Beta, q: Uniform) -> Any:
+def _from_shares_to_uniform(p: Any, q: Uniform) -> Any:
     found = -p.entropy() + (q.high - q.low).log()
     return found.masked_fill((q.low > 0) | (q.high < 1), math.inf)
 

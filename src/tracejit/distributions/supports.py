@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from .counts import (
 )
 from .discrete import Bernoulli, Categorical
 from .distribution import Distribution
+from .exponential_families import ContinuousBernoulli, GeneralizedPareto
 from .gaussian import Normal, Uniform
 from .half import HalfCauchy, HalfNormal
 from .low_rank import LogisticNormal, LowRankMultivariateNormal
@@ -34,7 +36,7 @@ _FIXED: dict[c.Constraint, tuple[type[Distribution], ...]] = {
     c.real_vector: (MultivariateNormal, LowRankMultivariateNormal),
     c.positive: (FisherSnedecor, InverseGamma, LogNormal, Weibull),
     c.nonnegative: (Exponential, Gamma, HalfCauchy, HalfNormal),
-    c.unit_interval: (Beta, Kumaraswamy, RelaxedBernoulli),
+    c.unit_interval: (Beta, ContinuousBernoulli, Kumaraswamy, RelaxedBernoulli),
     c.simplex: (Dirichlet, LogisticNormal, RelaxedOneHotCategorical),
     c.nonnegative_integer: (Geometric, NegativeBinomial, Poisson),
     c.boolean: (Bernoulli,),
@@ -50,9 +52,16 @@ def _independent(p: Independent) -> c.Constraint:
     return c.independent(support, count) if count else support
 
 
+def _above(p: GeneralizedPareto) -> c.Constraint:
+    ends = p.concentration < 0
+    most = p.loc - p.scale / p.concentration.where(ends, -1.0)
+    return c.interval(p.loc, most.where(ends, math.inf))
+
+
 #: Constraints that depend on parameters.
 _OF_PARAMETERS: dict[type[Distribution], Callable[[Any], c.Constraint]] = {
     Uniform: lambda p: c.interval(p.low, p.high),
+    GeneralizedPareto: _above,
     Pareto: lambda p: c.greater_than_eq(p.scale),
     Binomial: lambda p: c.integer_interval(0, p.total_count),
     Multinomial: lambda p: c.multinomial(p.total_count),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,15 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
+
+_JOINED = "joined_transforms"  # the others, which build upon these
+
+
+def __getattr__(name: str) -> Any:
+    joined = importlib.import_module(f"{__package__}.{_JOINED}")
+    if name not in joined.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(joined, name)
 
 
 class Transform:

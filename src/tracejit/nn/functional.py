@@ -72,10 +72,16 @@ _NAMES = (
     *("grid_sample", "affine_grid", "pdist", "ctc_loss"),
     *("soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss"),
     *("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"),
-    *("fractional_max_pool2d", "fractional_max_pool3d", "threshold_"),
+    *(f"fractional_max_pool{rank}d{also}" for rank in (2, 3) for also in ("", "_with_indices")),
+    "threshold_",
     *(f"{name}_" for name in ("relu", "elu", "selu", "celu", "leaky_relu", "hardtanh", "rrelu")),
 )
 
 __all__ = [name for name in _NAMES if name in FUNCTIONS]
 globals().update({name: FUNCTIONS[name] for name in __all__})
-publish(globals(), ["normalize"])  # the one here that takes ``out=``
+#: Those here that take ``out=``.
+_WRITING = (
+    *("avg_pool2d", "avg_pool3d", "gelu", "hardshrink", "logsigmoid", "normalize"),
+    *("softplus", "softshrink"),
+)
+publish(globals(), _WRITING)

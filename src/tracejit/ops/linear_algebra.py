@@ -230,7 +230,8 @@ def exponential(x: Array) -> Array:
     if xp(x) is np:
         import scipy.linalg
 
-        return scipy.linalg.expm(wide(x)).astype(x.dtype, copy=False)
+        exact = np.result_type(wide(x), np.float64)  # the squares of squares add up their errors
+        return scipy.linalg.expm(x.astype(exact, copy=False)).astype(x.dtype, copy=False)
     import cupyx.scipy.linalg  # one matrix at a time
 
     matrices = wide(x).reshape((-1, *x.shape[-2:]))

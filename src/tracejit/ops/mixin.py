@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType
+from ..errors import ShapeError
 from ..types import TensorType
 from . import elementwise as e
 from .comparison import bitwise_not
@@ -80,6 +81,7 @@ class OperatorMixin:
     __rmul__ = _binary("mul", reflected=True)
     __truediv__ = _binary("div")
     __rtruediv__ = _binary("div", reflected=True)
+    __rdiv__ = __rtruediv__
     __floordiv__ = _binary("floor_divide")
     __rfloordiv__ = _binary("floor_divide", reflected=True)
     __mod__ = _binary("remainder")
@@ -126,7 +128,12 @@ class OperatorMixin:
     @property
     def mT(self) -> Any:  # noqa: N802
         """The last two dimensions exchanged; ``RuntimeError`` below two dimensions."""
-        return FUNCTIONS["conj"](FUNCTIONS["adjoint"](self))
+        if self.ndim < 2:
+            raise ShapeError(
+                "tensor.mT is only supported on matrices or batches of matrices. "
+                f"Got {self.ndim}-D tensor."
+            )
+        return FUNCTIONS["transpose"](self, -2, -1)
 
     @property
     def H(self) -> Any:  # noqa: N802

@@ -93,17 +93,12 @@ def log1p(x: Array) -> Array:
     ufunc="logaddexp",
     promotion=p.floats_only,
     grad={
-        "x": lambda g, x, out: g * _weight(x, out),
-        "y": lambda g, y, out: g * _weight(y, out),
+        "x": lambda g, x, y: g / (exp(y - x) + 1.0),
+        "y": lambda g, x, y: g / (exp(x - y) + 1.0),
     },
 )
 def logaddexp(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) without overflow."""
-
-
-def _weight(x: Any, out: Any) -> Any:
-    """exp(x - out), one where both are the same infinity."""
-    return where(out == x, 1.0, exp(x - out)) if not isinstance(x, float) else exp(x - out)
 
 
 @elementwise(
@@ -251,13 +246,19 @@ def atan(x: Array) -> Array:
     """The angle whose tangent is x."""
 
 
+def _squared_distance(x: Any, y: Any) -> Any:
+    """From the origin; infinite there, where an angle has the gradient zero."""
+    squared = x * x + y * y
+    return where(squared == 0.0, math.inf, squared)
+
+
 @elementwise(
     "atan2(x, y)",
     ufunc="arctan2",
     promotion=p.to_float,
     grad={
-        "x": lambda g, x, y: g * (y / (x * x + y * y)),
-        "y": lambda g, x, y: -g * (x / (x * x + y * y)),
+        "x": lambda g, x, y: g * (y / _squared_distance(x, y)),
+        "y": lambda g, x, y: -g * (x / _squared_distance(x, y)),
     },
     domain={"x": (-3.0, 3.0), "y": POSITIVE},
 )

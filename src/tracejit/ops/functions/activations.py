@@ -225,7 +225,8 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.hardsigmoid(tj.tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
-    return _finish(input, relu6(input + 3.0) / 6.0, inplace)
+    result = relu6(upcast(input) + 3.0) / 6.0
+    return _finish(input, as_type(result, input.dtype), inplace)
 
 
 @function(method=False)
@@ -236,7 +237,8 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.hardswish(tj.tensor([-4.0, 1.0, 4.0]))
     tensor([-0.0000, 0.6667, 4.0000])
     """
-    return _finish(input, input * relu6(input + 3.0) / 6.0, inplace)
+    x = upcast(input)
+    return _finish(input, as_type(x * relu6(x + 3.0) / 6.0, input.dtype), inplace)
 
 
 @function(method=False)

@@ -16,7 +16,7 @@ from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
 from ..complex_numbers import conjugated as conjugated
-from ..elementwise import cast, mul
+from ..elementwise import cast, mul, where
 from ..mixin import OperatorMixin
 from ..promotion import UnsupportedDtypeError
 from ..source import full
@@ -120,6 +120,13 @@ def _takes(value: Any, dtype: DType) -> bool:
 def as_tensor_like(value: Tensor | Number, x: Tensor) -> Tensor:
     """``value`` itself, or a 0-d tensor of the dtype of ``x``."""
     return value if is_tensor(value) else constant(value, x.spec.dtype)
+
+
+def with_zero_gradient(found: Tensor, x: Tensor) -> Tensor:
+    """``found`` as what was computed from ``x``, with a gradient of zero."""
+    if not getattr(x, "requires_grad", False):
+        return found
+    return where(full(shape=x.spec.shape, value=True, dtype=dtypes.bool_), found, x)
 
 
 def promoted(*xs: Tensor | Number) -> DType:

@@ -109,9 +109,13 @@ def log_normal_(
 ) -> Tensor:
     """Overwrite ``self`` with the exponentials of normal numbers.
 
+    Raises ``RuntimeError`` unless ``std`` is positive.
+
     >>> import tracejit as tj
     >>> bool((tj.empty(10).log_normal_() > 0).all())
     True
     """
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     z = draw_normal(shape_of(self), self.dtype, generator, self)
     return self._assign(t.exp(e.add(e.mul(z, std), mean)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtypes
@@ -129,3 +129,30 @@ def fractional_max_pool3d(
     """
     found = _pooled(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]
+
+
+def _with_indices(rank: int) -> Callable[..., tuple[Tensor, Tensor]]:
+    """``fractional_max_pool{rank}d`` that tells where the maxima lie."""
+
+    def pool(
+        input: Tensor,
+        kernel_size: Sizes,
+        output_size: Any = None,
+        output_ratio: Share = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        return _pooled(rank, input, kernel_size, output_size, output_ratio, _random_samples)
+
+    pool.__name__ = pool.__qualname__ = f"fractional_max_pool{rank}d_with_indices"
+    pool.__doc__ = (
+        f":func:`fractional_max_pool{rank}d`, and where in the input the maxima lie.\n\n"
+        ">>> import tracejit as tj\n"
+        f">>> x = tj.arange({3**rank}.0).reshape(1{', 3' * rank})\n"
+        f">>> tj.{pool.__name__}(x, 2, output_size=1)[1].item()\n{3**rank - 1}\n"
+    )
+    return pool
+
+
+for _rank in (2, 3):
+    function(method=False)(_with_indices(_rank))

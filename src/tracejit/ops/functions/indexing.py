@@ -313,5 +313,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         return m.reshape(index_fill(_vector(input), 0, index, value), shape=())
     vector = _vector(index)
     shape = (*shape_of(input)[:d], shape_of(vector)[0], *shape_of(input)[d + 1 :])
-    one = as_type(value, input.dtype) if is_tensor(value) else constant(value, input.dtype)
+    if is_tensor(value):  # by a mask: a slice that is named twice has one gradient
+        extent = shape_of(input)[d]
+        none = constant(False, dtypes.bool_, (extent,))
+        ones = constant(True, dtypes.bool_, shape_of(vector))
+        named = ix.put(none, vector, ones, dim=0, accumulate=False)
+        along = m.reshape(named, shape=(extent, *(1,) * (input.ndim - d - 1)))
+        return e.where(along, as_type(value, input.dtype), input)
+    one = constant(value, input.dtype)
     return ix.put(input, vector, m.expand(one, shape=shape), dim=d, accumulate=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
-from ...errors import ArgumentError, ShapeError
+from ...errors import ArgumentError, ArgumentValueError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -31,8 +31,15 @@ def _listed(name: str, tensors: Any) -> list[Tensor]:
             raise ArgumentError(
                 f"expected Tensor as element {position} in argument 0, but got {type(x).__name__}"
             )
+    if not xs and name == "cat":
+        raise ArgumentValueError("tracejit.cat(): expected a non-empty list of Tensors")
+    return _some(name, xs)
+
+
+def _some(name: str, xs: list[Tensor]) -> list[Tensor]:
+    """``xs``; ``RuntimeError`` for none."""
     if not xs:
-        raise RuntimeError(f"{name}(): expected a non-empty list of Tensors")
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
     return xs
 
 
@@ -40,7 +47,7 @@ def _listed(name: str, tensors: Any) -> list[Tensor]:
 def cat(tensors: Tensors, dim: int = 0) -> Tensor:
     """The tensors one after the other along ``dim``, in their promoted dtype.
 
-    Raises ``RuntimeError`` when other extents differ, or the list is empty.
+    Raises ``RuntimeError`` when other extents differ, ``ValueError`` when the list is empty.
 
     >>> import tracejit as tj
     >>> tj.cat([tj.tensor([1, 2]), tj.tensor([0.5])])
@@ -141,9 +148,7 @@ def hstack(tensors: Tensors) -> Tensor:
     >>> tj.hstack([tj.tensor([1]), tj.tensor([2, 3])])
     tensor([1, 2, 3])
     """
-    xs = [atleast(x, 1) for x in tensors]
-    if not xs:
-        raise RuntimeError("hstack expects a non-empty TensorList")
+    xs = _some("hstack", [atleast(x, 1) for x in tensors])
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
@@ -156,7 +161,7 @@ def vstack(tensors: Tensors) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    return cat([atleast(x, 2) for x in tensors], 0)
+    return cat(_some("vstack", [atleast(x, 2) for x in tensors]), 0)
 
 
 @function(method=False)
@@ -167,7 +172,7 @@ def dstack(tensors: Tensors) -> Tensor:
     >>> tj.dstack([tj.tensor([1]), tj.tensor([2])])
     tensor([[[1, 2]]])
     """
-    return cat([atleast(x, 3) for x in tensors], 2)
+    return cat(_some("dstack", [atleast(x, 3) for x in tensors]), 2)
 
 
 @function(method=False)
@@ -179,7 +184,8 @@ def column_stack(tensors: Tensors) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    return cat([m.reshape(x, shape=(x.spec.numel, 1)) if x.ndim < 2 else x for x in tensors], 1)
+    columns = [m.reshape(x, shape=(x.spec.numel, 1)) if x.ndim < 2 else x for x in tensors]
+    return cat(_some("column_stack", columns), 1)
 
 
 @function()
@@ -302,6 +308,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     xs = list(tensors[0]) if len(tensors) == 1 and not is_tensor(tensors[0]) else list(tensors)
+    _some("meshgrid", xs)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(
             'torch.meshgrid: indexing must be one of "xy" or "ij", but received: '.replace(

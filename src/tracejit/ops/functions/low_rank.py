@@ -6,8 +6,8 @@ from .. import elementwise as e
 from .. import reduction as r
 from ..linear_algebra import adjoint
 from ..table import function
-from .common import Tensor, require_float, shape_of
-from .linear_algebra import qr
+from .common import Tensor, shape_of
+from .linear_algebra import checked, qr
 from .linear_algebra import svd as linalg_svd
 from .matrices import matmul
 from .older import Decomposition
@@ -26,7 +26,7 @@ def svd_lowrank(
     >>> tj.svd_lowrank(tj.tensor([[3.0, 0.0], [0.0, 4.0]]), q=2).S
     tensor([4., 3.])
     """
-    require_float("svd_lowrank", A)
+    checked("svd_lowrank", A)
     x = A if M is None else e.sub(A, M)
     return _factors(x, 6 if q is None else q, 2 if niter is None else niter)
 
@@ -43,7 +43,7 @@ def pca_lowrank(
     >>> tj.pca_lowrank(tj.tensor([[1.0, 0.0], [3.0, 0.0]]), q=1).S
     tensor([1.4142])
     """
-    require_float("pca_lowrank", A)
+    checked("pca_lowrank", A)
     rows, columns = shape_of(A)[-2:]
     count = min(6, rows, columns) if q is None else q
     if not 0 <= count <= min(rows, columns):

@@ -106,6 +106,7 @@ def multi_margin_loss(
     others = c.ne(positions(classes, 0), column)
     total = r.sum(e.where(others, distance, 0.0), dims=(1,), keepdim=False)
     loss = e.div(total, classes)
+    alone = alone and not target.ndim  # one class in a vector has one loss in a vector
     return _finish(loss, alone, old_reduction(size_average, reduce, reduction))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...dtypes import get_default_dtype
+from ...dtypes import DType, get_default_dtype
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
@@ -21,6 +21,7 @@ from .common import (
     is_tensor,
     promoted,
     require_float,
+    upcast,
 )
 
 
@@ -57,6 +58,16 @@ def _from_end(end: Tensor, difference: Tensor, weight: Tensor | Number) -> Tenso
     return e.sub(end, e.mul(difference, rest))
 
 
+def _in_one_dtype(*xs: Tensor) -> tuple[list[Tensor], DType]:
+    """Operands in the dtype of their result, half precision as float32; and that dtype."""
+    dtype = promoted(*xs)
+    return [upcast(as_type(x, dtype)) for x in xs], dtype
+
+
+def _narrowed(found: Tensor, dtype: DType) -> Tensor:
+    return as_type(found, dtype) if dtype.is_half else found
+
+
 @function()
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1
@@ -69,8 +80,9 @@ def addcmul(
     """
     if older:  # addcmul(input, value, tensor1, tensor2)
         value, tensor1, (tensor2,) = tensor1, tensor2, older
-    scaled = tensor1 if value == 1 else e.mul(tensor1, value)
-    return e.add(input, e.mul(scaled, tensor2))
+    (base, first, second), dtype = _in_one_dtype(input, tensor1, tensor2)
+    scaled = first if value == 1 else e.mul(first, value)
+    return _narrowed(e.add(base, e.mul(scaled, second)), dtype)
 
 
 @function()
@@ -92,8 +104,9 @@ def addcdiv(
             "Integer division with addcdiv is no longer supported, and in a future release addcdiv "
             "will perform a true division of tensor1 and tensor2."
         )
-    scaled = tensor1 if value == 1 else e.mul(tensor1, value)
-    return e.add(input, e.div(scaled, tensor2))
+    (base, first, second), dtype = _in_one_dtype(input, tensor1, tensor2)
+    scaled = first if value == 1 else e.mul(first, value)
+    return _narrowed(e.add(base, e.div(scaled, second)), dtype)
 
 
 @function()
@@ -157,9 +170,20 @@ def sinc(input: Tensor) -> Tensor:
     >>> tj.sinc(tj.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    zero = c.eq(input, 0)
-    angle = e.mul(e.where(zero, 1.0, input), 3.141592653589793)
-    return e.where(zero, 1.0, e.div(t.sin(angle), angle))
+    if input.dtype.is_complex:
+        zero = c.eq(input, 0)
+        angle = e.mul(e.where(zero, 1.0, input), math.pi)
+        return e.where(zero, 1.0, e.div(t.sin(angle), angle))
+    angle = e.mul(input, math.pi)
+    near = c.lt(
+        e.abs(angle), 0.1
+    )  # there the gradient of the quotient would be a difference of equals
+    square = e.square(e.where(near, angle, 0.0))
+    series: Any = 1.0
+    for divisor in (72.0, 42.0, 20.0, 6.0):
+        series = e.sub(1.0, e.mul(e.div(square, divisor), series))
+    far = e.where(near, 1.0, angle)
+    return e.where(near, series, e.div(t.sin(far), far))
 
 
 @function()
@@ -207,7 +231,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     >>> tj.ldexp(tj.tensor([1.0]), tj.tensor([3]))
     tensor([8.])
     """
-    return e.mul(input, t.exp2(other))
+    return e.mul(input, e.pow(2.0, other))
 
 
 @function()

@@ -10,6 +10,7 @@ from ...dtypes import DType
 from ...errors import DtypeError
 from .. import comparison as c
 from .. import elementwise as e
+from .. import movement as m
 from .. import reduction as r
 from ..complex_numbers import magnitude
 from ..table import function
@@ -63,6 +64,11 @@ def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tens
         return r.amax(size, dims=dims, keepdim=keepdim)
     if p == -math.inf:
         return r.amin(size, dims=dims, keepdim=keepdim)
+    if p < 0:  # one element of zero decides, and has no slope
+        absent = c.eq(r.amin(e.detach_copy(size), dims=dims, keepdim=True), 0)
+        total = r.sum(e.pow(e.where(absent, 1.0, size), p), dims=dims, keepdim=keepdim)
+        absent = absent if keepdim else m.squeeze(absent, dims=dims)
+        return e.where(absent, 0.0, e.pow(total, 1.0 / p))
     total = r.sum(e.pow(size, p), dims=dims, keepdim=keepdim)
     zero = c.eq(total, 0)
     return e.where(zero, 0.0, e.pow(e.where(zero, 1.0, total), 1.0 / p))
@@ -101,3 +107,25 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     tensor(5.)
     """
     return vector_norm(e.sub(input, other), p)
+
+
+@function(method=False)
+def frobenius_norm(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
+    """The root of the sum of squares over ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj.frobenius_norm(tj.tensor([[3.0, 4.0]]))
+    tensor(5.)
+    """
+    return vector_norm(input, 2, dim, keepdim)
+
+
+@function(method=False)
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of matrices, which lie along the two dimensions ``dim``.
+
+    >>> import tracejit as tj
+    >>> tj.nuclear_norm(tj.eye(2))
+    tensor(2.)
+    """
+    return norm(input, "nuc", dim, keepdim)

@@ -268,10 +268,14 @@ def cauchy_(
 ) -> Tensor:
     """Overwrite ``self`` with Cauchy numbers.
 
+    Raises ``RuntimeError`` unless ``sigma`` is positive.
+
     >>> import tracejit as tj
     >>> tj.empty(3).cauchy_().shape
     tracejit.Size([3])
     """
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     u = draw_uniform(shape_of(self), self.dtype, generator, self)
     return self._assign(e.add(e.mul(t.tan(e.mul(e.sub(u, 0.5), math.pi)), sigma), median))
 
@@ -325,6 +329,12 @@ _IN_PLACE = (
         "xlogy",
         "zero",
         "index_put",
+        "conj_physical",
+        "gcd",
+        "lcm",
+        "i0",
+        "addmv",
+        "resize_as",
     ),
 )
 

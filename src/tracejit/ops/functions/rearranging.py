@@ -14,7 +14,16 @@ from .. import movement as m
 from .. import shapes
 from .. import source as s
 from ..table import alias, function
-from .common import Number, Tensor, as_type, check_tensor, dim_of, is_tensor, shape_of
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    check_tensor,
+    dim_of,
+    is_tensor,
+    shape_of,
+    with_zero_gradient,
+)
 from .shaping import transpose
 from .slicing import flip, narrow
 from .splitting import split, tensor_split
@@ -262,7 +271,8 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     tensor([3., 3.])
     """
     if not is_tensor(value):
-        return s.full(shape=shape_of(input), value=value, dtype=input.dtype)
+        filled = s.full(shape=shape_of(input), value=value, dtype=input.dtype)
+        return with_zero_gradient(filled, input)
     if value.ndim:
         raise RuntimeError(
             f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions"

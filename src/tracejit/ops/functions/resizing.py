@@ -19,7 +19,9 @@ from .common import Tensor, as_type, check_tensor, shape_of, upcast
 
 Shape = tuple[int, ...]
 
-_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
+#: How far from the middle the filters reach that leave out what a smaller image cannot show.
+_REACH = {"bilinear": 1, "bicubic": 2, "lanczos": 3}
 _MODES = (*_RANKS, "nearest", "nearest-exact", "area")
 
 
@@ -38,6 +40,18 @@ def _check_mode(x: Tensor, mode: str, align_corners: bool | None) -> None:
         raise NotImplementedError(
             f"Got {x.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"
         )
+
+
+def _check_antialias(mode: str, antialias: bool, align_corners: bool | None) -> None:
+    if antialias and mode not in _REACH:
+        raise ArgumentValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
+            "tensor as input"
+        )
+    if mode == "lanczos" and not antialias:
+        raise ArgumentValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ArgumentValueError("Lanczos mode does not support align_corners=True")
 
 
 def _per_dim(name: str, value: Any, own: Shape) -> tuple[Any, ...]:
@@ -84,6 +98,7 @@ def interpolate(
     """(N, C, *spatial) at another resolution, given as ``size`` or ``scale_factor``.
 
     ``mode`` is "nearest", "nearest-exact", "area", "linear" (3D), "bilinear", "bicubic" (4D) or "trilinear" (5D).
+    With ``antialias`` the filter of "bilinear", "bicubic" or "lanczos" widens as the image shrinks.
     Raises ``ValueError`` for options that contradict each other, ``NotImplementedError`` for other modes and ranks.
 
     >>> import tracejit as tj
@@ -94,10 +109,7 @@ def interpolate(
     """
     check_tensor("interpolate", input)
     _check_mode(input, mode, align_corners)
-    if antialias:
-        raise NotImplementedError(
-            "interpolate: antialias=True is not supported; blur the input before shrinking it"
-        )
+    _check_antialias(mode, antialias, align_corners)
     own = shape_of(input)[2:]
     wanted, scales = _sizes(own, size, scale_factor, recompute_scale_factor)
     if any(n < 1 for n in (*own, *wanted)):
@@ -111,21 +123,31 @@ def interpolate(
     x = input if mode.startswith("nearest") else upcast(input)
     if not mode.startswith("nearest") and not input.dtype.is_floating_point:
         x = as_type(input, dtypes.float32)
-    for axis, (n, want, scale) in enumerate(zip(own, wanted, scales, strict=True)):
-        x = _along(x, axis + 2, n, want, scale, mode, bool(align_corners))
+    axes = list(enumerate(zip(own, wanted, scales, strict=True)))
+    for axis, (n, want, scale) in reversed(axes) if antialias else axes:
+        x = _along(x, axis + 2, n, want, scale, mode, bool(align_corners), antialias)
         if input.dtype is dtypes.uint8 and x.dtype is not dtypes.uint8:  # rounded after each pass
             x = e.clamp_between(e.round_half_even(x), 0, 255)
     return as_type(x, input.dtype)
 
 
 def _along(
-    x: Tensor, dim: int, n: int, want: int, scale: float | None, mode: str, align: bool
+    x: Tensor,
+    dim: int,
+    n: int,
+    want: int,
+    scale: float | None,
+    mode: str,
+    align: bool,
+    antialias: bool,
 ) -> Tensor:
     if mode.startswith("nearest"):
         return _nearest(x, dim, n, want, scale, mode == "nearest-exact")
     if n == want and (align or scale in (None, 1.0)):
         return x
     kind: Any = x.dtype.np.type
+    if antialias:
+        return _filtered(x, dim, n, want, float(_step(n, want, scale, align, kind)), mode)
     source = _positions(n, want, scale, align, kind)
     if mode == "bicubic":
         return _cubic(x, dim, n, source, kind)
@@ -139,12 +161,18 @@ def _along(
     return _weighted(x, dim, taps)
 
 
+def _step(n: int, want: int, scale: float | None, align: bool, kind: Any) -> Any:
+    """How many elements lie between results."""
+    if align:
+        return kind(n - 1) / kind(want - 1) if want > 1 else kind(0)
+    return kind(1.0 / scale) if scale else kind(n) / kind(want)
+
+
 def _positions(n: int, want: int, scale: float | None, align: bool, kind: Any) -> list[Any]:
     """Where each result lies among the elements, in the precision of the tensor."""
+    step = _step(n, want, scale, align, kind)
     if align:
-        step = kind(n - 1) / kind(want - 1) if want > 1 else kind(0)
         return [kind(i) * step for i in range(want)]
-    step = kind(1.0 / scale) if scale else kind(n) / kind(want)
     return [step * (kind(i) + kind(0.5)) - kind(0.5) for i in range(want)]
 
 
@@ -169,8 +197,41 @@ def _cubic(x: Tensor, dim: int, n: int, source: list[Any], kind: Any) -> Tensor:
     return _weighted(x, dim, taps)
 
 
-def _keys(distance: Any) -> Any:
-    a = type(distance)(-0.75)
+def _filtered(x: Tensor, dim: int, n: int, want: int, step: float, mode: str) -> Tensor:
+    """Averages weighted by a filter, which is as wide as results are apart where they are fewer than elements."""
+    wide = max(step, 1.0)
+    reach = _REACH[mode] * wide
+    windows = []
+    for i in range(want):
+        middle = step * (i + 0.5)
+        first = max(int(middle - reach + 0.5), 0)
+        places = list(range(first, max(min(int(middle + reach + 0.5), n), first + 1)))
+        weights = [_weight_at(mode, abs(at - middle + 0.5) / wide) for at in places]
+        total = sum(weights) or 1.0
+        windows.append((places, [w / total for w in weights]))
+    most = max(len(places) for places, _ in windows)
+    for places, weights in windows:  # of one length: the last element several times
+        times = most - len(places) + 1
+        places += places[-1:] * (times - 1)
+        weights[-1:] = [weights[-1] / times] * times
+    taps = [([p[k] for p, _ in windows], [w[k] for _, w in windows]) for k in range(most)]
+    return _weighted(x, dim, taps)
+
+
+def _weight_at(mode: str, distance: float) -> float:
+    """A filter at a distance from its middle: a triangle, Keys' with a = -0.5, or a sinc in the window of another."""
+    if distance >= _REACH[mode]:
+        return 0.0
+    if mode == "bilinear":
+        return 1.0 - distance
+    if mode == "bicubic":
+        return float(_keys(distance, -0.5))
+    angle = math.pi * distance
+    return 3 * math.sin(angle) * math.sin(angle / 3) / (angle * angle) if distance else 1.0
+
+
+def _keys(distance: Any, a: float = -0.75) -> Any:
+    a = type(distance)(a)
     if distance <= 1:
         return ((a + 2) * distance - (a + 3)) * distance * distance + 1
     return ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a

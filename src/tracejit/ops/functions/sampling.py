@@ -20,7 +20,16 @@ from .. import transcendental as t
 from ..complex_numbers import complex_of_parts
 from ..keys import making_on, next_key
 from ..table import function
-from .common import Tensor, as_type, check_tensor, is_tensor, place_of, settle, shape_of
+from .common import (
+    Tensor,
+    as_type,
+    check_tensor,
+    is_tensor,
+    place_of,
+    settle,
+    shape_of,
+    with_zero_gradient,
+)
 from .factories import made
 
 
@@ -279,7 +288,9 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
             raise RuntimeError(f'"bernoulli_tensor_cpu_p_" not implemented for {kind.title!r}')
         return as_type(coin(shape_of(input), dtypes.float32, p, generator, input), kind)
     chance = input if p is None else p
-    return as_type(coin(shape_of(input), kind, chance, generator, input), kind)
+    return with_zero_gradient(
+        as_type(coin(shape_of(input), kind, chance, generator, input), kind), input
+    )
 
 
 def coin(shape: tuple[int, ...], dtype: DType, p: Any, generator: Any, near: Any = None) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
@@ -14,19 +15,20 @@ from .. import movement as m
 from .. import source as s
 from ..precision import full_precision
 from ..shapes import numel
-from ..table import function
+from ..table import alias, function
 from .common import Tensor, as_type, check_tensor, shape_of
 from .joining import stack
 from .matrices import matmul
 
 Shape = tuple[int, ...]
+_MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
 def _check_grid(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     check_tensor("grid_sample", x)
     check_tensor("grid_sample", grid, "grid", 2)
-    if mode not in ("bilinear", "nearest", "bicubic"):
+    if mode not in _MODES:
         raise ArgumentValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but "
             f"got: '{mode}'"
@@ -134,6 +136,33 @@ def grid_sample(
     return total
 
 
+def _by_number(name: str) -> Callable[..., Tensor]:
+    """:func:`grid_sample` with its modes as numbers, under ``name``."""
+
+    def sample(
+        input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+    ) -> Tensor:
+        mode, outside = _MODES[interpolation_mode], _PADDINGS[padding_mode]
+        return grid_sample(input, grid, mode, outside, align_corners)
+
+    sample.__name__ = sample.__qualname__ = name
+    sample.__doc__ = (
+        f":func:`grid_sample`, its modes numbers: of {', '.join(_MODES)}, and of {', '.join(_PADDINGS)}.\n\n"
+        ">>> import tracejit as tj\n"
+        f">>> tj.{name}(tj.ones(1, 1, {_ONES[name]}), 0, 0, False).flatten()\ntensor([1.])\n"
+    )
+    return sample
+
+
+_ONES = {
+    "grid_sampler": "2, 2), tj.zeros(1, 1, 1, 2",
+    "grid_sampler_2d": "2, 2), tj.zeros(1, 1, 1, 2",
+    "grid_sampler_3d": "2, 2, 2), tj.zeros(1, 1, 1, 1, 3",
+}
+for _name in _ONES:
+    function(method=False)(_by_number(_name))
+
+
 def _linear_taps(p: Tensor) -> list[tuple[Tensor, Tensor]]:
     """The two neighbours of each position, with their weights."""
     low = e.floor(e.detach_copy(p))
@@ -212,3 +241,6 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     base = m.reshape(stack([*coordinates, ones], -1), shape=(1, numel(out), rank + 1))
     moved = matmul(base, m.permute(theta, dims=(0, 2, 1)))
     return m.reshape(moved, shape=(shape_of(theta)[0], *out, rank))
+
+
+alias("affine_grid_generator", affine_grid, method=False)

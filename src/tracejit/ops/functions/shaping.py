@@ -199,7 +199,7 @@ def adjoint(input: Tensor) -> Tensor:
     """
     if input.ndim < 2:
         raise ShapeError(
-            "tensor.mT is only supported on matrices or batches of matrices. "
+            "tensor.adjoint() is only supported on matrices or batches of matrices. "
             f"Got {input.ndim}-D tensor."
         )
     return conjugated(transpose(input, -2, -1))
