@@ -25,6 +25,7 @@ from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import cast, where
 from .lapack import guarded, refusing
+from .library_threads import small_on_one_thread
 from .linear_algebra import (
     SQUARE,
     TALL,
@@ -88,6 +89,7 @@ def _of_lower(g: Any) -> Any:
 
 
 @contraction(square, grad=_cholesky_grad, samples=(Sample((SQUARE,)), Sample((_HERMITIAN,))))
+@small_on_one_thread
 def cholesky_lower(x: Array) -> Array:
     """The lower triangular L with ``L @ L.mH = x`` for Hermitian positive-definite matrices."""
     found = guarded("cholesky", xp(x).linalg.cholesky, x)
@@ -116,6 +118,7 @@ def _eigh_grad(g: Any, out: Any) -> Any:
 
 
 @contraction(_eigh_type, grad=_eigh_grad, samples=(Sample((SQUARE,)),))
+@small_on_one_thread
 def eigen_symmetric(x: Array) -> Array:
     """Eigenvalues in the first row, eigenvectors as columns below, of Hermitian matrices (lower triangle read)."""
     n = xp(x)
@@ -152,6 +155,7 @@ def _eig_grad(g: Any, out: Any) -> Any:
 
 
 @contraction(_eig_type, grad=_eig_grad, samples=(Sample((SQUARE,)),))
+@small_on_one_thread
 def eigen_general(x: Array) -> Array:
     """Eigenvalues in the first row, eigenvectors as columns below, of square matrices: complex numbers."""
     n = xp(x)
@@ -185,6 +189,7 @@ def _qr_grad(g: Any, out: Any) -> Any:
 
 
 @contraction(_qr_type, grad=_qr_grad, samples=(Sample((TALL,)), Sample((_COMPLEX,))))
+@small_on_one_thread
 def qr_packed(x: Array) -> Array:
     """Q above R of the reduced decomposition of tall matrices."""
     n = xp(x)
@@ -226,6 +231,7 @@ def _svd_grad(g: Any, out: Any) -> Any:
 
 
 @contraction(_svd_type, grad=_svd_grad, samples=(Sample((TALL,)),))
+@small_on_one_thread
 def svd_packed(x: Array) -> Array:
     """U, a row of singular values, and V^H below each other, of tall matrices."""
     n = xp(x)
@@ -243,6 +249,7 @@ def _complement_type(x: TensorType) -> TensorType:
 
 
 @contraction(_complement_type, samples=(Sample((TALL,)),))
+@small_on_one_thread
 def complement(x: Array) -> Array:
     """Orthonormal columns that, with the orthonormal columns of x, make a square orthogonal matrix."""
     whole, _ = xp(x).linalg.qr(wide(x), mode="complete")
@@ -309,6 +316,7 @@ def _lu_grad(g: Any, out: Any, x_type: TensorType) -> Any:
     grad=_lu_grad,
     samples=(Sample((SQUARE,)), Sample((TALL,)), Sample((TALL.T.copy(),)), Sample((_COMPLEX,))),
 )
+@small_on_one_thread
 def lu_packed(x: Array) -> Array:
     """L without its diagonal and U in one matrix; the row (from one) each was exchanged with in a last column."""
     n = xp(x)
@@ -378,6 +386,7 @@ def _pinv_grad(g: Any, x: Any, out: Any) -> Any:
     grad={"x": _pinv_grad},
     samples=(Sample((TALL, np.zeros((1,)))), Sample((TALL.T.copy(), np.zeros((1,))))),
 )
+@small_on_one_thread
 def pseudo_inverse(x: Array, bound: Array) -> Array:
     """The Moore-Penrose inverse; singular values up to ``bound`` count as zero."""
     n = xp(x)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import LinAlgError
+from .library_threads import one_thread
 from .namespace import xp
 from .reduction import wide
 from .table import Array
@@ -52,7 +52,7 @@ def solve_triangles(a: Array, b: Array, lower: bool, out: Array) -> None:
         _substitute(a, b, lower, out)
         return
     solved = _triangle_solver(a, b, lower)
-    with nullcontext() if xp(a, b) is not np else _threads_of_scipy().limit(limits=1):
+    with nullcontext() if xp(a, b) is not np else one_thread():
         for index in np.ndindex(*batch):
             out[index] = solved(a[index], b[index])
 
@@ -84,17 +84,3 @@ def _triangle_solver(a: Array, b: Array, lower: bool) -> Callable[[Array, Array]
         return found
 
     return solved
-
-
-@cache
-def _threads_of_scipy() -> Any:
-    """The threads of SciPy's BLAS, which is not NumPy's: those of both would wait for each other's processors."""
-    import scipy
-    from threadpoolctl import ThreadpoolController
-
-    libraries = ThreadpoolController()
-    home = os.path.dirname(os.path.dirname(scipy.__file__))
-    places = [os.path.join(home, "scipy.libs"), os.path.join(home, "scipy", ".libs")]
-    paths = [library["filepath"] for library in libraries.info()]
-    own = [path for path in paths if os.path.dirname(path) in places]
-    return libraries.select(filepath=own)

@@ -17,6 +17,7 @@ from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import where
 from .lapack import guarded, solve_triangles
+from .library_threads import small_on_one_thread
 from .movement import cat, slice, sum_to, unsqueeze
 from .namespace import xp
 from .reduction import wide
@@ -81,6 +82,7 @@ def _inverse_grad(g: Any, out: Any) -> Any:
 
 
 @contraction(square, grad=lambda g, out: _inverse_grad(g, out), samples=(Sample((SQUARE,)),))
+@small_on_one_thread
 def inverse(x: Array) -> Array:
     """The inverse of each matrix."""
     return guarded("inv", xp(x).linalg.inv, x)
@@ -107,6 +109,7 @@ def _solve_type(a: TensorType, b: TensorType) -> TensorType:
     },
     samples=(Sample((SQUARE, TALL)),),
 )
+@small_on_one_thread
 def solve(a: Array, b: Array) -> Array:
     """X with ``a @ X = b``."""
     n = xp(a, b)
@@ -161,6 +164,7 @@ def _spread(g: Any) -> Any:
     grad=lambda g, x, out: _spread(g * out) * transposed(inverse(x)),
     samples=(Sample((SQUARE,)),),
 )
+@small_on_one_thread
 def determinant(x: Array) -> Array:
     """The determinant of each matrix; its gradient needs an inverse."""
     return xp(x).asarray(xp(x).linalg.det(wide(x)), x.dtype)
@@ -175,6 +179,7 @@ def _real_number_type(x: TensorType) -> TensorType:
     grad=lambda g, x: _spread(g) * adjoint(inverse(x)),
     samples=(Sample((SQUARE,)), Sample((SQUARE + 0.5j * SQUARE[::-1],))),
 )
+@small_on_one_thread
 def log_abs_determinant(x: Array) -> Array:
     """The logarithm of the absolute value of each determinant."""
     found = xp(x).linalg.slogdet(wide(x))[1]
@@ -194,6 +199,7 @@ def _sign_grad(g: Any, x: Any, out: Any) -> Any:
     grad=_sign_grad,
     samples=(Sample((SQUARE,)), Sample((SQUARE + 0.5j * TALL[0, 1],))),
 )
+@small_on_one_thread
 def determinant_sign(x: Array) -> Array:
     """The sign of each determinant, 0 of one that is no number."""
     n = xp(x)
@@ -216,6 +222,7 @@ def _exponential_grad(g: Any, x: Any) -> Any:
 
 
 @contraction(square, grad=lambda g, x: _exponential_grad(g, x), samples=(Sample((SQUARE * 0.2,)),))
+@small_on_one_thread
 def exponential(x: Array) -> Array:
     """The exponential of each matrix."""
     if not x.size:

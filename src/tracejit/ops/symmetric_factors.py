@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..types import TensorType
 from . import shapes
+from .library_threads import small_on_one_thread
 from .linear_algebra import SQUARE, TALL, matrices, square
 from .reduction import wide
 from .table import Array, Sample, contraction
@@ -48,6 +49,7 @@ def _one_column_more(x: TensorType, **_: bool) -> TensorType:
 
 
 @contraction(_one_column_more, samples=(Sample((SQUARE,), {"hermitian": False}),))
+@small_on_one_thread
 def ldl_packed(x: Array, *, hermitian: bool) -> Array:
     """L and D of symmetric matrices in the lower triangle, LAPACK's exchanges of rows in a last column."""
     host = _host(x)
@@ -129,6 +131,7 @@ def _one_row_more(x: TensorType) -> TensorType:
 
 
 @contraction(_one_row_more, samples=(Sample((TALL,)), Sample((TALL.T.copy(),))))
+@small_on_one_thread
 def reflections_packed(x: Array) -> Array:
     """R above the vectors of reflections, and the factors of these in a last row."""
     host = _host(x)

@@ -112,15 +112,17 @@ class Native:
     """Entry points of the native module.
 
     `launch` is a ctypes function that releases the GIL; `worker`, `wake` and `spin` belong to the
-    pool. `can_block` says whether threads can sleep (pthreads were found): without it there is no
-    pool. `can_place` says whether they can be told which CPUs to run on. `knows_objects` says whether
-    native code may read and make tensors: `run_quick` and `call` are of no use without.
+    pool; `flush` sets whether the calling thread counts subnormal numbers as zero. `can_block` says
+    whether threads can sleep (pthreads were found): without it there is no pool. `can_place` says
+    whether they can be told which CPUs to run on. `knows_objects` says whether native code may read
+    and make tensors: `run_quick` and `call` are of no use without.
     """
 
     launch: Callable[[int, int, int, bytes], int]
     worker: Callable[[int, int], None]
     wake: Callable[[int], None]
     spin: Callable[[int], None]
+    flush: Callable[[int], int]
     can_block: bool
     can_place: bool
     run_bytes: _MethodDef
@@ -147,7 +149,7 @@ _BUILTINS = {
     "block_del": (b"__del__", _METH_NOARGS),
     "unchanged": (b"unchanged", _METH_NOARGS),
 }
-_ENTRIES = ("launch", "worker", "wake", "spin", *_BUILTINS)
+_ENTRIES = ("launch", "worker", "wake", "spin", "flush", *_BUILTINS)
 _lock = awaited_rlock(1)
 _native: Native | None = None
 #: What built-ins point to, by name: Python looks up the function there at every call.
@@ -207,6 +209,7 @@ def _callables(addresses: dict[str, int]) -> dict[str, Any]:
         "worker": function("worker", None, pointer, word),
         "wake": function("wake", None, pointer),
         "spin": function("spin", None, word),
+        "flush": function("flush", word, word),
     }
 
 

@@ -14,6 +14,7 @@ from string import Template
 from tracejit.runtime.native_blas_ir import BLAS_IR
 from tracejit.runtime.native_call_ir import CALL_IR
 from tracejit.runtime.native_door_ir import DOOR_IR
+from tracejit.runtime.native_float_ir import float_ir
 from tracejit.runtime.native_guard_ir import GUARD_IR
 from tracejit.runtime.native_loops_ir import LOOPS_IR
 from tracejit.runtime.native_objects_ir import OBJECTS_IR
@@ -89,6 +90,7 @@ POOL = {
     "job_args": 33,
     "job_extent": 34,
     "job_chunk": 35,
+    "job_float_mode": 36,  # of the thread that runs the job
     "error": 40,
 }
 MASK_BYTES = 128  # of one CPU set: 1024 CPUs
@@ -129,9 +131,19 @@ def module_text(triple: str) -> str:
     >>> module_text("x86_64-unknown-linux-gnu").splitlines()[0]
     'target triple = "x86_64-unknown-linux-gnu"'
     """
-    declaration, pause = _PAUSE[_architecture(triple)]
-    counter, clock, enough = _CLOCK[_architecture(triple)]
-    text = _EXTERNAL + POOL_IR + LOOPS_IR + RUN_IR + BLAS_IR + PYTHON_IR + GUARD_IR
+    architecture = _architecture(triple)
+    declaration, pause = _PAUSE[architecture]
+    counter, clock, enough = _CLOCK[architecture]
+    text = (
+        _EXTERNAL
+        + float_ir(architecture)
+        + POOL_IR
+        + LOOPS_IR
+        + RUN_IR
+        + BLAS_IR
+        + PYTHON_IR
+        + GUARD_IR
+    )
     for word, meaning in (("PAUSE", pause), ("CLOCK", clock), ("ENOUGH", str(enough))):
         text = text.replace(word, meaning)
     objects = Template(OBJECTS_IR + RESULTS_IR + QUICK_IR + DOOR_IR + CALL_IR).substitute(CONTEXT)

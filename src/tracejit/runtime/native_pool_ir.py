@@ -88,7 +88,8 @@ done:
 ; The life of a worker thread: join an open job it has not seen, else spin a little, else sleep.
 ;   for (;;) { for (budget = spins; budget; budget--) {
 ;       s = state;  if (stop) return;
-;       if (open(s) && generation(s) != last) { if (cas(state, s, s + 2)) { work(); state -= 2; } }
+;       if (open(s) && generation(s) != last) {
+;           if (cas(state, s, s + 2)) { set_float_mode(job_float_mode); work(); state -= 2; } }
 ;       else pause(); }
 ;     lock; sleepers++; while (!stop && !new_job()) wait; sleepers--; unlock; }
 define void @tracejit_worker(ptr %pool, i64 %worker) nounwind {
@@ -123,6 +124,9 @@ join:
   %joined = extractvalue { i64, i1 } %pair, 1
   br i1 %joined, label %leave, label %poll
 leave:
+  %mode.p = getelementptr i64, ptr %pool, i64 36
+  %mode = load i64, ptr %mode.p
+  call void @set_float_mode(i64 %mode)
   call void @work(ptr %pool, i64 %worker)
   %s.left = atomicrmw sub ptr %pool, i64 2 release
   br label %fresh
@@ -270,6 +274,9 @@ open:
   store i64 %chunk, ptr %chunk.p
   %error.p = getelementptr i64, ptr %pool, i64 40
   store i64 -1, ptr %error.p
+  %mode.p = getelementptr i64, ptr %pool, i64 36
+  %mode = call i64 @float_mode()
+  store i64 %mode, ptr %mode.p
   %s = load atomic i64, ptr %pool monotonic, align 8
   %generation = lshr i64 %s, 16
   %generation.next = add i64 %generation, 1
