@@ -98,3 +98,76 @@ def test_repeated_tensors_are_copies():
         assert x.max() == x.numel() - 1
     expanded = tj.ones(1).expand(3)
     assert expanded.repeat(2).add_(1).tolist() == [2.0] * 6
+
+
+AVERAGES = {
+    "mul and add": lambda buffer, new: buffer.mul_(0.5).add_(new, alpha=0.5),
+    "copy": lambda buffer, new: buffer.copy_(new),
+    "a part": lambda buffer, new: buffer[1:].copy_(new[1:]),
+    "index": lambda buffer, new: buffer.__setitem__(0, new[1]),
+}
+
+
+@pytest.mark.parametrize("how", ["data", "detach"])
+@pytest.mark.parametrize("average", AVERAGES)
+def test_values_that_require_grad_are_kept_in_buffers(average, how):
+    """Running averages are often written without ``no_grad``: only the alias takes part in autograd."""
+
+    def f(x, weight, buffer):
+        new = (x * weight).mean(0)
+        AVERAGES[average](buffer.data if how == "data" else buffer.detach(), new)
+        return ((new - buffer) ** 2).sum()
+
+    compiled = tj.compile(f, strict=True)
+    outcomes = []
+    for call in (f, compiled):
+        weight, buffer, found = tj.ones(3, requires_grad=True), tj.zeros(3), []
+        for i in range(4):
+            (g,) = tj.autograd.grad(call(tj.arange(6.0).reshape(2, 3) + i, weight, buffer), weight)
+            found.append((g.tolist(), buffer.tolist(), buffer.requires_grad))
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[1]
+    assert compiled.stats.compiled_calls >= 3
+
+
+@pytest.mark.parametrize("how", ["data", "detach"])
+@pytest.mark.parametrize("read", ["alias", "part of the alias", "once more", "result"])
+def test_the_alias_takes_part_in_autograd_itself(read, how):
+    def f(x, weight, buffer):
+        alias = buffer.data if how == "data" else buffer.detach()
+        alias.copy_(x * weight)
+        if read == "once more":
+            alias.mul_(2.0)
+        if read == "result":
+            return alias
+        part = {"alias": alias, "part of the alias": alias[1:]}.get(read, buffer)
+        return (part * 3).sum() + weight.sum()
+
+    compiled = tj.compile(f)
+    outcomes = []
+    for call in (f, compiled):
+        weight, buffer, found = tj.ones(3, requires_grad=True), tj.zeros(3), []
+        for i in range(4):
+            result = call(tj.arange(3.0) + i, weight, buffer)
+            (g,) = tj.autograd.grad(result.sum(), weight)
+            found.append((g.tolist(), buffer.tolist(), buffer.requires_grad))
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_what_was_saved_before_is_still_missed():
+    """Backward of the product reads the values that ``.data`` has changed since."""
+
+    def f(x, weight, buffer):
+        y = (weight * buffer).sum()
+        buffer.data.copy_(x * weight)
+        return y
+
+    outcomes = []
+    for call in (f, tj.compile(f)):
+        weight, buffer, found = tj.ones(3, requires_grad=True), tj.zeros(3), []
+        for i in range(4):
+            (g,) = tj.autograd.grad(call(tj.arange(3.0) + i, weight, buffer), weight)
+            found.append((g.tolist(), buffer.tolist()))
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[1]

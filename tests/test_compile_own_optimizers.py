@@ -97,3 +97,43 @@ def test_what_changes_between_calls(
     for a, b in zip(expected, found, strict=True):
         assert tj.allclose(tj.tensor(a), tj.tensor(b), atol=1e-6)
     assert f.stats.compiled_calls >= 5, f.explain()
+
+
+class Counting(tj.optim.Optimizer):
+    """Steps are counted in a tensor, and states set to what they are already."""
+
+    def __init__(self, params: Any, read: Callable[[tj.Tensor], Any]) -> None:
+        super().__init__(params, {"lr": 0.1})
+        self.read = read
+
+    @tj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for p in self.param_groups[0]["params"]:
+            state = self.state[p]
+            if "step" not in state:
+                state["step"], state["average"] = tj.tensor(0.0), tj.zeros_like(p)
+            state["step"] += 1
+            state["average"] = state["average"].to(p.dtype)
+            state["average"].mul_(0.9).add_(p.grad)
+            p.add_(state["average"] * (-0.1 / (1 - 0.9 ** self.read(state["step"]))))
+
+
+@pytest.mark.parametrize("read", [lambda step: step, lambda step: step.item()])
+def test_states_set_to_what_they_are(read):
+    def step(x, weight, optimizer):
+        optimizer.zero_grad()
+        (x * weight * weight).sum().backward()
+        optimizer.step()
+
+    outcomes, compiled = [], tj.compile(step)
+    for call in (step, compiled):
+        weight = tj.ones(3, requires_grad=True)
+        optimizer = Counting([weight], read)
+        for _ in range(12):
+            call(tj.arange(3.0), weight, optimizer)
+        outcomes.append((weight, optimizer.state[weight]))
+    (weight, state), (other, same) = outcomes
+    tj.testing.assert_close(other, weight)
+    tj.testing.assert_close(same["average"], state["average"])
+    assert same["step"].item() == state["step"].item() == 12
+    assert compiled.stats.compiled_calls >= 8

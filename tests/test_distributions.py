@@ -106,3 +106,17 @@ def test_a_policy_gradient_compiles():
     assert results[0][0] == pytest.approx(results[2][0])
     assert tj.allclose(tj.tensor(results[0][1]), tj.tensor(results[2][1]))
     assert loss.stats.compiled_calls == 2
+
+
+def test_lazy_properties_outlive_the_mode_they_are_read_in():
+    """As in PyTorch: they are computed with gradients wherever they are first read."""
+    p = tj.tensor([0.3], requires_grad=True)
+    geometric = tj.distributions.Geometric(p)
+    with tj.no_grad():
+        logits = geometric.logits
+    assert logits.requires_grad
+    assert geometric.logits is logits
+    assert tj.allclose(logits, p.logit())
+    assert tj.distributions.Geometric(logits=p).logits is not None
+    member = vars(tj.distributions.Geometric)["logits"]
+    assert member.__wrapped__ is member.wrapped

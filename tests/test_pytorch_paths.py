@@ -17,7 +17,7 @@ PATHS = """
 _dynamo: optimize, disable, mark_dynamic | _dynamo.config: suppress_errors, cache_size_limit | _inductor: config
 _inductor.config: coordinate_descent_tuning, triton | _jit_internal: boolean_dispatch, _overload
 cuda.amp.autocast_mode: autocast | cuda.amp.grad_scaler: GradScaler | autograd.function: FunctionCtx
-fx: wrap, Proxy | jit: _overload_method, _script_if_tracing | utils.hooks: RemovableHandle
+cuda: _initialized | fx: wrap, Proxy | jit: _overload_method, _script_if_tracing | utils.hooks: RemovableHandle
 utils._pytree: register_pytree_node, SUPPORTED_NODES
 amp.autocast_mode: autocast | autograd.profiler: profile, record_function | autograd.variable: Variable
 backends.cudnn: benchmark, deterministic, enabled | distributed: init_process_group, is_initialized, is_mpi_available

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import tracejit as tj
 from state_helpers import expect_change, expect_same, module
 from tracejit.trace.state import watch
 
@@ -263,3 +264,25 @@ def test_a_bound_method_of_a_container():
     _, change = watch(lambda x: push(x)).changed_by(lambda: push(1))
     assert change is not None
     assert change.startswith("the length of the owner of closure variable 'push'")
+
+
+class Ranked:
+    rank = -1
+
+
+class Slotted(Ranked):
+    __slots__ = ("rank",)
+
+    def __init__(self, rank):
+        self.rank = rank
+
+
+SLOTTED = Slotted(2.0)
+
+
+def test_slots_hide_what_bases_have():
+    compiled = tj.compile(lambda x: x * SLOTTED.rank, strict=True)
+    for rank in (2.0, 2.0, 3.0, 3.0):
+        SLOTTED.rank = rank
+        assert compiled(tj.ones(2)).tolist() == [rank, rank]
+    assert compiled.stats.compiled_calls >= 2

@@ -108,3 +108,11 @@ __all__ = [
     "synchronize",
     "why_unavailable",
 ]
+
+
+def __getattr__(name: str) -> bool:
+    if (
+        name == "_initialized"
+    ):  # reversible layers ask for it by this name, as PyTorch's own checkpoints do
+        return is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from ..ops.functions.sampling import rand
 from ..ops.special_functions import poisson_quantile
 from .discrete import Categorical
 from .distribution import Distribution, broadcast, divergence
+from .utils import lazy_property, probs_to_logits
 
 __all__ = [
     "Geometric",
@@ -82,8 +83,15 @@ class Geometric(Distribution):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         (given,) = broadcast(logits if probs is None else probs)
         self.probs = given.sigmoid() if probs is None else given
+        if probs is None:
+            self.logits = given
         super().__init__(given.shape, (), validate_args)
         self._check("probs", given, (self.probs > 0) & (self.probs <= 1))
+
+    @lazy_property
+    def logits(self) -> Any:
+        """log(p / (1 - p))."""
+        return probs_to_logits(self.probs, is_binary=True)
 
     @property
     def mean(self) -> Any:

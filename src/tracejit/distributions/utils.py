@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import update_wrapper
+from typing import Any, cast
 
+from ..autograd.grad_mode import enable_grad
 from ..dtypes import get_default_dtype
 from ..number_limits import finfo
 from .distribution import broadcast
@@ -76,11 +78,12 @@ class lazy_property:  # noqa: N801  (PyTorch's spelling)
 
     def __init__(self, wrapped: Any) -> None:
         self.wrapped = wrapped
-        self.__doc__ = wrapped.__doc__
+        update_wrapper(cast("Any", self), wrapped)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        value = self.wrapped(instance)
+        with enable_grad():  # it outlives this mode
+            value = self.wrapped(instance)
         setattr(instance, self.wrapped.__name__, value)
         return value

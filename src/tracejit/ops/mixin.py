@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from ..dtypes import DType
 from ..errors import ShapeError
@@ -169,15 +169,39 @@ class OperatorMixin:
 
 
 #: What the operators take besides scalars of NumPy.
+_part_of = tuple.__getitem__
 _OPERANDS = (OperatorMixin, bool, int, float, complex)
 
 
 class Size(tuple[int, ...]):
-    """A shape: a tuple of ints with ``numel()``.
+    """A shape: a tuple of ints with ``numel()``. Parts and sums of shapes are shapes.
 
     >>> Size((2, 3)).numel(), Size((2, 3))
     (6, tracejit.Size([2, 3]))
+    >>> Size((2, 3, 4))[1:].numel(), (5,) + Size((2,))
+    (12, tracejit.Size([5, 2]))
     """
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        item = _part_of(self, index)
+        return Size(item) if type(item) is tuple else item
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, other)) if isinstance(other, tuple) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, count: Any) -> Any:
+        return Size(tuple.__mul__(self, count)) if isinstance(count, int) else NotImplemented
+
+    __rmul__ = __mul__
 
     def numel(self) -> int:
         """The product of the extents."""

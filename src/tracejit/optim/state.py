@@ -38,10 +38,12 @@ class ParameterState(dict[str, Any]):
         self.changes = changes
 
     def __setitem__(self, name: str, value: Any) -> None:
-        refuse_inside("changing the state of an optimizer", self.changes)
         before = self.get(name, _MISSING)
+        if before is value:
+            return  # as ``state["step"] += 1`` leaves a tensor that it changed in place
+        refuse_inside("changing the state of an optimizer", self.changes)
         super().__setitem__(name, value)
-        if before is not _MISSING and before is not value:
+        if before is not _MISSING:
             self.changes.note()
 
     def begin(self, name: str, value: Tensor) -> Tensor:

@@ -117,6 +117,11 @@ def storage(value: Value) -> Value:
     return value
 
 
+def stored_by(value: Value) -> list[Value]:
+    """What the node that computed ``value`` on the tape may have saved: its operands and its result, by memory."""
+    return [storage(x) for x in (*value.value_operands, value)]
+
+
 def _seed_names(taken: Iterable[str], seeds: Sequence[int]) -> list[str]:
     """``g0``, ``g1``, ... and more g's where an input has such a name already (second derivatives)."""
     known = set(taken)

@@ -8,6 +8,7 @@ graph alone does not tell about outputs whose history a backward pass inside has
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
-from ..passes.gradient import storage
+from ..passes.gradient import storage, stored_by
 from ..tensor import Tensor
 from .freeing import History, history_of
 from .functions_inside import FunctionsInside
@@ -83,7 +84,6 @@ class GradientsInside(FunctionsInside, HooksInside):
     signature: Signature
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     written: dict[int, Tensor]
-    taped: set[Value]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
@@ -100,6 +100,7 @@ class GradientsInside(FunctionsInside, HooksInside):
         self.known_hooks: Mapping[int, tuple[int, ...]] = {}  # of leaves that the guard knows
         self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
         self.tracked_writes: set[int] = set()
+        self.taped: Counter[Value] = Counter()  # what nodes of the tape may have saved, how often
         self.freeing = False  # did a backward pass run inside?
         self.calls: list[Repeated] = []
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
@@ -144,9 +145,14 @@ class GradientsInside(FunctionsInside, HooksInside):
         else:
             self.unsupported("requires_grad_() inside a compiled function")
 
-    def may_be_saved(self, tensor: Tensor) -> bool:
-        """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?"""
-        return storage(self.roots[id(tensor)]) in self.taped
+    def may_be_saved(self, tensor: Tensor, except_for: Value | None = None) -> bool:
+        """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?
+
+        Not counted is the node of ``except_for``.
+        """
+        memory = storage(self.roots[id(tensor)])
+        own = () if except_for is None or except_for.op is None else stored_by(except_for)
+        return self.taped[memory] > sum(x is memory for x in own)
 
     # --- backward passes -----------------------------------------------------------------------------------------
 

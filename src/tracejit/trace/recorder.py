@@ -18,7 +18,7 @@ from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
 from ..ops.table import Movement, Op
-from ..passes.gradient import storage
+from ..passes.gradient import stored_by
 from ..tensor import Tensor
 from ..types import Scalar, TensorType
 from .absent_attributes import AbsentAttributes
@@ -70,7 +70,6 @@ class Recorder(
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
         self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
-        self.taped: set[Value] = set()  # what nodes of the tape may have saved
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
                 self.positions[id(tensor)] = position
@@ -90,6 +89,7 @@ class Recorder(
         self.roots.pop(number, None)
         self.parents.pop(number, None)
         self.views.pop(number, None)
+        self.tracked_aliases.discard(number)
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
@@ -98,6 +98,7 @@ class Recorder(
             return value
         view = tensor
         tensor, steps = self.origin(tensor)
+        self.no_tracked_alias(view, tensor)
         value = self.roots.get(id(tensor))
         known = self.views.get(id(view)) if steps else None
         if known is not None and known[0] is value:
@@ -142,7 +143,7 @@ class Recorder(
             op, operands, attributes, line, occurrences=occurrences, type=type
         )
         if tracked:
-            self.taped.update([storage(x) for x in (*value.value_operands, value)])
+            self.taped.update(stored_by(value))
         self.path.setdefault(value)
         return value
 

@@ -88,7 +88,9 @@ class ClassWalk:
             seen: set[str] = set()
             for owner in cls.__mro__:
                 for name, member in self._used(owner, made):
-                    if name not in seen:
+                    if isinstance(member, MemberDescriptorType):
+                        seen.add(name)  # a slot: all there is to it is that bases are not asked
+                    elif name not in seen:
                         seen.add(name)
                         self._member(cls, owner, name, member)
                     elif "super" in self.walk.names.globals:
@@ -107,7 +109,7 @@ class ClassWalk:
     def _used(self, owner: type, made: bool) -> Iterator[tuple[str, Any]]:
         library = reads.is_library_class(owner)
         for name, member in tuple(vars(owner).items()):
-            if name in _META or isinstance(member, MemberDescriptorType):
+            if name in _META:
                 continue
             if library:
                 # Layers of the package are patched now and then; anything else counts once a user replaced it.

@@ -40,11 +40,12 @@ class WritesInside:
     layout_read: Callable[[Tensor], None]
     note: Callable[[Value], None]
     not_in_rounds: Callable[[], None]
-    may_be_saved: Callable[[Tensor], bool]
+    may_be_saved: Callable[..., bool]
 
     def __init__(self) -> None:
         self.written: dict[int, Tensor] = {}
         self.write_counts: dict[int, int] = {}
+        self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
         self.overwritten = False  # was anything changed in place?
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
@@ -75,15 +76,22 @@ class WritesInside:
             return
         if detached:
             apart = version is not tensor._writes  # through .data: what was saved does not notice
-            if new._requires_grad or (apart and self.may_be_saved(tensor)):
+            # what computed `new` may have saved it too: only the alias leads there
+            if apart and self.may_be_saved(tensor, except_for=value):
                 self.opaque("an in-place change through detach()")
             elif tensor.requires_grad:
                 self.opaque("an in-place change through detach()", tensor)
+            if (
+                new._requires_grad
+            ):  # the alias takes part in autograd from here on, its source does not
+                self.tracked_aliases.add(id(tensor))
+                value = self.emit(elementwise.detach_copy, (value,), {})
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
             value = self.emit(elementwise.clone, (value,), {}, tracked=True)
         self.alive.append(new)
         if id(tensor) in self.external:
-            self.write_outside(tensor, new, MODES.grad and not detached)
+            into_tape = new._requires_grad and not detached
+            self.write_outside(tensor, into_tape, MODES.grad and not detached)
             moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
         before = self.roots[id(tensor)]
@@ -91,6 +99,11 @@ class WritesInside:
         if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
             after = self._still_tracked(before, after, steps)
         self.roots[id(tensor)] = after
+
+    def no_tracked_alias(self, view: Tensor, tensor: Tensor) -> None:
+        """A value is read: not that of an alias which, unlike the ``tensor`` it shows, takes part in autograd."""
+        if id(tensor) in self.tracked_aliases and view.requires_grad and not tensor.requires_grad:
+            self.unsupported("a detached tensor that an in-place change made part of autograd")
 
     def _still_tracked(self, before: Value, after: Value, steps: Sequence[Step]) -> Value:
         """``after``, written over the whole of ``before``: constants that require grad all the same."""
@@ -113,9 +126,9 @@ class WritesInside:
         self.note(result)
         return result
 
-    def write_outside(self, tensor: Tensor, new: Tensor, tracked: bool) -> None:
+    def write_outside(self, tensor: Tensor, differentiable: bool, tracked: bool) -> None:
         """A tensor from outside changes: the compiled call must write it back."""
-        if new._requires_grad or (tracked and tensor.requires_grad):
+        if differentiable or (tracked and tensor.requires_grad):
             self.unsupported(
                 "an in-place change of a tensor from outside that takes part in autograd"
             )
