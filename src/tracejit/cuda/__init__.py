@@ -111,8 +111,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> bool:
-    if (
-        name == "_initialized"
-    ):  # reversible layers ask for it by this name, as PyTorch's own checkpoints do
+    if name == "_initialized":  # reversible layers ask for it so, as PyTorch's own checkpoints do
         return is_initialized()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

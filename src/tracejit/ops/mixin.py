@@ -169,8 +169,10 @@ class OperatorMixin:
 
 
 #: What the operators take besides scalars of NumPy.
-_part_of = tuple.__getitem__
 _OPERANDS = (OperatorMixin, bool, int, float, complex)
+
+
+_part_of = tuple.__getitem__
 
 
 class Size(tuple[int, ...]):

@@ -81,9 +81,7 @@ class WritesInside:
                 self.opaque("an in-place change through detach()")
             elif tensor.requires_grad:
                 self.opaque("an in-place change through detach()", tensor)
-            if (
-                new._requires_grad
-            ):  # the alias takes part in autograd from here on, its source does not
+            if new._requires_grad:  # from here on the alias takes part in autograd, its source not
                 self.tracked_aliases.add(id(tensor))
                 value = self.emit(elementwise.detach_copy, (value,), {})
         if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
