@@ -35,7 +35,7 @@ def test_cache_info_and_clear(tmp_path: Path):
     assert f"kernels stored  {len(stored)}" in info
     listed = python_m("cache", "list", **environment).stdout
     assert "k_mul_add" in listed
-    assert "tracejit_run_ints" in listed
+    assert "tracejit_launch" in listed
     assert (
         f"and {len(stored) - 1} more"
         in python_m("cache", "list", "--limit", "1", **environment).stdout
