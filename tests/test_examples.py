@@ -28,6 +28,7 @@ NAMES = {
     "agent_loop",
     "newton",
     "maze_search",
+    "on_a_gpu",
 }
 #: What an example needs beyond the package itself.
 NEEDS = {"digits_mlp": "sklearn", "karate_gcn": "networkx"}
