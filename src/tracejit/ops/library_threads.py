@@ -19,7 +19,7 @@ import numpy as np
 from ..locks import renewed_lock
 from .table import Array
 
-__all__ = ["Library", "OneThread", "one_thread", "small_on_one_thread"]
+__all__ = ["DECORATIONS", "Library", "OneThread", "one_thread", "small_on_one_thread"]
 
 #: Of how many rows and columns matrices are that no library shares among threads, and the largest that it should not.
 TINY, SMALL = 32, 192
@@ -77,8 +77,8 @@ def one_thread() -> OneThread:
 
 #: Compiled modules linked to the libraries: what these export is found through them.
 _OF_NUMPY, _OF_SCIPY = "numpy.linalg._umath_linalg", "scipy.linalg._flapack"
-#: What OpenBLAS's names begin and end with in NumPy and SciPy, and where it comes with the system.
-_DECORATIONS = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
+#: What OpenBLAS's names begin and end with: NumPy's and SciPy's own builds, then those of distributions.
+DECORATIONS = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
 
 
 @cache
@@ -91,7 +91,7 @@ def _libraries(of_scipy: bool) -> OneThread:
             library = ctypes.CDLL(path) if path else None
         except OSError:
             continue
-        for prefix, suffix in _DECORATIONS:
+        for prefix, suffix in DECORATIONS:
             get = getattr(library, f"{prefix}openblas_get_num_threads{suffix}", None)
             put = getattr(library, f"{prefix}openblas_set_num_threads{suffix}", None)
             if get is not None and put is not None:

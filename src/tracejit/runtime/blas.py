@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracejit.ops.library_threads import DECORATIONS
 from tracejit.runtime.assembled import assembled, process_triple
 from tracejit.runtime.blas_ir import gemm_module_text
 from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
@@ -159,9 +160,6 @@ def _function(dtype: str) -> int:
 
 # Finding a BLAS.
 
-#: (prefix, suffix) of OpenBLAS builds: NumPy's and SciPy's own, then those of distributions.
-_DECORATIONS = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
-
 
 @lru_cache(maxsize=1)
 def find_blas() -> Blas | None:
@@ -190,7 +188,7 @@ def _in_library(origin: str, path: str) -> Blas | None:
         library = ctypes.CDLL(path)
     except OSError:
         return None
-    for prefix, suffix in _DECORATIONS:
+    for prefix, suffix in DECORATIONS:
         names = [f"{prefix}{letter}gemm_{'64_' if suffix else ''}" for letter in "sd"]
         addresses = [_address(library, name) for name in names]
         if not all(addresses):

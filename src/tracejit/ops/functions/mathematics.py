@@ -175,9 +175,8 @@ def sinc(input: Tensor) -> Tensor:
         angle = e.mul(e.where(zero, 1.0, input), math.pi)
         return e.where(zero, 1.0, e.div(t.sin(angle), angle))
     angle = e.mul(input, math.pi)
-    near = c.lt(
-        e.abs(angle), 0.1
-    )  # there the gradient of the quotient would be a difference of equals
+    # Near zero the gradient of the quotient would be a difference of equals.
+    near = c.lt(e.abs(angle), 0.1)
     square = e.square(e.where(near, angle, 0.0))
     series: Any = 1.0
     for divisor in (72.0, 42.0, 20.0, 6.0):
