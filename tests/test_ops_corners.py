@@ -180,3 +180,27 @@ def test_exponentials_of_matrices_in_single_precision() -> None:
     found = tj.matrix_exp(tj.tensor(x, dtype=tj.float32)).numpy()
     exact = tj.matrix_exp(tj.tensor(x.astype(np.float32), dtype=tj.float64)).numpy()
     np.testing.assert_allclose(found, exact, atol=1e-7 * np.abs(exact).max(), rtol=0)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_shuffled_channels_are_a_copy(groups: int) -> None:
+    x = tj.arange(8.0).reshape(1, 4, 2)
+    tj.channel_shuffle(x, groups).fill_(-1)
+    assert x.flatten().tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_extremes_of_nothing_at_all(name: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"{name}\(\): Expected reduction dim to be specified"):
+        getattr(tj.zeros(0, 3), name)()
+    with pytest.raises(IndexError):
+        getattr(tj.zeros(0, 3), name)(0)
+
+
+@pytest.mark.parametrize("convert", [int, float, complex])
+@pytest.mark.parametrize("count", [0, 2])
+def test_only_one_element_is_a_number(convert: type, count: int) -> None:
+    with pytest.raises(ValueError, match="only one element tensors can be converted"):
+        convert(tj.zeros(count))
+    with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
+        tj.zeros(count).item()

@@ -326,7 +326,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
         )
     cut = m.reshape(input, shape=(samples, groups, channels // groups, numel(size)))
-    return m.reshape(m.permute(cut, dims=(0, 2, 1, 3)), shape=shape_of(input))
+    shuffled = m.reshape(m.permute(cut, dims=(0, 2, 1, 3)), shape=shape_of(input))
+    return e.clone(shuffled) if groups in (1, channels) else shuffled  # nothing moves: never a view
 
 
 alias("upsample", interpolate, method=False)
