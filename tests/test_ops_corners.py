@@ -182,11 +182,32 @@ def test_exponentials_of_matrices_in_single_precision() -> None:
     np.testing.assert_allclose(found, exact, atol=1e-7 * np.abs(exact).max(), rtol=0)
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
-def test_shuffled_channels_are_a_copy(groups: int) -> None:
-    x = tj.arange(8.0).reshape(1, 4, 2)
-    tj.channel_shuffle(x, groups).fill_(-1)
-    assert x.flatten().tolist() == list(range(8))
+NEVER_VIEWS = {
+    "channel_shuffle 1": lambda x: tj.channel_shuffle(x, 1),
+    "channel_shuffle 4": lambda x: tj.channel_shuffle(x, 4),
+    "pixel_shuffle": lambda x: tj.pixel_shuffle(x, 1),
+    "pixel_shuffle of a pixel": lambda x: tj.pixel_shuffle(x, 2),
+    "pixel_unshuffle": lambda x: tj.pixel_unshuffle(x.reshape(1, 1, 2, 2), 1),
+    "repeat_interleave": lambda x: x.repeat_interleave(3, 0),
+    "of one element": lambda x: x[0, 1, 0].repeat_interleave(3),
+    "once": lambda x: x.repeat_interleave(1, 1),
+    "interpolate": lambda x: tj.nn.functional.interpolate(x, scale_factor=1.0),
+    "matrix_power": lambda x: x.reshape(2, 2).matrix_power(1),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_VIEWS)
+def test_elements_that_are_moved_or_repeated_are_copies(name: str) -> None:
+    """Also where they all come to lie as they did."""
+    compiled = tj.compile(NEVER_VIEWS[name])
+    for f in (NEVER_VIEWS[name], compiled, compiled, compiled):
+        x = tj.arange(4.0).reshape(1, 4, 1, 1)
+        y = f(x)
+        expected = y.clone()
+        y[0] = expected[0] = -1
+        assert x.flatten().tolist() == [0, 1, 2, 3]
+        assert tj.equal(y, expected)
+    assert compiled.stats.compiled_calls == 2
 
 
 @pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
