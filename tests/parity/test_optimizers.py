@@ -179,3 +179,65 @@ def test_hooks_of_saving_and_loading() -> None:
         found.append(seen)
         hook_and_save(optimizer, seen)
     assert found[0] == found[1]
+
+
+SCHEDULES: dict[str, str] = {
+    "LambdaLR": "s.LambdaLR(o, lambda e: 0.9**e)",
+    "MultiplicativeLR": "s.MultiplicativeLR(o, lambda e: 0.9)",
+    "StepLR": "s.StepLR(o, 3)",
+    "MultiStepLR": "s.MultiStepLR(o, [2, 5, 5])",
+    "ConstantLR": "s.ConstantLR(o, 0.5, 3)",
+    "LinearLR": "s.LinearLR(o, 0.1, 0.8, 6)",
+    "ExponentialLR": "s.ExponentialLR(o, 0.9)",
+    "PolynomialLR": "s.PolynomialLR(o, 7, 2.0)",
+    "CosineAnnealingLR": "s.CosineAnnealingLR(o, 4, 0.01)",
+    "CosineAnnealingWarmRestarts": "s.CosineAnnealingWarmRestarts(o, 2, 2)",
+    "OneCycleLR": "s.OneCycleLR(o, [0.3, 0.5], total_steps=25, three_phase=True)",
+    "CyclicLR": "s.CyclicLR(o, 0.01, 0.1, 3, 5, mode='exp_range', gamma=0.9)",
+    "ReduceLROnPlateau": "s.ReduceLROnPlateau(o, patience=1, cooldown=1, min_lr=[0.001, 0.002])",
+    "SequentialLR": "s.SequentialLR(o, [s.LinearLR(o, 0.1), s.OneCycleLR(o, 0.2, 20)], [3])",
+    "ChainedScheduler": "s.ChainedScheduler([s.LinearLR(o, 0.1), s.StepLR(o, 2)])",
+}
+
+
+def sorted_out(value: Any) -> Any:
+    """A state without the order of its keys, and lists of tensors as tuples of theirs."""
+    if isinstance(value, dict):
+        return {k: sorted_out(value[k]) for k in sorted(value, key=str)}
+    return [sorted_out(v) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("tensor", [False, True])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules_keep_and_set_what_those_of_pytorch_do(name: str, tensor: bool) -> None:
+    found = []
+    for t in (tj, torch):
+        parameters = [t.nn.Parameter(t.ones(2)), t.nn.Parameter(t.ones(3))]
+        rates = [t.tensor(x) if tensor else x for x in (0.1, 0.05)]
+        groups = [{"params": [p], "lr": r} for p, r in zip(parameters, rates, strict=True)]
+        o = t.optim.SGD(groups, momentum=0.9)
+        schedule = eval(SCHEDULES[name], {"s": t.optim.lr_scheduler, "o": o})
+        assert isinstance(schedule, t.optim.lr_scheduler.LRScheduler)
+        shown = []
+        for index in range(12):
+            for p in parameters:
+                p.grad = t.ones_like(p)
+            o.step()
+            schedule.step(*[abs(np.sin(index * 0.7))] if name == "ReduceLROnPlateau" else [])
+            shown.append(schedule.get_last_lr())
+            if tensor:
+                assert all(g["lr"] is r for g, r in zip(o.param_groups, rates, strict=True))
+        own = [{k: v for k, v in g.items() if k != "params"} for g in o.param_groups]
+        found.append(sorted_out([shown, own, schedule.state_dict()]))
+    same(*found)
+
+
+def test_a_schedule_says_nothing_of_optimizers_that_step_themselves() -> None:
+    for t in (tj, torch):
+        p = t.nn.Parameter(t.ones(2))
+        optimizer = t.optim.LBFGS([p])
+        schedule = t.optim.lr_scheduler.StepLR(optimizer, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            optimizer.step(lambda p=p: (p * p).sum())
+            schedule.step()
