@@ -44,9 +44,9 @@ def unpack(optimizer: Optimizer, state_dict: Mapping[str, Any]) -> None:
     state = StateTable(optimizer._own_changes)
     for index, values in state_dict["state"].items():
         parameter = parameters[index]
+        counters = optimizer._counters_of("step") if optimizer._counts else None
         state[parameter] = {
-            name: _restored(name, value, parameter, optimizer._counters_of(name))
-            for name, value in values.items()
+            name: _restored(name, value, parameter, counters) for name, value in values.items()
         }
     optimizer.state = state
     for values, group in pairs:
@@ -54,9 +54,9 @@ def unpack(optimizer: Optimizer, state_dict: Mapping[str, Any]) -> None:
     optimizer._changed()
 
 
-def _restored(name: str, value: Any, parameter: Tensor, counters: Counters) -> Any:
+def _restored(name: str, value: Any, parameter: Tensor, counters: Counters | None) -> Any:
     """One loaded state value, as this parameter keeps it."""
-    if name == "step":
+    if name == "step" and counters is not None:
         number = value.array if isinstance(value, Tensor) else value
         return counters.make(float(number))
     if isinstance(value, (list, tuple)):
@@ -64,4 +64,6 @@ def _restored(name: str, value: Any, parameter: Tensor, counters: Counters) -> A
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
     copied = Tensor._wrap(placed(value.array.copy(order="C"), parameter.get_device()))
-    return cast(copied, dtype=parameter.dtype) if value.dtype.is_floating_point else copied
+    if name == "step" or not value.dtype.is_floating_point:
+        return copied
+    return cast(copied, dtype=parameter.dtype)
