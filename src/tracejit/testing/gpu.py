@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .gpu_process import Task, load_first, run_units
+from .gpu_process import Task, failed, load_first, run_units
 from .gpu_sections import SECTIONS, TOGETHER, Options, units_of
 from .gpu_timing import TURN
 
@@ -39,6 +39,8 @@ class Report:
         self.path = path
         self.found: dict[str, Any] = {"seconds": {}}
         self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._write()  # a place that cannot be written to shows now, and not when there is something to lose
 
     def add(self, section: str, row: Row) -> None:
         """Take a row; those that tell of a success only are counted."""
@@ -106,7 +108,10 @@ def _turns() -> Iterator[None]:
 
 def _section(name: str, report: Report, end: float, options: Options) -> None:
     start = time.monotonic()
-    run_section(name, report, end, options)
+    try:
+        run_section(name, report, end, options)
+    except Exception as error:  # noqa: BLE001  (the other sections are still to come)
+        report.add(name, failed(name, error))
     report.end(name, time.monotonic() - start)
 
 
@@ -173,8 +178,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load_first(options.first)
     import tracejit as tj
 
-    if not tj.cuda.is_available():
-        sys.stderr.write(f"no GPU can be used: {tj.cuda.why_unavailable()}\n")
+    try:
+        tj.cuda.init()
+    except tj.errors.DeviceError as error:
+        sys.stderr.write(f"{error.advice}\n")
         return 2
     found = run(path, options)
     sys.stdout.write(f"{summary(found)}\nreport: {path}\n")
