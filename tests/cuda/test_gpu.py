@@ -100,6 +100,9 @@ def test_the_command_writes_one_report(dry: Options, tmp_path: Path) -> None:
     assert "not run" not in done.stdout
 
 
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning"
+)  # what other libraries say about themselves
 @pytest.mark.parametrize("library", gpu_peers.COLUMNS)
 def test_the_programs_of_the_benchmarks_run_by_whoever_is_installed(library: str) -> None:
     for name, unit in gpu_peers.units(library, quick=True, seconds=0.01, device="cpu"):
@@ -222,6 +225,16 @@ def test_a_report_that_cannot_be_written_is_an_error_at_once(dry: Options, tmp_p
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         report.run(tmp_path / "file" / "report.json", dry)
+
+
+def test_what_was_not_run_is_no_success(gpu: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    assert report.main(["--seconds", "0", "--quick", "--report", str(path)]) == 3
+    found = json.loads(path.read_text())
+    assert all("devices" in row["not run"] for row in found["versions"])
+    found["numerics"] = [{"unit": "memory", "error": "it is wrong"}]
+    assert report._code(found) == 1
+    assert report._code({"numerics": [{"passed": 3}], "seconds": {}}) == 0
 
 
 def test_without_cupy_the_command_says_what_to_install(

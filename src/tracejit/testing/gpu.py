@@ -3,8 +3,8 @@
 It checks numerics, measures bandwidth, the cost of calls and programs, and writes one report (JSON, with a summary as
 text on standard output). Every section runs in processes of its own with a limit of their own, so a kernel that
 faults, a library that hangs or one that cannot be imported costs its own row and no more; the file is written anew
-whenever something was found. What does not fit into the time is listed as not run. Without a GPU the command says why
-and ends with code 2.
+whenever something was found. What does not fit into the time is listed as not run. Without a GPU or CuPy the command
+says why, and what to do, and ends with code 2.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 when all went well, 1 when a check or a measurement failed, 2 without a GPU."""
+    """The command; 0 when all went well, 1 when a check or a measurement failed, 2 without a GPU or CuPy, 3 when
+    there was no time for some of them."""
     parser = argparse.ArgumentParser(prog="python -m tracejit.testing.gpu", description=__doc__)
     parser.add_argument("--report", type=Path, default=Path("gpu-report.json"))
     parser.add_argument("--seconds", type=float, default=450.0)
@@ -185,10 +186,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     found = run(path, options)
     sys.stdout.write(f"{summary(found)}\nreport: {path}\n")
+    return _code(found)
+
+
+def _code(found: dict[str, Any]) -> int:
     # What others cannot run is no failure of this.
     own = [n for n in found if not n.startswith(TOGETHER) or n == f"{TOGETHER}tracejit"]
     rows = [row for name in own if name != "seconds" for row in found[name]]
-    return 1 if any("failed" in row or "error" in row for row in rows) else 0
+    if any("error" in row for row in rows):
+        return 1
+    return 3 if any("not run" in row for row in rows) else 0
 
 
 if __name__ == "__main__":
