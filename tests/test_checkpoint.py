@@ -133,6 +133,164 @@ def test_a_part_that_writes_does_so_twice_in_compiled_code_too():
     assert [frozen(x).item() for _ in range(3)] == pytest.approx([expected] * 3, rel=1e-5)
 
 
+def gradients_of(call, make):
+    """What three calls and backward passes leave in the leaf, each from new tensors."""
+    found = []
+    for i in range(3):
+        leaf = (tj.arange(1.0, 4.0) + i).requires_grad_()
+        arguments = make(leaf)
+        outputs = call(*arguments)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        outputs[0].sum().backward()
+        found.append(leaf.grad)
+    return found
+
+
+def changes_its_input(x):
+    result = checkpoint(lambda v: v.sin() * v, x)
+    x.fill_(0.5)
+    return result
+
+
+def changes_a_buffer(x, buffer):
+    result = checkpoint(lambda v: (v * buffer).exp(), x)
+    buffer.mul_(2)
+    return result
+
+
+def changes_a_view_of_what_it_made(x):
+    y = x * 2
+    result = checkpoint(lambda v: v.sin() * v, y)
+    y[1:].zero_()
+    return result
+
+
+def changes_what_an_inner_part_read(x):
+    def outer(v):
+        y = v * 2
+        result = checkpoint(lambda u: u.sin() * u, y)
+        y.mul_(2)
+        return result * y
+
+    return checkpoint(outer, x)
+
+
+@pytest.mark.parametrize(
+    ("program", "make"),
+    [
+        (changes_its_input, lambda leaf: (leaf.clone(),)),
+        (changes_a_buffer, lambda leaf: (leaf, tj.full((3,), 0.5))),
+        (changes_a_view_of_what_it_made, lambda leaf: (leaf,)),
+        (changes_what_an_inner_part_read, lambda leaf: (leaf,)),
+    ],
+)
+def test_what_a_part_reads_and_the_function_changes_is_read_as_it_is_in_backward(program, make):
+    compiled = tj.compile(program)
+    assert_same(gradients_of(program, make), gradients_of(compiled, make))
+    assert compiled.stats.compiled_calls == 0
+    assert "in-place change of a tensor" in str(compiled.explain())
+
+
+def whole_step(program):
+    """The forward pass and the backward pass in one function, which returns the gradient."""
+
+    def step(x, *others):
+        program(x * 1, *others).sum().backward()
+        found, x.grad = x.grad, None
+        return found
+
+    return step
+
+
+@pytest.mark.parametrize(
+    "program", [changes_its_input, changes_a_view_of_what_it_made, changes_what_an_inner_part_read]
+)
+def test_the_second_computation_is_compiled_with_a_whole_step(program):
+    step = whole_step(program)
+    compiled = tj.compile(step, strict=True)
+    for i in range(4):
+        x = (tj.arange(1.0, 4.0) + i).requires_grad_()
+        assert tj.allclose(step(x), compiled(x))
+
+
+def test_running_statistics_are_written_twice_by_a_compiled_step_too():
+    def make():
+        tj.manual_seed(5)
+        return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Tanh())
+
+    models = make(), make()
+
+    def step(model, x):
+        model.zero_grad()
+        checkpoint(model, x, use_reentrant=False).square().sum().backward()
+
+    compiled = tj.compile(lambda x: step(models[0], x), strict=True)
+    for i in range(4):
+        x = tj.arange(15.0).reshape(5, 3).sin() * (i + 1)
+        compiled(x)
+        step(models[1], x)
+    one, other = (m.state_dict() for m in models)
+    assert one["1.num_batches_tracked"].item() == 8
+    assert all(tj.allclose(one[k], other[k]) for k in one)
+    for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert tj.allclose(a.grad, b.grad, atol=1e-6)
+
+
+def test_what_a_part_returned_may_change():
+    def program(x):
+        result = checkpoint(lambda v: v.exp(), x)
+        result += x
+        return result.mul_(2)
+
+    def step(x):
+        program(x).sum().backward()
+        (found,), x.grad = (x.grad,), None
+        return found
+
+    compiled, whole = tj.compile(program, strict=True), tj.compile(step, strict=True)
+    eager = gradients_of(program, lambda x: (x,))
+    for a, b in zip(eager, gradients_of(compiled, lambda x: (x,)), strict=True):
+        assert tj.allclose(a, b)
+    x = tj.tensor([0.5, 1.0], requires_grad=True)
+    for _ in range(3):
+        assert tj.allclose(whole(x), 2 * x.detach().exp() + 2)
+
+
+def test_a_change_between_a_compiled_call_and_its_backward_pass_is_refused():
+    @tj.compile(strict=True)
+    def program(x, buffer):
+        y = x * 2
+        return checkpoint(lambda v: (v * buffer).exp(), y), y
+
+    x = tj.tensor([0.5, 1.0], requires_grad=True)
+    program(x, tj.ones(2))
+    for change in ("buffer", "y", None):
+        buffer = tj.tensor([1.0, 2.0])
+        result, y = program(x, buffer)
+        if change is None:
+            result.sum().backward()
+            assert tj.allclose(x.grad, 2 * buffer * (x * 2 * buffer).exp().detach())
+            continue
+        with tj.no_grad():
+            (buffer if change == "buffer" else y).mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.sum().backward()
+
+
+def test_the_recorded_run_itself_computes_again_in_backward():
+    runs = []
+
+    def part(v):
+        runs.append(None)
+        return v.sin().exp()
+
+    call = tj.compile(lambda x: checkpoint(part, x).sum())
+    loss = call(tj.tensor([0.5, 1.0], requires_grad=True))
+    before = len(runs)
+    loss.backward()
+    assert len(runs) == before + 1
+
+
 def test_devices_have_no_generators_of_their_own() -> None:
     from tracejit.utils.checkpoint import get_device_states, set_device_states
 

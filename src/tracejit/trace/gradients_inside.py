@@ -89,6 +89,7 @@ class GradientsInside(FunctionsInside, HooksInside):
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     not_in_rounds: Callable[[], None]
     overwritten: bool
+    reads_of_parts: Callable[..., dict[Value, int]]
 
     def __init__(self) -> None:
         FunctionsInside.__init__(self)
@@ -272,15 +273,18 @@ class GradientsInside(FunctionsInside, HooksInside):
                 yield node
                 stack.extend(edge[0] for edge in node.edges if edge is not None)
 
-    def kept_writes(self, outputs: Iterable[Tensor]) -> tuple[tuple[Value, int], ...]:
-        """Inputs that the tape keeps as the run left them: no later write may come before the backward pass.
+    def kept_writes(
+        self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]
+    ) -> tuple[tuple[Value, int], ...]:
+        """What the tape keeps as the run left it: no later write may come before the backward pass.
 
-        What it keeps and the run overwrote after that makes every eager backward pass fail, so it is not recorded.
+        Those are inputs, and what checkpointed parts read. What the tape keeps and the run overwrote after that makes
+        every eager backward pass fail, so it is not recorded.
         """
+        found = self.reads_of_parts(outputs, recipes)
         if not (self.overwritten or self.freeing or self.slots or self.calls or self.counted):
-            return ()  # nothing was written
+            return tuple(found.items())  # nothing was written
         written = {id(t._writes): t for t in self.written.values()}
-        found: dict[Value, int] = {}
         for node in self.nodes_behind(outputs):
             saved = getattr(node, "saved", None)
             entries = saved.values() if isinstance(saved, dict) else getattr(node, "_saved", None)

@@ -93,6 +93,8 @@ class Recorder(
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
+        if self.parts:
+            self.part_reads(tensor)
         value = self.roots.get(id(tensor))
         if value is not None:
             return value
@@ -173,6 +175,8 @@ class Recorder(
             self.pending = None
             self.on_tape(out, op, operands, attributes)
         self.alive.append(out)
+        if self.parts:
+            self.part_made(out)
         if attributes:
             attributes = self.constants(attributes)
         if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
@@ -203,13 +207,6 @@ class Recorder(
         self.show(out, value)
         if self.rounds is not None:
             self.rounds.ran(op, operands, attributes, out, value)
-
-    def note(self, value: Value) -> None:
-        """Add a value to the path, after what it is made of."""
-        if value.op is not None and value not in self.path:
-            for operand in value.value_operands:
-                self.note(operand)
-            self.path[value] = None
 
     def detach(self, source: Tensor, result: Tensor) -> None:
         """``result`` shows ``source`` without its history."""
@@ -348,7 +345,7 @@ class Recorder(
             if self.roots[key] is not self.external[key][1]
         )
         effects = self.effects(slots, recipes)
-        kept, draws = self.kept_writes(outputs), dict(self.random_calls)
+        kept, draws = self.kept_writes(outputs, recipes), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
         found.held, found.later = self.held, tuple(self.state_later)
         found.tape = self.tape(outputs, recipes)

@@ -16,33 +16,32 @@ from ..tensor_core import Version
 from .hooks_inside import UNSEEN
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
+from .parts_inside import PartsInside
 from .recording import Step
 
 
-class WritesInside:
+class WritesInside(PartsInside):
     """The part of a recorder that follows in-place changes."""
 
     failure: str | None
     roots: dict[int, Value]
-    external: dict[int, tuple[Tensor, Value]]
     alive: KeptAlive
     tracked_writes: set[int]
     builder: Any
     emit: Callable[..., Value]
     value_of: Callable[[Tensor], Value]
-    origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     unsupported: Callable[[str], None]
     trial: Any
     unseen_writes: list[Version]
     inside: Callable[[Tensor], bool]
-    opaque: Callable[..., None]
     careful: Callable[[str], Any]
     layout_read: Callable[[Tensor], None]
-    note: Callable[[Value], None]
+    path: dict[Any, None]
     not_in_rounds: Callable[[], None]
     may_be_saved: Callable[..., bool]
 
     def __init__(self) -> None:
+        PartsInside.__init__(self)
         self.written: dict[int, Tensor] = {}
         self.write_counts: dict[int, int] = {}
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
@@ -67,6 +66,7 @@ class WritesInside:
         viewed = tensor
         tensor, steps = self.origin(viewed)
         self.value_of(tensor)
+        self.changes_for_parts(tensor)
         if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
@@ -111,6 +111,13 @@ class WritesInside:
             result: Value = elementwise.overwritten(after, before)
         self.note(result)
         return result
+
+    def note(self, value: Value) -> None:
+        """Add a value to the path, after what it is made of."""
+        if value.op is not None and value not in self.path:
+            for operand in value.value_operands:
+                self.note(operand)
+            self.path[value] = None
 
     def write_through(self, base: Value, steps: Sequence[Step], value: Value) -> Value:
         """The new value of a storage after one of its views was overwritten."""

@@ -7,7 +7,8 @@ again, with the random state it had, and fills all of them in the order in which
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from weakref import ref
 
@@ -35,10 +36,14 @@ def checkpoint(
 
     ``context_fn`` returns two context managers: one for forward, one for the second computation. With
     ``preserve_rng_state`` both draw the same random numbers. ``use_reentrant``, ``debug`` and ``early_stop`` are
-    accepted and change nothing. Inside a compiled function this is the plain call: what is kept and what is computed
-    again is decided for the whole program. A part that writes to tensors from outside, which it would do in backward
-    once more, makes that function run eagerly. Raises ``RuntimeError`` in backward when the second computation keeps
+    accepted and change nothing. Raises ``RuntimeError`` in backward when the second computation keeps
     other tensors than the first (``determinism_check="none"`` compares their number only).
+
+    Inside a compiled function the part is recorded like any other code: what is kept and what is computed again is
+    decided for the whole program. Where the second computation would differ, because the part writes to tensors from
+    outside or the function changes later what the part reads, it is compiled together with a backward pass in the same
+    function; results that lead to such a part make that function run eagerly. Where such a tensor changes between a
+    compiled call and its backward pass, that pass raises ``RuntimeError``.
 
     >>> import tracejit as tj
     >>> from tracejit.utils.checkpoint import checkpoint
@@ -47,55 +52,30 @@ def checkpoint(
     >>> tj.allclose(x.grad, (x.exp().cos() * x.exp()).detach())
     True
     """
-    if MODES.recorder is not None and MODES.recorder.failure is None:
-        return _recorded(function, args, kwargs)
     first, second = (
         (contextlib.nullcontext(), contextlib.nullcontext()) if context_fn is None else context_fn()
     )
     if not MODES.grad:
         with first:
             return function(*args, **kwargs)
-    frame = _Frame(lambda: function(*args, **kwargs), second, preserve_rng_state)
-    frame.compare = determinism_check != "none"
-    with saved_tensors_hooks(frame.pack, frame.unpack), first:
-        return function(*args, **kwargs)
-
-
-def _recorded(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The plain call while a function is recorded."""
     recorder = MODES.recorder
-    before = _writes(recorder)
-    result = function(*args, **kwargs)
-    if MODES.grad and _writes(recorder) != before:
-        recorder.unsupported("a checkpointed part that writes to tensors from outside")
-        _write_again(
-            _Frame(lambda: function(*args, **kwargs), contextlib.nullcontext(), True), result
-        )
-    return result
-
-
-def _write_again(frame: _Frame, result: Any) -> None:
-    """Let backward of a part that ran plainly do what its second computation would do to other tensors."""
-    frame.compare = False
-    outputs = result if isinstance(result, (tuple, list)) else (result,)
-    tracked = [x for x in outputs if isinstance(x, Tensor) and x.requires_grad]
-    for output in tracked[:1]:
-        output.register_hook(lambda _: frame.recompute())
-
-
-def _writes(recorder: Any) -> dict[int, int]:
-    """How often each tensor from outside was written to."""
-    return {key: tensor._writes.value for key, tensor in recorder.written.items()}
+    recorded = recorder is not None and recorder.failure is None
+    kind = _RecordedFrame if recorded else _Frame
+    frame = kind(lambda: function(*args, **kwargs), second, preserve_rng_state)
+    frame.compare = determinism_check != "none"
+    with frame.listening(), first:
+        return function(*args, **kwargs)
 
 
 class _Handle:
     """Stands for one kept tensor: its place in the order, and what the tensor was."""
 
-    __slots__ = ("__weakref__", "kind", "place")
+    __slots__ = ("__weakref__", "kept", "kind", "place")
 
     def __init__(self, place: int, kind: Any) -> None:
         self.place = place
         self.kind = kind
+        self.kept: Any = None
 
 
 class _Frame:
@@ -109,6 +89,10 @@ class _Frame:
         self.random = get_rng_state() if preserve else None
         self.handles: list[ref[_Handle]] = []
         self.values: dict[int, Any] = {}
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Inside, the tape keeps handles."""
+        return saved_tensors_hooks(self.pack, self.unpack)
 
     def pack(self, tensor: Any) -> _Handle:
         """A handle in place of a tensor to keep."""
@@ -145,17 +129,76 @@ class _Frame:
             place += 1
             return tensor
 
-        now = get_rng_state()
+        now = None
         if self.random is not None:
+            now = get_rng_state()
             set_rng_state(self.random)
         try:
             with enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor), self.context:
                 self.run()
         finally:
-            if self.random is not None:
+            if now is not None:
                 set_rng_state(now)
         if self.compare and place != len(self.handles):
             self.refuse(f"{len(self.handles)} tensors were kept in forward, {place} when run again")
+
+
+class _RecordedFrame(_Frame):
+    """A call in a run that is recorded: backward passes of the run take what was kept, as long as that is the same.
+
+    A second computation of the same would be written down for nothing. Backward passes after the run compute again, as
+    those of any checkpoint.
+    """
+
+    def __init__(self, run: Callable[[], Any], context: Any, preserve: bool) -> None:
+        super().__init__(run, context, preserve)
+        self.recorder = ref(MODES.recorder)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handles that the recorder need not know of, for what comes back is what was kept."""
+        before = MODES.saved_hooks
+        MODES.saved_hooks = (*before, _Hooks((self.pack, self.unpack)))
+        try:
+            with MODES.recorder.part() as self.part:
+                yield
+            if (
+                self.random is not None
+                and get_rng_state().array.tolist() == self.random.array.tolist()
+            ):
+                self.random = None  # nothing was drawn
+        finally:
+            MODES.saved_hooks = before
+
+    def pack(self, tensor: Any) -> _Handle:
+        """A handle that keeps the tensor too."""
+        handle = super().pack(tensor)
+        handle.kept = tensor, tensor._writes.value
+        return handle
+
+    def unpack(self, handle: _Handle) -> Any:
+        """The tensor as it was kept, or computed again."""
+        recorder: Any = self.recorder()
+        if recorder is None or recorder is not MODES.recorder or recorder.failure is not None:
+            return super().unpack(handle)
+        tensor, version = handle.kept
+        if tensor._writes.value == version and not self.part.changed:
+            return tensor
+        if self.random is not None:
+            recorder.unsupported("a checkpointed part draws its random numbers again in backward")
+        return super().unpack(handle)
+
+
+class _Hooks(tuple[Any, ...]):
+    """The hooks of a recorded part, the same to a recorder as those of any other."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hooks)
+
+    def __hash__(self) -> int:
+        return hash(_Hooks)
 
 
 def checkpoint_sequential(

@@ -18,8 +18,7 @@ from ..table import function
 from .activations import logsigmoid
 from .common import Number, Tensor, as_type, constant, shape_of
 from .losses import check_reduction, old_reduction, pairwise_distance, reduced
-from .norms import vector_norm
-from .triangles import positions, triu_indices
+from .triangles import positions
 
 
 @function(method=False, within=full_precision)
@@ -259,21 +258,3 @@ def triplet_margin_with_distance_loss(
     """
     distance = pairwise_distance if distance_function is None else distance_function
     return reduced(_triplet(anchor, positive, negative, distance, margin, swap), reduction)
-
-
-@function(method=False)
-def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
-    """The ``p`` norm distances between all pairs of rows of (N, M), as a vector.
-
-    Raises ``RuntimeError`` unless ``input`` is a matrix.
-
-    >>> import tracejit as tj
-    >>> tj.pdist(tj.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
-    tensor([5.0000, 1.0000, 4.2426])
-    """
-    if input.ndim != 2:
-        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    rows = shape_of(input)[0]
-    first, second = triu_indices(rows, rows, 1).unbind(0)
-    difference = e.sub(ix.take(input, first, dim=0), ix.take(input, second, dim=0))
-    return vector_norm(difference, p, 1)

@@ -11,8 +11,7 @@ from ...errors import ShapeError
 from .. import elementwise as e
 from .. import movement as m
 from .. import reduction as r
-from .. import shapes
-from ..precision import full_precision, given_precision, lower_precision
+from ..precision import given_precision, lower_precision
 from ..table import function
 from .common import Number, Tensor, as_type, conjugated, dim_of, shape_of
 from .complex_numbers import abs as magnitudes
@@ -193,29 +192,6 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     for _ in range(count - 1):
         powers.append(e.mul(powers[-1], x))
     return stack(powers[:count], -1)
-
-
-@function(method=False, within=full_precision)
-def cdist(
-    x1: Tensor,
-    x2: Tensor,
-    p: Number = 2.0,
-    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
-) -> Tensor:
-    """The ``p`` norm distances between the rows of two batches of matrices.
-
-    >>> import tracejit as tj
-    >>> tj.cdist(tj.tensor([[0.0, 0.0]]), tj.tensor([[3.0, 4.0], [0.0, 1.0]]))
-    tensor([[5., 1.]])
-    """
-    if x1.ndim < 2 or x2.ndim < 2 or shape_of(x1)[-1] != shape_of(x2)[-1]:
-        raise ShapeError(
-            "X1 and X2 must have the same number of columns. X1: "
-            f"{list(shape_of(x1))} X2: {list(shape_of(x2))}"
-        )
-    shapes.broadcast("cdist", [shape_of(x1)[:-2], shape_of(x2)[:-2]])
-    left, right = m.unsqueeze(x1, dims=(x1.ndim - 1,)), m.unsqueeze(x2, dims=(x2.ndim - 2,))
-    return vector_norm(e.sub(left, right), p, -1)
 
 
 @function(within=lower_precision)
