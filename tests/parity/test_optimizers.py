@@ -201,7 +201,7 @@ SCHEDULES: dict[str, str] = {
 
 
 def sorted_out(value: Any) -> Any:
-    """A state without the order of its keys, and lists of tensors as tuples of theirs."""
+    """A state without the order of its keys."""
     if isinstance(value, dict):
         return {k: sorted_out(value[k]) for k in sorted(value, key=str)}
     return [sorted_out(v) for v in value] if isinstance(value, list) else value
