@@ -137,3 +137,83 @@ def test_states_set_to_what_they_are(read):
     tj.testing.assert_close(same["average"], state["average"])
     assert same["step"].item() == state["step"].item() == 12
     assert compiled.stats.compiled_calls >= 8
+
+
+class Counted(tj.optim.Optimizer):
+    """Averages corrected for their beginning, by counts that are plain numbers in the state."""
+
+    def __init__(self, params: Any, lr: float = 0.1, decay: float = 0.9) -> None:
+        super().__init__(params, {"lr": lr, "decay": decay})
+
+    @tj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"], state["rate"] = 0, group["lr"]
+                    state["average"] = tj.zeros_like(p)
+                state["step"] += 1
+                state["rate"] *= 0.99
+                state["average"].lerp_(p.grad, 1 - group["decay"])
+                p.add_(
+                    state["average"], alpha=-state["rate"] / (1 - group["decay"] ** state["step"])
+                )
+
+
+def _reset(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    for state in optimizer.state.values():
+        state["step"] = 1
+
+
+def _reload(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    optimizer.load_state_dict(saved)
+
+
+def _forget(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    optimizer.state.clear()
+
+
+def _apart(optimizer: tj.optim.Optimizer, saved: Any) -> None:
+    state = optimizer.state[optimizer.param_groups[0]["params"][0]]
+    state["step"] += 3
+
+
+@pytest.mark.parametrize("change", [None, _reset, _reload, _forget, _apart])
+@pytest.mark.parametrize("times", [1, 2])
+def test_counts_in_the_state_vary_and_are_not_recorded_anew(
+    change: Callable[[Any, Any], None] | None, times: int
+) -> None:
+    ways = []
+    for compiled in (False, True):
+        tj.manual_seed(0)
+        model = nn.Linear(3, 2)
+        optimizer = Counted(model.parameters())
+
+        def train(x: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            for _ in range(times):
+                optimizer.zero_grad()
+                loss = model(x).square().mean()
+                loss.backward()
+                optimizer.step()
+            return loss
+
+        run = tj.compile(train) if compiled else train
+        losses, saved = [], None
+        for index in range(16):
+            if index == 4:
+                saved = optimizer.state_dict()
+                saved = {**saved, "state": {k: dict(v) for k, v in saved["state"].items()}}
+            if index == 8 and change is not None:
+                change(optimizer, saved)
+            losses.append(float(run(tj.ones(2, 3) * (1 + index % 3))))
+        if isinstance(run, type(tj.compile(train))):
+            assert run.stats.compiled_calls >= 5
+            assert run.stats.recordings <= 8
+        states = list(optimizer.state.values())
+        assert all(type(s["step"]) is int and type(s["rate"]) is float for s in states)
+        ways.append((losses, [(s["step"], s["rate"]) for s in states]))
+    assert ways[1][0] == pytest.approx(ways[0][0], rel=1e-5)
+    assert ways[1][1] == ways[0][1]

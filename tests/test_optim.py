@@ -311,7 +311,6 @@ def test_errors_of_construction():
         (lambda: optim.RMSprop([p], alpha=-1), ValueError, "Invalid alpha value: -1"),
         (lambda: optim.Adagrad([p], lr_decay=-1), ValueError, "Invalid lr_decay value: -1"),
         (lambda: optim.SGD([p], lr=math.nan), ValueError, "Invalid learning rate: nan"),
-        (lambda: optim.Adam([p], differentiable=True), NotImplementedError, "differentiable"),
     ]
     for build, error, message in cases:
         with pytest.raises(error, match=message):

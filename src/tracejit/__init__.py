@@ -42,7 +42,7 @@ from . import (
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from . import paths as _paths  # noqa: F401  (makes the module paths that PyTorch has)
-from .absent import cpu, mps, xpu
+from .absent import SymBool, SymFloat, SymInt, cpu, mps, xpu
 from .amp import GradScaler, autocast
 from .amp.questions import (
     get_autocast_cpu_dtype,
@@ -187,6 +187,9 @@ __all__ = [
     "Generator",
     "GradScaler",
     "Size",
+    "SymBool",
+    "SymFloat",
+    "SymInt",
     "Tensor",
     "__version__",
     "accelerator",

@@ -1,4 +1,4 @@
-"""Kinds of devices that PyTorch knows and this package does not: programs ask for them and go on without."""
+"""What PyTorch knows and this package has none of: programs ask for it and go on without."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ from typing import Any
 
 from .errors import DeviceError
 
-__all__ = ["cpu", "mps", "xpu"]
+__all__ = ["SymBool", "SymFloat", "SymInt", "cpu", "mps", "xpu"]
+
+
+class SymInt:
+    """A size that PyTorch's export leaves open. Sizes here are ``int``, also in compiled code: there are none of these.
+
+    >>> import tracejit as tj
+    >>> isinstance(tj.ones(2).shape[0], (int, tj.SymInt)), isinstance(2, tj.SymInt)
+    (True, False)
+    """
+
+
+class SymFloat:
+    """As :class:`SymInt`, of ``float``."""
+
+
+class SymBool:
+    """As :class:`SymInt`, of ``bool``."""
 
 
 class Absent:

@@ -80,7 +80,12 @@ class TracejitError(Exception):
         where = user_line()
         parts = [message, *([f"    {where}"] if where else []), *([hint] if hint else [])]
         super().__init__("\n".join(parts))
-        self.summary = message
+        self.summary, self.hint = message, hint
+
+    @property
+    def advice(self) -> str:
+        """What happened and what to do, without the line: for commands, whose lines are not their users'."""
+        return "\n".join(part for part in (self.summary, self.hint) if part)
 
 
 class ShapeError(TracejitError, RuntimeError):

@@ -11,7 +11,6 @@ import numpy as np
 from .errors import AutogradError, ShapeError
 from .memory_formats import strided
 from .modes import MODES
-from .ops.table import METHODS
 from .tensor_core import TensorCore
 
 if TYPE_CHECKING:
@@ -70,6 +69,10 @@ class OlderMethods(TensorCore):
 
     swapaxes_ = swapdims_ = transpose_
 
+    def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+        """Show the elements that ``as_strided`` gives from now on."""
+        return self._reshaped("as_strided", (size, stride, storage_offset))
+
     def t_(self) -> Any:
         """Turn this matrix."""
         return self._reshaped("t", ())
@@ -82,7 +85,7 @@ class OlderMethods(TensorCore):
             )
         if MODES.recorder is not None:
             MODES.recorder.unsupported(f"{name}_() inside a compiled function")
-        view = METHODS[name](self, *arguments)
+        view = getattr(self, name)(*arguments)
         self._show(view.array)
         if view._requires_grad:
             self._requires_grad, self._grad_fn, self._output_nr = True, view._grad_fn, 0

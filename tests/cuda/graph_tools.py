@@ -30,8 +30,8 @@ from tracejit.codegen.cuda_launch import BLOCK, DeviceCode, Launch, Status
 from tracejit.codegen.cuda_ptx import ptx
 from tracejit.codegen.cuda_scatter import write_device_scatter
 from tracejit.codegen.kernel import KernelCode, Number, Pointer, Scratch, kernel_name
-from tracejit.codegen.nest import index_source
 from tracejit.ir.graph import Graph, Value
+from tracejit.ops.table import Source
 from tracejit.passes.fusion import fuse
 from tracejit.passes.groups import Group, Schedule, root
 from tracejit.runtime.plan_assembly import assemble, is_fusible, place_moves
@@ -105,7 +105,7 @@ class Run:
         """The memory of a value; new memory holds nothing yet, a source is computed where a call reads it."""
         if value not in self.memory:
             dtype = STORAGE.get(value.spec.dtype.short, value.spec.dtype.np)
-            if value.op is not None and index_source(value) is not None:
+            if isinstance(value.op, Source) and not value.operands:
                 found = np.ascontiguousarray(value.op.evaluate((), value.attributes))
                 self.memory[value] = Memory(found.reshape(-1).view(dtype))
             else:
@@ -137,7 +137,7 @@ class Run:
                 group(self, step, self.prepared.schedule.outputs[step])
                 continue
             value = step.value
-            if scatters(value) or device_writer(value):
+            if is_printed(value):
                 self.scratch = {}
                 group(self, value, (value,))
                 continue
@@ -284,7 +284,18 @@ def kernels_of(prepared: Prepared) -> list[Kernel]:
     """What of a graph is printed."""
     steps = prepared.schedule.steps
     calls = [s.value for s in steps if not isinstance(s, Group)]
-    return [*prepared.schedule.groups, *(v for v in calls if scatters(v) or device_writer(v))]
+    return [*prepared.schedule.groups, *(v for v in calls if is_printed(v))]
+
+
+def is_printed(value: Value) -> bool:
+    """Is a call a kernel of its own?"""
+    return scatters(value) or device_writer(value) is not None
+
+
+def bodies_of(prepared: Prepared) -> set[Any]:
+    """The ops of a graph whose own bodies run, on a device and here."""
+    calls = [s.value for s in prepared.schedule.steps if not isinstance(s, Group)]
+    return {v.op for v in calls if v.op is not assemble and not is_printed(v)}
 
 
 def launches(prepared: Prepared) -> Mapping[str, Launch]:

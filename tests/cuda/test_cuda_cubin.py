@@ -6,7 +6,7 @@ import cuda_programs as programs
 import graph_tools as tools
 import pytest
 from ptx_text import assert_sound
-from test_cuda_ops import OPS, graph_of
+from test_cuda_ops import OPS, OTHERS, graph_of
 
 from tracejit import dtypes
 from tracejit.codegen import cuda_cubin
@@ -106,16 +106,17 @@ def test_kernels_of_programs_assemble_without_spills(name: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 @needs_assembler
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [*OPS, *OTHERS], ids=lambda op: op.name)
 def test_kernels_of_ops_assemble_without_spills(op: Op) -> None:
-    """Every op in single and in half precision, pointwise or as a reduction, four at a time where it can be."""
+    """Every op in single and in half precision, as a kernel or read by one, four elements at a time where it can be."""
     cases = [
         case
         for dtype in (dtypes.float32, dtypes.float16)
         for case in samples.cases(op, dtype)
         if case.label.startswith(("((37,)", "sample0"))
     ]
-    graph, arrays = graph_of(cases)
+    graph, arrays = graph_of(cases, doubled=op in OTHERS)
+    assert tools.kernels_of(tools.prepare(graph, arrays))
     for source, launch in tools.launches(tools.prepare(graph, arrays)).items():
         for architecture in ARCHITECTURES:
             found = tools.takes(tools.ptx_of(source, launch.name, architecture), architecture)

@@ -17,6 +17,7 @@ from tracejit import dtypes
 from tracejit.codegen.scalar import printable
 from tracejit.ir.builder import Builder
 from tracejit.ir.graph import Graph, Value
+from tracejit.ops.elementwise import add
 from tracejit.ops.table import Elementwise, Op, Reduction, all_ops
 from tracejit.testing import samples
 from tracejit.testing.samples import Case
@@ -28,8 +29,11 @@ REORDERED = {"f64": 1e-13, "f32": 5e-6, "f16": 2e-3, "bf16": 1.6e-2}
 KINDS = (Elementwise, Reduction)
 
 
-def graph_of(cases: Sequence[Case]) -> tuple[Graph, list[Array]]:
-    """One graph of several calls that kernels can compute, and its inputs."""
+def graph_of(cases: Sequence[Case], doubled: bool = False) -> tuple[Graph, list[Array]]:
+    """One graph of several calls that kernels can compute, and its inputs.
+
+    ``doubled``: a kernel adds what each of them returns to itself, which may then be a view, or a kernel of its own.
+    """
     builder, arrays, outputs = Builder("samples"), [], []
     for case in cases:
         operands: list[Any] = []
@@ -41,7 +45,8 @@ def graph_of(cases: Sequence[Case]) -> tuple[Graph, list[Array]]:
             else:
                 operands.append(x)
         defaults = {n: v for n, v in case.op.attributes.items() if v is not n}
-        outputs.append(builder.emit(case.op, operands, {**defaults, **case.attributes}))
+        found = builder.emit(case.op, operands, {**defaults, **case.attributes})
+        outputs.append(builder.emit(add, [found, found], {}) if doubled else found)
     found = builder.finish(outputs)
     wanted = [v for v in outputs if isinstance(v, Value) and printable(v)]
     return Graph("samples", found.inputs, found.body, tuple(wanted)), arrays
@@ -56,8 +61,22 @@ OPS = [op for op in all_ops() if isinstance(op, KINDS) and is_printable(op)]
 ELEMENTWISE = [op for op in OPS if isinstance(op, Elementwise)]
 
 
+def runs_no_body(op: Op) -> bool:
+    """Are kernels all there is: is the op one, is it in one, or where one reads?"""
+    if op in OPS or op.dynamic:
+        return False
+    graph, arrays = graph_of(list(samples.cases(op, dtypes.float32))[:1], doubled=True)
+    return bool(graph.outputs) and op not in tools.bodies_of(tools.prepare(graph, arrays))
+
+
+#: Moves, sources, lookups, scatters, draws, running totals, convolutions, attention.
+OTHERS = [op for op in all_ops() if runs_no_body(op)]
+
+
 def reordered(op: Op) -> bool:
-    return isinstance(op, Reduction) and op.combine in ("sum", "prod")
+    if isinstance(op, Reduction):
+        return op.combine in ("sum", "prod")
+    return op.kind == "contraction"
 
 
 def agree(
@@ -65,15 +84,16 @@ def agree(
     lay: Callable[[Array], Array] = np.copy,
     misaligned: bool = False,
     architectures: Sequence[str] = ("sm_90",),
+    doubled: bool = False,
 ) -> int:
-    """Run some calls three ways; how many values were compared."""
-    graph, arrays = graph_of(cases)
+    """Run some calls of an op three ways; how many values were compared."""
+    graph, arrays = graph_of(cases, doubled)
+    exact = not any(reordered(case.op) for case in cases)
     prepared = tools.prepare(graph, [lay(x) for x in arrays])
     host = tools.Run(prepared).execute(tools.on_host)
     simulated = tools.Run(prepared, misaligned).execute(tools.device_way(tools.simulated()))
     for value, a, b in zip(graph.outputs, host, simulated, strict=True):
         assert value.op is not None
-        exact = not reordered(value.op)
         tolerance = 0.0 if exact else REORDERED.get(value.spec.dtype.short, 0.0)
         assert_close(a, b, f"{value.op.name} {value.spec}", tolerance)
     for architecture in architectures:
@@ -99,6 +119,16 @@ def same(a: Array, b: Array) -> bool:
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_float32(op: Op) -> None:
     assert agree(list(samples.cases(op, dtypes.float32)))
+
+
+@pytest.mark.parametrize("op", OTHERS, ids=lambda op: op.name)
+def test_what_is_neither_elementwise_nor_a_reduction(op: Op) -> None:
+    assert agree(list(samples.cases(op, dtypes.float32))[:2], doubled=True)
+
+
+@pytest.mark.parametrize("kind", ["movement", "source", "randomsource"])
+def test_no_op_of_these_kinds_runs_a_body(kind: str) -> None:
+    assert {op for op in all_ops() if op.kind == kind} <= {*OTHERS, *OPS}
 
 
 @pytest.mark.thorough

@@ -69,6 +69,7 @@ class Library:
     [
         (Library(0), "no CUDA device"),
         (Library(cuInit=100), "no CUDA device"),
+        (Library(cuInit=802), "nvidia-fabricmanager"),
         (Library(cuInit=803), "reboot"),
         (Library(cuInit=999), "could not start"),
         (Library(cuInit=12345), "error 12345"),

@@ -76,7 +76,9 @@ def test_an_architecture_that_is_too_old(
     gpu: Any, library: Any, monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(driver.Driver, "capability", capability)
-    with pytest.raises(ValueError, match=r"compute capability \d.\d is not supported.*sm_75"):
+    with pytest.raises(
+        ValueError, match=r"compute capability \d.\d is not supported.*sm_75[\s\S]*Use one"
+    ):
         architecture_for(capability)
     f = tj.compile(program)
     x = tj.ones(4).cuda()
@@ -119,6 +121,15 @@ def test_every_fault_that_stays_is_called_one(gpu: Any) -> None:
         assert "Restart the process" in str(found.error("cuLaunchKernel", code))
     assert "smaller batches" in str(found.error("cuMemAlloc", 2))
     assert "update the driver" in str(found.error("a kernel", 222))
+    for code in (
+        1,
+        46,
+        101,
+        999,
+        12345,
+    ):  # a device that is lost while it is used, and anything else
+        assert "nvidia-smi" in str(found.error("cuLaunchKernel", code))
+    assert "busy or unavailable" in str(found.error("cuCtxSynchronize", 46))
 
 
 def test_a_device_that_is_gone(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:

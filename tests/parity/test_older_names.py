@@ -20,6 +20,7 @@ t.arange(6.0).reshape(2, 3).transpose_(0, 1) ; t.ones(2).unsqueeze_(0) ; t.arang
 t.arange(3.0).apply_(lambda x: x * 2) ; t.arange(3.0).map_(t.ones(3), lambda a, b: a - b) ; t.arange(6).as_strided((2, 2), (3, 1)) ; t.arange(9.0).as_strided((3,), (4,), 0)
 t.arange(6).split(split_size=4)[1] ; t.arange(5).tensor_split(sections=2)[0] ; t.tensor([[1, 2]]).repeat(repeats=(2, 1)) ; t.zeros(3).set_(t.arange(2.0))
 t.div(t.tensor([5.0, -5.0]), 2, rounding_mode="floor") ; t.ones(2, 3, 4).mH ; t.tensor([1.0]).is_nonzero() ; t.ones(2).is_cpu ; t.ones(2).is_same_size(t.zeros(2)) ; t.ones(1).is_sparse
+t.arange(6).as_strided_((2, 2), (3, 1)) ; t.arange(9.0).as_strided_((3,), (4,), 0).add_(1) ; isinstance(2, t.SymInt) ; isinstance(t.ones(2).shape[0], (t.SymInt, t.SymBool, t.SymFloat))
 isinstance(t.ones(1), t.FloatTensor) ; isinstance(t.ones(1), t.LongTensor) ; isinstance(t.ones(1), t.autograd.Variable) ; isinstance(1, t.FloatTensor) ; t.FloatTensor(np.ones((2, 3))) ; t.LongTensor(np.arange(3)) ; t.FloatTensor(np.int64(2)).zero_() ; t.ones(2).layout == t.strided
 """  # noqa: E501
 

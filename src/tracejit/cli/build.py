@@ -41,9 +41,16 @@ def command() -> click.Command:
 def _run(spec: str, architectures: tuple[str, ...], specs: tuple[str, ...], grad: bool) -> None:
     import click
 
+    from ..codegen.cuda_ptx import ARCHITECTURES
     from ..runtime.store import kernel_store
     from ..trace.ahead import build_for_device
 
+    unknown = [a for a in architectures if a not in ARCHITECTURES]
+    if unknown:  # before the function is run for nothing
+        raise click.BadParameter(
+            f"kernels cannot be compiled for {', '.join(unknown)}; the architectures are {', '.join(ARCHITECTURES)}",
+            param_hint="--cuda",
+        )
     name, function, args = target.load_call(spec, specs, grad)
     entries = _recorded(name, function, args)
     rows = []

@@ -92,10 +92,14 @@ def _run(
 ) -> None:
     import click
 
-    from ..cuda.driver import why_unavailable
+    from ..cuda import init
+    from ..errors import DeviceError
 
-    if device == "cuda" and why_unavailable():
-        raise click.ClickException(f"no GPU can be used: {why_unavailable()}")
+    if device == "cuda":
+        try:
+            init()
+        except DeviceError as error:
+            raise click.ClickException(error.advice) from None
     settings = digits.Settings(epochs=epochs, hidden=hidden, batch=batch, seed=seed, device=device)
     if not no_plot:
         output.require("matplotlib", "matplotlib", "The demo's plot (--no-plot leaves it out)")

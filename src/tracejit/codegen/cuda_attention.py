@@ -35,7 +35,8 @@ def attends(value: Value) -> bool:
     shown = dict(zip(KINDS[value.op.name], value.value_operands, strict=True))
     widths = [shown[name].spec.shape[-1] for name in ("q", "v") if name in shown]
     dtypes = {shown[name].spec.dtype.short for name in ("q", "k", "v") if name in shown}
-    small = dtypes <= {"f32", "f16", "bf16"} and shown["k"].spec.numel != 0
+    rows = {shown[name].spec.dtype.short for name in ("lse", "delta") if name in shown}
+    small = dtypes <= {"f32", "f16", "bf16"} and rows <= {"f32"} and shown["k"].spec.numel != 0
     return small and all(width <= WIDEST for width in widths)
 
 

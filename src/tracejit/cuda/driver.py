@@ -38,6 +38,7 @@ _REASONS = {
     46: "the CUDA device is busy or unavailable (exclusive mode?)",
     100: "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)",
     101: "the CUDA device number is out of range",
+    802: "the GPU is not ready yet (machines with NVLink switches need the service nvidia-fabricmanager)",
     803: "the CUDA driver library does not match the kernel module: reboot after updating the driver",
     804: "this GPU does not support the forward-compatible driver that is installed",
     999: "the CUDA driver could not start (is the kernel module loaded, may this user use the device?)",
@@ -233,13 +234,17 @@ def _error(library: Any, what: str, code: int, said: str, kind: type[DeviceError
     if library is not None:
         library.cuGetErrorString(code, ctypes.byref(text))
     message = (text.value or b"unknown error").decode(errors="replace")
-    hint = ""
+    hint = f"{reason[0].upper()}{reason[1:]}. " if (reason := _REASONS.get(code, "")) else ""
     if code in _STICKY:
         hint = "The GPU cannot be used by this process any more: a kernel faulted. Restart the process."
     elif code == 2:
         hint = "Free tensors on the GPU, or use smaller batches."
     elif code in _IMAGE:
         hint = "Kernels were compiled for another GPU or a newer driver: update the driver, or clear the store."
+    else:
+        hint += (
+            'The command nvidia-smi shows how the GPU is. Restart the process, or use device="cpu".'
+        )
     return kind(f"CUDA: {what}: {message} (error {code}){': ' if said else ''}{said}", hint)
 
 
@@ -252,7 +257,10 @@ def require(index: int = 0) -> None:
     """
     reason = why_unavailable()
     if reason:
-        raise DeviceError(f"no GPU can be used: {reason}", 'Use device="cpu".')
+        raise DeviceError(
+            f"no GPU can be used: {reason}",
+            'Use device="cpu", or ask the command nvidia-smi what the driver sees.',
+        )
     count = device_count()
     if not 0 <= index < count:
         raise DeviceError(

@@ -10,7 +10,7 @@ from ..number_limits import finfo
 from ..ops.elementwise import cast
 from ..tensor import Tensor
 from .group import ParamGroup
-from .optimizer import Optimizer, accepted, check_at_least_zero
+from .optimizer import Optimizer, check_at_least_zero
 
 __all__ = ["Adafactor"]
 
@@ -45,7 +45,6 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        accepted(foreach=foreach, differentiable=False)
         defaults = {
             "lr": lr,
             "beta2_decay": beta2_decay,

@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import sqrt
-from .optimizer import Optimizer, accepted, check_at_least_zero
+from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
 __all__ = ["Adagrad"]
@@ -63,19 +63,21 @@ class Adagrad(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        flags = accepted(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "lr_decay": lr_decay,
+            "eps": eps,
             "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
+            "foreach": foreach,
             "maximize": maximize,
+            "differentiable": differentiable,
             "fused": fused,
         }
-        super().__init__(params, {**defaults, **flags})
+        super().__init__(params, defaults)
         for group in self.param_groups:
             for p in group["params"]:
+                self._counter(p)
                 self._slot(p, "sum", group.number("initial_accumulator_value"))
 
     def _check(self, group: Mapping[str, Any]) -> None:

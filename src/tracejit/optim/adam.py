@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import Mix, lerp, maximum, sqrt
-from .optimizer import Optimizer, accepted, check_at_least_zero
+from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
 __all__ = ["Adam", "AdamW"]
@@ -80,7 +80,6 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -88,10 +87,13 @@ class Adam(Optimizer):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
             "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
         }
-        super().__init__(params, {**defaults, **flags})
+        super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate", eps="epsilon value")
@@ -149,7 +151,24 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
-        **options: Any,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        options["decoupled_weight_decay"] = True
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **options)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )

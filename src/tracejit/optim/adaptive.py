@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..tensor import Tensor
+from .carried import Carrying, Numbers
 from .group import ParamGroup
 from .maths import Mix, lerp, maximum, sqrt
-from .optimizer import Optimizer, accepted, check_at_least_zero
+from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
 __all__ = ["Adadelta", "Adamax", "NAdam", "RAdam"]
@@ -80,9 +83,17 @@ class Adadelta(_Momentum):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
-        defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, **flags, "maximize": maximize})
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate")
@@ -134,9 +145,17 @@ class Adamax(_Momentum):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, **flags, "maximize": maximize})
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
 
     @staticmethod
     def _rule(
@@ -155,7 +174,7 @@ class Adamax(_Momentum):
         return lr, mix.weight, mix.rest, beta2, group.number("eps"), group.number("weight_decay")
 
 
-class NAdam(_Momentum):
+class NAdam(_Momentum, Carrying):
     """NAdam (Dozat, 2016): Adam with Nesterov momentum, mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2).
 
     ``decoupled_weight_decay`` shrinks the parameter as AdamW does. Raises ``ValueError`` for hyperparameters out of
@@ -169,6 +188,8 @@ class NAdam(_Momentum):
     >>> w.detach()
     tensor([0.8944])
     """
+
+    _carried = ("mu_product",)
 
     def __init__(
         self,
@@ -185,11 +206,19 @@ class NAdam(_Momentum):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
-        self._products: dict[tuple[float, float], list[float]] = {}
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        more = {"momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
-        super().__init__(params, {**defaults, **flags, **more, "maximize": maximize})
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         super()._check(group)
@@ -206,25 +235,24 @@ class NAdam(_Momentum):
         below = sqrt(v / correction) + eps
         return p - (g * of_grad) / below - (m * of_mean) / below, (m, v)
 
-    def _product(self, beta1: float, decay: float, step: int) -> float:
-        """mu_1 * ... * mu_step."""
-        known = self._products.setdefault((beta1, decay), [1.0])
-        while len(known) <= step:
-            known.append(known[-1] * _mu(beta1, decay, len(known)))
-        return known[step]
+    def _begin(self, group: ParamGroup) -> Numbers:
+        return (1.0,)
 
-    def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
+    def _carry(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
+        product = before[0] * _mu(group["betas"][0], group.number("momentum_decay"), step)
+        return (float(np.float32(product)),)  # as the state keeps it
+
+    def _from(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
         beta1, beta2 = group["betas"]
         lr, decay = group.number("lr"), group.number("weight_decay")
         slow = group.number("momentum_decay")
         now, ahead = _mu(beta1, slow, step), _mu(beta1, slow, step + 1)
-        product = self._product(beta1, slow, int(step)) if step else 0.0
+        (product,) = self._carry(group, step, before)
         mix = Mix.of(beta1)
         of_grad = lr * (1.0 - now) / (1.0 - product)
         of_mean = lr * ahead / (1.0 - product * ahead)
-        correction = 1.0 - beta2**step if step else 1.0
-        moments = (correction, mix.weight, mix.rest, beta2, 1.0 - beta2, group.number("eps"))
-        return (of_grad, of_mean, *moments, decay, 1.0 - lr * decay)
+        moments = (1.0 - beta2**step, mix.weight, mix.rest, beta2, 1.0 - beta2)
+        return (of_grad, of_mean, *moments, group.number("eps"), decay, 1.0 - lr * decay)
 
 
 def _mu(beta1: float, decay: float, step: float) -> float:
@@ -260,10 +288,18 @@ class RAdam(_Momentum):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        more = {"decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize}
-        super().__init__(params, {**defaults, **flags, **more})
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
 
     @staticmethod
     def _rule(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..tensor import Tensor
+from .carried import Carrying, Numbers
 from .group import ParamGroup
 from .maths import clamp, sign, where
-from .optimizer import Optimizer, accepted, check_at_least_zero
+from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
 __all__ = ["ASGD", "Rprop"]
@@ -28,10 +31,11 @@ def asgd(
     return p, (p - (p - state[0]) * rest,)
 
 
-class ASGD(Optimizer):
+class ASGD(Carrying):
     """SGD that also keeps the average of its steps in ``state[p]["ax"]`` (Polyak and Juditsky, 1992).
 
-    The rate is lr / (1 + lambd * lr * t)^alpha; averaging begins after ``t0`` steps. Raises ``ValueError`` for a
+    The rate of the next step, lr / (1 + lambd * lr * t)^alpha, and the share it will have in the average are kept
+    in the state as ``eta`` and ``mu``; averaging begins after ``t0`` steps. Raises ``ValueError`` for a
     negative rate or decay.
 
     >>> import tracejit as tj
@@ -43,7 +47,7 @@ class ASGD(Optimizer):
     tensor([0.8000])
     """
 
-    _counts = True
+    _carried = ("eta", "mu")
 
     def __init__(
         self,
@@ -58,11 +62,18 @@ class ASGD(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
-        defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0}
-        super().__init__(
-            params, {**defaults, **flags, "weight_decay": weight_decay, "maximize": maximize}
-        )
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate", weight_decay="weight_decay value")
@@ -74,12 +85,18 @@ class ASGD(Optimizer):
         flags = {"decay": group["weight_decay"] != 0, "maximize": bool(group["maximize"])}
         update(asgd, params, grads, states, hyper, **flags)
 
-    def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
+    def _begin(self, group: ParamGroup) -> Numbers:
+        return group.number("lr"), 1.0
+
+    def _carry(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
         lr, lambd = group.number("lr"), group.number("lambd")
-        before = max(step - 1.0, 0.0)
-        eta = lr / (1.0 + lambd * lr * before) ** group.number("alpha")
-        share = 1.0 / max(1.0, before - group.number("t0"))
-        return eta, 1.0 - lambd * eta, 1.0 - share, group.number("weight_decay")
+        eta = lr / (1.0 + lambd * lr * step) ** group.number("alpha")
+        share = 1.0 / max(1.0, step - group.number("t0"))
+        return float(np.float32(eta)), float(np.float32(share))  # as the state keeps them
+
+    def _from(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
+        eta, share = before
+        return eta, 1.0 - group.number("lambd") * eta, 1.0 - share, group.number("weight_decay")
 
 
 def rprop(p: Any, g: Any, state: State, h: State, *, maximize: bool) -> tuple[Any, State]:
@@ -108,6 +125,8 @@ class Rprop(Optimizer):
     tensor([0.9000])
     """
 
+    _counts = True
+
     def __init__(
         self,
         params: Any,
@@ -120,9 +139,16 @@ class Rprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
-        defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize}
-        super().__init__(params, {**defaults, **flags})
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(group, lr="learning rate")

@@ -8,7 +8,8 @@ from typing import Any
 
 from .one_cycle import _each, _set_momentum
 from .optimizer import Optimizer
-from .scheduler_base import LRScheduler
+from .scheduler_base import LRScheduler, put_lr
+from .schedules import attributes_of
 
 __all__ = ["CosineAnnealingWarmRestarts", "CyclicLR"]
 
@@ -25,6 +26,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     >>> round(opt.param_groups[0]["lr"], 4)
     0.5
     """
+
+    _takes_epochs = True
 
     def __init__(
         self,
@@ -55,6 +58,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def _advance(self, epoch: float | None = None) -> None:
+        self._go(epoch)
+
+    def _go(self, epoch: float | None = None) -> None:
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -64,12 +70,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i *= self.T_mult
             epoch = self.last_epoch + 1
         else:
-            self._go_to(epoch)
-        self._step_count += 1
+            self._place(epoch)
         self.last_epoch = math.floor(epoch)
         self._set(self.get_lr())
 
-    def _go_to(self, epoch: float) -> None:
+    def _place(self, epoch: float) -> None:
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         if epoch < self.T_0:
@@ -120,13 +125,13 @@ class CyclicLR(LRScheduler):
             optimizer.param_groups, _each("base_lr", optimizer, base_lr), strict=True
         ):
             if last_epoch == -1:
-                group["lr"] = low
+                put_lr(group, low)
         self.max_lrs = _each("max_lr", optimizer, max_lr)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up) + float(down)
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma = mode, gamma
-        self._scale_fn, self.scale_mode = scale_fn, scale_mode
+        self._scale_fn_custom, self.scale_mode = scale_fn, scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
@@ -140,16 +145,21 @@ class CyclicLR(LRScheduler):
             raise ValueError(
                 "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
             )
+        self.use_beta1 = "betas" in optimizer.defaults
         self.base_momentums = _each("base_momentum", optimizer, low)
         self.max_momentums = _each("max_momentum", optimizer, high)
         if last_epoch == -1:
-            for group, most in zip(optimizer.param_groups, self.max_momentums, strict=True):
+            for group, base, most in zip(
+                optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True
+            ):
                 _set_momentum(group, most)
+                group["max_momentum"] = most
+                group["base_momentum"] = base
 
     def scale_fn(self, x: float) -> float:
         """How high the cycle (or the step) number ``x`` goes."""
-        if self._scale_fn is not None:
-            return self._scale_fn(x)
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         if self.mode == "triangular":
             return 1.0
         return 1 / (2.0 ** (x - 1)) if self.mode == "triangular2" else float(self.gamma**x)
@@ -171,5 +181,14 @@ class CyclicLR(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and the function."""
-        return {k: v for k, v in super().state_dict().items() if k != "_scale_fn"}
+        """Everything but the optimizer; of a callable object its attributes, of a function nothing."""
+        function = self._scale_fn_custom
+        kept = None if function is None else attributes_of(function)
+        return {**super().state_dict(), "_scale_fn_custom": kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a saved schedule."""
+        own = {k: v for k, v in state_dict.items() if k != "_scale_fn_custom"}
+        super().load_state_dict(own)
+        if state_dict["_scale_fn_custom"] is not None:
+            vars(self._scale_fn_custom).update(state_dict["_scale_fn_custom"])

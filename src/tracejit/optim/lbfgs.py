@@ -13,11 +13,14 @@ import numpy as np
 
 from ..autograd.grad_mode import enable_grad
 from ..tensor import Tensor
+from ..varying import as_number
 from .optimizer import Optimizer
 from .recorded import refuse_inside
 from .wolfe import Evaluate, strong_wolfe
 
 __all__ = ["LBFGS"]
+
+_KEPT = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
 
 
 class LBFGS(Optimizer):
@@ -115,6 +118,8 @@ class _Run:
         self.state = optimizer.state[optimizer._params[0]]
         self.evaluations = 0
         self.first: Any = None
+        for name in ("func_evals", "n_iter"):
+            self.state.setdefault(name, 0)
 
     def evaluate(self) -> tuple[float, Any]:
         """Loss and gradient where the parameters are."""
@@ -123,30 +128,34 @@ class _Run:
         if self.first is None:
             self.first = loss
         self.evaluations += 1
-        self.state["func_evals"] = self.state.get("func_evals", 0) + 1
+        self.state["func_evals"] += 1
         return float(loss), self.optimizer._gather()
 
     def iterate(self) -> None:
         """Go on until nothing moves or the budget is used."""
-        group = self.group
+        group, state = self.group, self.state
         loss, grad = self.evaluate()
         if np.abs(grad).max(initial=0.0) <= group["tolerance_grad"]:
             return
+        lr = group["lr"].item() if isinstance(group["lr"], Tensor) else group["lr"]
+        kept = {name: state.get(name) for name in _KEPT}
         for number in range(1, group["max_iter"] + 1):
-            direction = self.direction(grad)
-            lr = float(group["lr"])
+            state["n_iter"] += 1
+            direction = self.direction(grad, kept)
             size = lr
-            if self.state["n_iter"] == 1:
+            if state["n_iter"] == 1:
                 size = min(1.0, 1.0 / float(np.abs(grad).sum())) * lr
             slope = float(grad @ direction)
-            self.state.update(prev_flat_grad=_kept(grad.copy()), d=_kept(direction), t=size)
+            kept.update(prev_flat_grad=_kept(grad.copy()), prev_loss=loss)
+            kept.update(d=_kept(direction), t=size)
             before = loss
             if slope > -group["tolerance_change"]:
                 break
             size, loss, grad = self.move(size, direction, loss, grad, slope, number)
-            self.state["t"] = size
+            kept["t"] = size
             if self.done(grad, direction, size, loss - before, number):
                 break
+        state.update(kept)
 
     def done(self, grad: Any, direction: Any, size: float, change: float, number: int) -> bool:
         """Is the budget used, or does nothing move any more?"""
@@ -179,30 +188,33 @@ class _Run:
         evaluate: Evaluate = at
         largest = float(np.abs(direction).max())
         least = float(self.group["tolerance_change"]) / largest if largest else 0.0
-        size, loss, grad = strong_wolfe(evaluate, size, direction, (loss, grad, slope), least)
+        most = self.group["max_eval"] - self.evaluations
+        size, loss, grad = strong_wolfe(evaluate, size, direction, (loss, grad, slope), least, most)
         optimizer._put(start, size, direction)
         return size, loss, grad
 
-    def direction(self, grad: Any) -> Any:
+    def direction(self, grad: Any, kept: dict[str, Any]) -> Any:
         """Minus the gradient times the inverse Hessian that the last changes suggest."""
-        state = self.state
-        state["n_iter"] = state.get("n_iter", 0) + 1
-        if state["n_iter"] == 1 or "prev_flat_grad" not in state:
-            state.update(old_dirs=[], old_stps=[], H_diag=1.0)
+        if self.state["n_iter"] == 1:
+            kept.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return -grad
-        change = grad - state["prev_flat_grad"].array
-        moved = state["d"].array * grad.dtype.type(state["t"])
-        curvature = float(change @ moved)
-        dirs, steps = state["old_dirs"], state["old_stps"]
+        history = self.group["history_size"]
+        change = grad - kept["prev_flat_grad"].array
+        moved = kept["d"].array * grad.dtype.type(as_number(kept["t"]))
+        curvature = change @ moved
+        pairs = [kept[name] for name in ("old_dirs", "old_stps", "ro")]
         if curvature > 1e-10:
-            if len(dirs) == self.group["history_size"]:
-                dirs.pop(0)
-                steps.pop(0)
-            dirs.append(_kept(change))
-            steps.append(_kept(moved))
-            state["H_diag"] = curvature / float(change @ change)
-        past = [y.array for y in dirs], [s.array for s in steps]
-        return _two_loops(grad, *past, float(state["H_diag"]))
+            for values, new in zip(pairs, (change, moved, 1 / curvature), strict=True):
+                if len(values) == history:
+                    values.pop(0)
+                values.append(_kept(np.asarray(new)))
+            kept["H_diag"] = _kept(np.asarray(curvature / (change @ change)))
+        scale = as_number(kept["H_diag"])
+        dirs, steps, rates = ([x.array for x in values] for values in pairs)
+        found, weights = _two_loops(grad, dirs, steps, rates, scale)
+        shares = self.state.setdefault("al", [None] * history)
+        shares[: len(weights)] = map(_kept, weights)
+        return found
 
 
 def _kept(array: Any) -> Tensor:
@@ -210,16 +222,19 @@ def _kept(array: Any) -> Tensor:
     return Tensor._wrap(array)
 
 
-def _two_loops(grad: Any, changes: list[Any], steps: list[Any], scale: float) -> Any:
-    rates = [1.0 / float(y @ s) for y, s in zip(changes, steps, strict=True)]
+def _two_loops(
+    grad: Any, changes: list[Any], steps: list[Any], rates: list[Any], scale: float
+) -> tuple[Any, list[Any]]:
+    """The direction, and the share that each pair had in it."""
     found = -grad
     weights = []
     pairs = list(zip(changes, steps, rates, strict=True))
     for y, s, rate in reversed(pairs):
-        weight = float(s @ found) * rate
+        weight = np.asarray((s @ found) * rate)
         weights.append(weight)
-        found = found - y * found.dtype.type(weight)
+        found = found - y * weight
+    weights.reverse()
     found = found * found.dtype.type(scale)
-    for (y, s, rate), weight in zip(pairs, reversed(weights), strict=True):
-        found = found + s * found.dtype.type(weight - float(y @ found) * rate)
-    return found
+    for (y, s, rate), weight in zip(pairs, weights, strict=True):
+        found = found + s * (weight - (y @ found) * rate)
+    return found, weights

@@ -45,9 +45,9 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
-        self.anneal_strategy = anneal_strategy
+        self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
-        self._phases = _phases(self.total_steps, pct_start, three_phase)
+        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:
             for group, peak in zip(
                 optimizer.param_groups, _each("max_lr", optimizer, max_lr), strict=True
@@ -66,6 +66,7 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
             )
+        self.use_beta1 = "betas" in optimizer.defaults
         if last_epoch != -1:
             return
         lows, highs = _each("base_momentum", optimizer, low), _each("max_momentum", optimizer, high)
@@ -82,12 +83,14 @@ class OneCycleLR(LRScheduler):
                 f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
             )
         start = 0.0
-        for index, (end, *_) in enumerate(self._phases):
-            if step <= end or index == len(self._phases) - 1:
+        for index, phase in enumerate(self._schedule_phases):
+            end = phase["end_step"]
+            if step <= end or index == len(self._schedule_phases) - 1:
                 break
             start = end
         share = (step - start) / (end - start)
-        _, lr_from, lr_to, m_from, m_to = self._phases[index]
+        lr_from, lr_to = phase["start_lr"], phase["end_lr"]
+        m_from, m_to = phase["start_momentum"], phase["end_momentum"]
         values = []
         for group in self.optimizer.param_groups:
             values.append(self._between(group[lr_from], group[lr_to], share))
@@ -96,7 +99,7 @@ class OneCycleLR(LRScheduler):
         return values
 
     def _between(self, start: float, end: float, share: float) -> float:
-        if self.anneal_strategy == "linear":
+        if self._anneal_func_type == "linear":
             return (end - start) * share + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
 
@@ -114,19 +117,19 @@ def _length(total: int | None, epochs: int | None, per_epoch: int | None) -> int
     return epochs * per_epoch
 
 
-def _phases(total: int, share: float, three: bool) -> list[tuple[float, str, str, str, str]]:
+def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
     """Last step of each phase, and the group's values it goes between."""
     up = ("initial_lr", "max_lr", "max_momentum", "base_momentum")
-    if not three:
-        down = ("max_lr", "min_lr", "base_momentum", "max_momentum")
-        return [(float(share * total) - 1, *up), (total - 1, *down)]
-    back = ("max_lr", "initial_lr", "base_momentum", "max_momentum")
-    out = ("initial_lr", "min_lr", "max_momentum", "max_momentum")
-    return [
-        (float(share * total) - 1, *up),
-        (float(2 * share * total) - 2, *back),
-        (total - 1, *out),
-    ]
+    found: list[tuple[Any, ...]] = [(float(share * total) - 1, *up)]
+    if three:
+        found += [
+            (float(2 * share * total) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+            (total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+        ]
+    else:
+        found.append((total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"))
+    names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+    return [dict(zip(names, phase, strict=True)) for phase in found]
 
 
 def _each(name: str, optimizer: Optimizer, value: Any) -> list[float]:

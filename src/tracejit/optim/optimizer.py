@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import copy
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..autograd.grad_mode import enable_grad, no_grad
+from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..autograd.handle import RemovableHandle
 from ..autograd.slots import gradient_of
 from ..cuda.arrays import placed
 from ..modes import MODES
 from ..nn.tree import clear_grad
-from ..ops.elementwise import cast
 from ..ops.source import full
 from ..tensor import Tensor
 from ..types import TensorType
@@ -29,6 +28,7 @@ from .recorded import (
     refuse_copies,
     refuse_inside,
 )
+from .saving import packed, unpack
 from .state import Changes, StateTable
 
 __all__ = ["Optimizer"]
@@ -48,8 +48,9 @@ class Optimizer:
     """Base class of all optimizers.
 
     ``params`` is an iterable of tensors, of ``(name, tensor)`` pairs, or of dicts with ``params`` and hyperparameters
-    of their own; ``defaults`` are the hyperparameters a group does not set. Raises ``TypeError`` for anything else and
-    ``ValueError`` for no parameters, non-leaves, or a parameter in two groups.
+    of their own; ``defaults`` are the hyperparameters a group does not set. With ``differentiable`` among them, updates
+    have a history; other choices among PyTorch's implementations are accepted and change nothing. Raises ``TypeError``
+    for anything else and ``ValueError`` for no parameters, non-leaves, or a parameter in two groups.
     """
 
     #: Does the rule need to know how many steps a parameter has made?
@@ -63,10 +64,11 @@ class Optimizer:
         self.defaults = dict(defaults)
         self._own_changes = Changes()
         self.state: Any = StateTable(self._own_changes)
-        self._counters = Counters()
+        self._counters: dict[str, Counters] = {}
         self.param_groups: list[ParamGroup] = []
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
+        self._saving_hooks: tuple[dict[int, Any], ...] = ({}, {}, {}, {})
         self._stepped = False
         if MODES.recorder is not None:
             MODES.recorder.own.update({id(x): x for x in (self, self._own_changes)})
@@ -91,10 +93,12 @@ class Optimizer:
         refuse_inside("add_param_group()", self)
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        params, names = _named(param_group["params"])
-        values = {**self.defaults, **param_group, "params": params}
+        params, names = _named(param_group["params"], bool(self.defaults.get("differentiable")))
+        values = {**param_group, "params": params}
         if names is not None:
             values["param_names"] = names
+        for name, value in self.defaults.items():
+            values.setdefault(name, value)
         for name, value in values.items():
             if value is required:
                 raise ValueError(
@@ -106,7 +110,13 @@ class Optimizer:
                 f"with{'' if names else 'out'} names to the optimizer"
             )
         taken = {p for group in self.param_groups for p in group["params"]}
-        if len(set(params)) != len(params) or not taken.isdisjoint(params):
+        if len(set(params)) != len(params):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
+        if not taken.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self._check(values)
         made = ParamGroup(values)
@@ -139,7 +149,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 params = [p for p in group["params"] if gradient_of(p) is not None]
                 if params:
@@ -162,14 +172,36 @@ class Optimizer:
         """Count a step of each parameter; its numbers, as tensors while a program is recorded."""
         if MODES.recorder is not None and not made_inside(self):
             return recorded_rows(self, group, params)
-        rows: dict[float, tuple[float, ...]] = {}
+        rows: dict[tuple[float, ...], tuple[float, ...]] = {}
         found = []
         for parameter in params:
-            step = self._next_step(parameter) if self._counts else 0.0
-            if step not in rows:
-                rows[step] = self._numbers(group, step)
-            found.append(rows[step])
+            values = tuple(float(x.array) for x in self._follows(group, parameter))
+            if values not in rows:
+                rows[values] = self._numbers_of(group, values, 1)
+            found.append(rows[values])
+            self._move(group, parameter)
         return found
+
+    def _follows(self, group: ParamGroup, parameter: Tensor) -> tuple[Tensor, ...]:
+        """The 0-d state tensors that decide the numbers of a step, the step count first."""
+        return (self._counter(parameter),) if self._counts else ()
+
+    def _numbers_of(
+        self, group: ParamGroup, values: tuple[float, ...], ahead: int
+    ) -> tuple[float, ...]:
+        """The numbers of the step that comes ``ahead`` of ``values``, what ``_follows`` gives."""
+        return self._numbers(group, values[0] + ahead if values else 0.0)
+
+    def _move(self, group: ParamGroup, parameter: Tensor) -> None:
+        """Count one step of ``parameter``."""
+        if self._counts:
+            self._count(self._counter(parameter))
+
+    def _after_steps(
+        self, group: ParamGroup, found: Sequence[tuple[Tensor, ...]]
+    ) -> Callable[[], None] | None:
+        """What every replay of a step does to ``found``, by ``_follows``, besides counting."""
+        return None
 
     def _slot(
         self,
@@ -195,22 +227,25 @@ class Optimizer:
             found = state.begin(name, begun)
         return found
 
+    def _counters_of(self, name: str) -> Counters:
+        """The memory of state tensors ``name`` with one number each."""
+        if name not in self._counters:
+            self._counters[name] = Counters()
+        return self._counters[name]
+
     def _counter(self, parameter: Tensor) -> Tensor:
         """How many steps ``parameter`` has made, as it is kept in its state."""
         state = self.state[parameter]
         step: Tensor | None = state.get("step")
         if step is None:
-            step = state.begin("step", self._counters.make())
+            step = state.begin("step", self._counters_of("step").make())
         return step
 
-    def _next_step(self, parameter: Tensor) -> float:
-        """Count one step of ``parameter``: the new number."""
-        step = self._counter(parameter)
+    def _count(self, step: Tensor) -> None:
         if MODES.recorder is not None:
             MODES.recorder.counted[id(step)] = (step, 0)
         step.array[...] += 1
         step._writes.value += 1
-        return float(step.array)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before every step."""
@@ -222,17 +257,41 @@ class Optimizer:
 
     # --- saving ---------------------------------------------------------------------------------------------
 
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before ``state_dict``."""
+        return _registered(self._saving_hooks[0], hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after ``state_dict``; what it returns is given instead, unless None."""
+        return _registered(self._saving_hooks[1], hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before loading; what it returns is loaded instead, unless None."""
+        return _registered(self._saving_hooks[2], hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after loading."""
+        return _registered(self._saving_hooks[3], hook, prepend)
+
     def state_dict(self) -> dict[str, Any]:
         """State and hyperparameters, with parameters replaced by their positions."""
         refuse_inside("state_dict() of an optimizer", self)
-        order = [p for group in self.param_groups for p in group["params"]]
-        position = {p: i for i, p in enumerate(order)}
-        groups = []
-        for group in self.param_groups:
-            packed = {name: value for name, value in group.items() if name != "params"}
-            groups.append({**packed, "params": [position[p] for p in group["params"]]})
-        state = {position[p]: dict(values) for p, values in self.state.items() if p in position}
-        return {"state": state, "param_groups": groups}
+        before, after, _, _ = self._saving_hooks
+        for hook in tuple(before.values()):
+            hook(self)
+        found = packed(self)
+        for hook in tuple(after.values()):
+            given = hook(self, found)
+            found = found if given is None else given
+        return found
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over state and hyperparameters; ``ValueError`` when groups or their sizes differ.
@@ -240,34 +299,21 @@ class Optimizer:
         State tensors are copied and converted to their parameter's dtype, except ``step``.
         """
         refuse_inside("load_state_dict() of an optimizer")
-        saved = list(state_dict["param_groups"])
-        if len(saved) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        pairs = list(zip(saved, self.param_groups, strict=True))
-        if any(len(s["params"]) != len(g["params"]) for s, g in pairs):
-            raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
-            )
-        parameters = {
-            index: p for s, g in pairs for index, p in zip(s["params"], g["params"], strict=True)
-        }
-        state = StateTable(self._own_changes)
-        for index, values in state_dict["state"].items():
-            parameter = parameters[index]
-            state[parameter] = {
-                k: _restored(k, v, parameter, self._counters) for k, v in values.items()
-            }
-        self.state = state
-        for values, group in pairs:
-            group.update(copy.deepcopy({k: v for k, v in values.items() if k != "params"}))
-        self._changed()
+        _, _, before, after = self._saving_hooks
+        state_dict = dict(state_dict)
+        for hook in tuple(before.values()):
+            given = hook(self, state_dict)
+            state_dict = state_dict if given is None else given
+        unpack(self, state_dict)
+        for hook in tuple(after.values()):
+            hook(self)
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        groups = []
         for index, group in enumerate(self.param_groups):
-            shown = [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
-            lines += [f"Parameter Group {index}", *shown]
-        return "\n".join([*lines, ")"])
+            shown = [f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params"]
+            groups.append(f"\nParameter Group {index}\n{''.join(shown)}")
+        return f"{type(self).__name__} ({''.join(groups)})"
 
 
 def _begun(kind: TensorType, value: float | Tensor, shape: Sequence[int] | None) -> Tensor:
@@ -280,7 +326,7 @@ def _begun(kind: TensorType, value: float | Tensor, shape: Sequence[int] | None)
     return made
 
 
-def _named(params: Any) -> tuple[list[Tensor], list[str] | None]:
+def _named(params: Any, differentiable: bool) -> tuple[list[Tensor], list[str] | None]:
     """The tensors of a group, and their names if they came as pairs."""
     if isinstance(params, (set, frozenset)):
         raise TypeError(
@@ -301,7 +347,7 @@ def _named(params: Any) -> tuple[list[Tensor], list[str] | None]:
             raise TypeError(
                 f"optimizer can only optimize Tensors, but one of the params is {type(item).__name__}"
             )
-        if not (item.is_leaf or item._retains_grad):
+        if not (differentiable or item.is_leaf or item._retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
     return items, names
 
@@ -312,15 +358,14 @@ def _iterable(params: Any) -> Iterable[Any]:
     return params
 
 
-def _restored(name: str, value: Any, parameter: Tensor, counters: Counters) -> Any:
-    """One loaded state value, as this parameter keeps it."""
-    if name == "step":
-        number = value.array if isinstance(value, Tensor) else value
-        return counters.make(float(number))
-    if not isinstance(value, Tensor):
-        return copy.deepcopy(value)
-    copied = Tensor._wrap(placed(value.array.copy(order="C"), parameter.get_device()))
-    return cast(copied, dtype=parameter.dtype) if value.dtype.is_floating_point else copied
+def _registered(hooks: dict[int, Any], hook: Callable[..., Any], first: bool) -> RemovableHandle:
+    """Add a hook after, or before, the others."""
+    others = dict(hooks) if first else {}
+    if first:
+        hooks.clear()
+    handle = RemovableHandle(hooks, hook)
+    hooks.update(others)
+    return handle
 
 
 def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
@@ -328,15 +373,3 @@ def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:
     for name, label in labels.items():
         if not as_number(group[name]) >= 0.0:
             raise ValueError(f"Invalid {label}: {group[name]}")
-
-
-def accepted(*, differentiable: bool, **flags: bool | None) -> dict[str, bool | None]:
-    """Flags that choose among PyTorch's implementations: groups show them, and they change nothing here.
-
-    Raises ``NotImplementedError`` for ``differentiable``, which would change what a step means.
-    """
-    if differentiable:
-        raise NotImplementedError(
-            "differentiable=True is not supported: write the update as tensor expressions to differentiate through it"
-        )
-    return {**flags, "differentiable": False}

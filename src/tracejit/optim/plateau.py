@@ -8,11 +8,12 @@ from typing import Any
 from ..varying import as_number
 from .optimizer import Optimizer
 from .recorded import belongs, refuse_inside
+from .scheduler_base import LRScheduler, put_lr, warn_of_epoch
 
 __all__ = ["ReduceLROnPlateau"]
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(LRScheduler):
     """Times ``factor`` after more than ``patience`` epochs without improvement of the metric given to ``step``.
 
     Better means lower (``mode="min"``) or higher ("max") by ``threshold``, relative ("rel") or absolute ("abs"); after
@@ -43,6 +44,7 @@ class ReduceLROnPlateau:
         belongs(self, optimizer)
         self.optimizer = optimizer
         self.factor = factor
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
         if len(self.min_lrs) != count:
             raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
@@ -53,17 +55,14 @@ class ReduceLROnPlateau:
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = 0
-        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self._last_lr = self._lrs
+        self.mode_worse = math.inf if mode == "min" else -math.inf
         self._reset()
 
     def _reset(self) -> None:
-        self.best = math.inf if self.mode == "min" else -math.inf
+        self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
-
-    def get_last_lr(self) -> list[Any]:
-        """The learning rates set last."""
-        return self._last_lr
 
     @property
     def in_cooldown(self) -> bool:
@@ -77,11 +76,13 @@ class ReduceLROnPlateau:
         best = best * (1.0 + change) if self.threshold_mode == "rel" else best + change
         return a > best if self.mode == "max" else a < best
 
-    def step(self, metrics: Any) -> None:
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take the metric of one more epoch, and reduce the learning rates if it is time."""
         refuse_inside("ReduceLROnPlateau.step()", self)
+        if epoch is not None:
+            warn_of_epoch()
         current = as_number(metrics)
-        self.last_epoch += 1
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best = current
             self.num_bad_epochs = 0
@@ -94,19 +95,19 @@ class ReduceLROnPlateau:
             self._reduce()
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self._last_lr = self._lrs
 
     def _reduce(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"min_lrs has {len(self.min_lrs)} values for {len(groups)} parameter groups: "
+                    "add one for each group that was added to the optimizer"
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             old = as_number(group["lr"])
             new = max(old * self.factor, least)
             if old - new > self.eps:
-                group["lr"] = new
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a saved schedule."""
-        self.__dict__.update(state_dict)
+                put_lr(group, new)

@@ -34,16 +34,16 @@ class Row:
         self,
         optimizer: Optimizer,
         group: ParamGroup,
-        counter: Tensor | None,
+        follows: tuple[Tensor, ...],
         ahead: int,
         dtype: dtypes.DType,
     ) -> None:
         self.optimizer = optimizer
         self.group = group
-        self.counter = counter
+        self.follows = follows
         self.ahead = ahead
-        self.key = (id(optimizer), id(group), id(counter), ahead, dtype.short)
-        values = self.values(0 if counter is None else -ahead)
+        self.key = (id(optimizer), id(group), *map(id, follows), ahead, dtype.short)
+        values = self.values(1)
         self.buffer = np.zeros(len(values), dtype.np)
         self.fill(values)
         self.pack = struct.Struct(f"={len(values)}{dtype.np.char}").pack_into
@@ -51,10 +51,10 @@ class Row:
             Tensor._wrap(self.buffer[i : i + 1].reshape(())) for i in range(len(values))
         )
 
-    def values(self, moved: int = 0) -> tuple[float, ...]:
-        """The numbers for the step that comes ``ahead`` of the count found; ``moved``, what is counted already."""
-        step = 0.0 if self.counter is None else float(self.counter.array) + self.ahead + moved
-        return self.optimizer._numbers(self.group, step)
+    def values(self, ahead: int) -> tuple[float, ...]:
+        """The numbers for the step that comes ``ahead`` of what is found."""
+        found = tuple([float(x.array) for x in self.follows])
+        return self.optimizer._numbers_of(self.group, found, ahead)
 
     def fill(self, values: tuple[float, ...]) -> None:
         """Round the numbers once, into the cells."""
@@ -63,7 +63,7 @@ class Row:
 
     def refresh(self) -> None:
         """Set the cells for the step that is about to be made."""
-        values = self.values()
+        values = self.values(self.ahead)
         try:
             self.pack(self.buffer.data, 0, *values)  # as ``fill``, quicker
         except OverflowError:
@@ -80,47 +80,53 @@ def recorded_rows(
     for value in group.values():
         if isinstance(value, Tensor) and recorder.is_changed(value):
             recorder.unsupported("a hyperparameter that is computed inside a compiled function")
-    counters: list[Any] = [None] * len(params)
-    if optimizer._counts:
-        counters = [optimizer._counter(p) for p in params]
-        _count(counters)
-    owners = _owners(counters)
+    if len(set(params)) != len(params):
+        recorder.unsupported("a step of an optimizer that has a parameter twice")
+    follows = [optimizer._follows(group, p) for p in params]
     rows: dict[Any, tuple[Any, ...]] = {}
     found = []
-    for parameter, counter, owner in zip(params, counters, owners, strict=True):
+    for parameter, owner in zip(params, _owners(follows), strict=True):
         half = parameter.dtype.itemsize == 2
         dtype = dtypes.float32 if half else parameter.dtype.to_real
-        key = (id(owner), dtype)
+        key = (*map(id, owner), dtype)
         if key not in rows:
-            ahead = 0 if counter is None else recorder.counted[id(counter)][1]
-            row = Row(optimizer, group, owner, ahead, dtype)
+            row = Row(optimizer, group, owner, _made(owner) + 1, dtype)
             recorder.numbers(row)
             rows[key] = row.cells
         found.append(rows[key])
+    if optimizer._counts:
+        _again(optimizer, group, follows)
     return found
 
 
-def _count(counters: Sequence[Tensor]) -> None:
+def _made(follows: tuple[Tensor, ...]) -> int:
+    """How many steps the recorded run has made of those that a parameter's numbers follow."""
+    made: int = MODES.recorder.counted.get(id(follows[0]), (None, 0))[1] if follows else 0
+    return made
+
+
+def _again(optimizer: Optimizer, group: ParamGroup, follows: Sequence[tuple[Tensor, ...]]) -> None:
     """Count one step now, and in every replay."""
     recorder = MODES.recorder
-    for counter in counters:
-        _, ahead = recorder.counted.get(id(counter), (counter, 0))
-        recorder.counted[id(counter)] = (counter, ahead + 1)
-    count = CountSteps(tuple(counters))
-    count()
-    recorder.again(count)
+    counters = tuple(tensors[0] for tensors in follows)
+    for tensors in follows:
+        recorder.counted[id(tensors[0])] = (tensors[0], _made(tensors) + 1)
+    for change in (CountSteps(counters), optimizer._after_steps(group, follows)):
+        if change is not None:
+            change()
+            recorder.again(change)
 
 
-def _owners(counters: Sequence[Any]) -> list[Any]:
-    """For every counter the first one that shows the same number; that they stay equal is checked."""
-    groups: dict[float, list[Tensor]] = {}
-    for counter in counters:
-        if counter is not None:
-            groups.setdefault(float(counter.array), []).append(counter)
+def _owners(follows: Sequence[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
+    """For every parameter's the first that show the same numbers; that they stay equal is checked."""
+    groups: dict[tuple[float, ...], list[tuple[Tensor, ...]]] = {}
+    shown = [tuple(float(x.array) for x in tensors) for tensors in follows]
+    for values, tensors in zip(shown, follows, strict=True):
+        groups.setdefault(values, []).append(tensors)
     for same in groups.values():
         if len(same) > 1:
-            MODES.recorder.checks.append(EqualCounts.of(tuple(same)))
-    return [None if c is None else groups[float(c.array)][0] for c in counters]
+            MODES.recorder.checks.extend(map(EqualCounts.of, zip(*same, strict=True)))
+    return [groups[values][0] for values in shown]
 
 
 class StepSchedule:

@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from .group import ParamGroup
 from .maths import Mix, lerp, sqrt
-from .optimizer import Optimizer, accepted, check_at_least_zero
+from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
 __all__ = ["RMSprop"]
@@ -26,23 +26,24 @@ def rmsprop(
     with_momentum: bool,
     maximize: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """One step; ``state`` is (mean square[, mean][, velocity])."""
+    """One step; ``state`` is (mean square[, velocity][, mean])."""
     lr, alpha, weight, rest, eps, weight_decay, momentum = h
     if maximize:
         g = -g
     if decay:
         g = g + p * weight_decay
     square = state[0] * alpha + (g * weight) * g
-    new: tuple[Any, ...] = (square,)
+    means: tuple[Any, ...] = ()
+    spread = square
     if centered:
-        mean = lerp(state[1], g, Mix(weight, rest, early))
-        new = (*new, mean)
-        square = square - mean * mean
-    root = sqrt(square) + eps
+        mean = lerp(state[-1], g, Mix(weight, rest, early))
+        means = (mean,)
+        spread = square - mean * mean
+    root = sqrt(spread) + eps
     if not with_momentum:
-        return p - (g * lr) / root, new
-    velocity = state[-1] * momentum + g / root
-    return p - velocity * lr, (*new, velocity)
+        return p - (g * lr) / root, (square, *means)
+    velocity = state[1] * momentum + g / root
+    return p - velocity * lr, (square, velocity, *means)
 
 
 class RMSprop(Optimizer):
@@ -76,17 +77,19 @@ class RMSprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        flags = accepted(foreach=foreach, capturable=capturable, differentiable=differentiable)
         defaults = {
             "lr": lr,
+            "momentum": momentum,
             "alpha": alpha,
             "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
             "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
             "maximize": maximize,
+            "differentiable": differentiable,
         }
-        super().__init__(params, {**defaults, **flags})
+        super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(
@@ -101,8 +104,8 @@ class RMSprop(Optimizer):
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
         centered, with_momentum = bool(group["centered"]), group["momentum"] > 0
         names = ["square_avg"]
-        names += ["grad_avg"] if centered else []
         names += ["momentum_buffer"] if with_momentum else []
+        names += ["grad_avg"] if centered else []
         hyper = self._rows(group, params)
         states = [tuple(self._slot(p, name) for name in names) for p in params]
         grads: list[Any] = [p._grad for p in params]

@@ -6,6 +6,8 @@ import warnings
 from typing import Any
 
 from ..modes import MODES
+from ..tensor import Tensor
+from ..varying import as_number
 from .optimizer import Optimizer
 from .recorded import StepSchedule, belongs, made_inside, refuse_copies, refuse_inside
 
@@ -19,6 +21,9 @@ class LRScheduler:
     groups without ``initial_lr``.
     """
 
+    #: May ``step`` go to an epoch that is not the next one?
+    _takes_epochs = False
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         refuse_inside("a schedule made", optimizer)
         belongs(self, optimizer)
@@ -26,18 +31,21 @@ class LRScheduler:
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         for index, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{index}] when resuming "
                     "an optimizer: load the optimizer's state first, or start with last_epoch=-1"
                 )
         self.optimizer = optimizer
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
         self._last_lr: list[Any] = []
+        self._get_lr_called_within_step = False
+        self._is_initial = True
         self._first()
+        self._is_initial = False
 
     def _first(self) -> None:
         """Set the learning rates of epoch 0."""
@@ -57,6 +65,8 @@ class LRScheduler:
 
         Inside a compiled function this is Python that every call runs, after its optimizer steps.
         """
+        if epoch is not None and not self._takes_epochs:
+            warn_of_epoch()
         recorder = MODES.recorder
         if recorder is None or made_inside(self):
             self._advance(epoch)
@@ -72,7 +82,8 @@ class LRScheduler:
 
     def _advance(self, epoch: int | None = None) -> None:
         """One step of the schedule."""
-        if self._step_count == 1 and not self.optimizer._stepped:
+        known = type(self.optimizer).step is Optimizer.step  # others do not say when they step
+        if self._step_count == 1 and known and not self.optimizer._stepped:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
                 "`optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the "
@@ -81,6 +92,10 @@ class LRScheduler:
                 stacklevel=3,
             )
         self._step_count += 1
+        self._go(epoch)
+
+    def _go(self, epoch: int | None = None) -> None:
+        """Set the learning rates of an epoch: the next one, if none is given."""
         closed = getattr(self, "_get_closed_form_lr", None)
         if epoch is None:
             self.last_epoch += 1
@@ -92,12 +107,12 @@ class LRScheduler:
 
     def _set(self, values: list[Any]) -> None:
         for group, value in zip(self.optimizer.param_groups, values, strict=True):
-            group["lr"] = value
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+            put_lr(group, value)
+        self._last_lr = self._lrs
 
     @property
     def _lrs(self) -> list[Any]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [copied(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
@@ -108,3 +123,25 @@ class LRScheduler:
         """Take over a saved schedule."""
         refuse_inside("load_state_dict() of a schedule", self)
         self.__dict__.update(state_dict)
+
+
+def warn_of_epoch() -> None:
+    """Say to the caller of ``step(epoch)`` that epochs count themselves."""
+    warnings.warn(
+        "The epoch parameter of `scheduler.step()` is deprecated: call `step()` once for every epoch.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def copied(value: Any) -> Any:
+    """A number as it is, a tensor as another one: whoever changes that changes no learning rate."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def put_lr(group: Any, value: Any) -> None:
+    """Set the learning rate of a group, in place if it is a tensor."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(as_number(value))
+    else:
+        group["lr"] = value

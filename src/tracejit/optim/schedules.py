@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
 from .optimizer import Optimizer
@@ -49,9 +50,22 @@ class LambdaLR(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and the functions."""
+        """Everything but the optimizer; of callable objects their attributes, of functions nothing."""
         hidden = ("optimizer", "lr_lambdas")
-        return {k: v for k, v in self.__dict__.items() if k not in hidden}
+        own = {k: v for k, v in self.__dict__.items() if k not in hidden}
+        return {**own, "lr_lambdas": [attributes_of(f) for f in self.lr_lambdas]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a saved schedule."""
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
+        for function, values in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+            if values is not None:
+                vars(function).update(values)
+
+
+def attributes_of(function: Any) -> dict[str, Any] | None:
+    """What a schedule saves of a function that it calls: None unless it is an object of a class of the user's."""
+    return None if isinstance(function, FunctionType) else dict(vars(function))
 
 
 class MultiplicativeLR(LambdaLR):
@@ -59,7 +73,7 @@ class MultiplicativeLR(LambdaLR):
 
     def get_lr(self) -> list[Any]:
         """previous * factor."""
-        if self.last_epoch <= 0:
+        if self._is_initial:
             return self._lrs
         factors = (factor(self.last_epoch) for factor in self.lr_lambdas)
         return [lr * factor for lr, factor in zip(self._lrs, factors, strict=True)]

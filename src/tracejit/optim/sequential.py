@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .optimizer import Optimizer
-from .scheduler_base import LRScheduler
+from .plateau import ReduceLROnPlateau
+from .scheduler_base import LRScheduler, copied, put_lr
 
 __all__ = ["ChainedScheduler", "SequentialLR"]
 
@@ -35,6 +36,11 @@ class SequentialLR(LRScheduler):
         if not schedulers:
             raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
         for index, scheduler in enumerate(schedulers):
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    "SequentialLR does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to "
+                    f"be specified when calling `step`, but got one at index {index} in the given schedulers sequence."
+                )
             if scheduler.optimizer is not optimizer:
                 raise ValueError(
                     f"SequentialLR expects all schedulers to belong to the same optimizer, but got scheduler at index "
@@ -55,7 +61,7 @@ class SequentialLR(LRScheduler):
     def _restart(self) -> None:
         """Undo the first steps all schedules made when they were built; begin with the first."""
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            put_lr(group, copied(group["initial_lr"]))
         _undo(self._schedulers)
         first = self._schedulers[bisect_right(self._milestones, 0)]
         first._step_count = 0
@@ -68,7 +74,7 @@ class SequentialLR(LRScheduler):
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
         if index > 0 and self._milestones[index - 1] == self.last_epoch:
-            scheduler.step(0)
+            scheduler._go(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .group import ParamGroup
-from .optimizer import Optimizer, accepted, check_at_least_zero
+from .optimizer import Optimizer, check_at_least_zero
 from .update import update
 
 __all__ = ["SGD"]
@@ -68,7 +68,6 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        flags = accepted(foreach=foreach, differentiable=differentiable)
         defaults = {
             "lr": lr,
             "momentum": momentum,
@@ -76,9 +75,11 @@ class SGD(Optimizer):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
             "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
             "fused": fused,
         }
-        super().__init__(params, {**defaults, **flags})
+        super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
         check_at_least_zero(

@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from .recorded import refuse_inside
 
 _MISSING = object()
+_NUMBERS = (int, float)
 
 
 class Changes:
@@ -41,6 +42,11 @@ class ParameterState(dict[str, Any]):
         before = self.get(name, _MISSING)
         if before is value:
             return  # as ``state["step"] += 1`` leaves a tensor that it changed in place
+        if isinstance(before, _NUMBERS) and isinstance(value, _NUMBERS):
+            super().__setitem__(
+                name, value
+            )  # a count of the user's own: data, as the values of tensors are
+            return
         refuse_inside("changing the state of an optimizer", self.changes)
         super().__setitem__(name, value)
         if before is not _MISSING:

@@ -1,4 +1,4 @@
-"""Running an update rule: on arrays when eager, on tensors while a program is recorded.
+"""Running an update rule: on arrays when eager, on tensors while a program is recorded or the step is differentiated.
 
 A rule is one function ``rule(p, g, state, h, ...) -> (new p, new state)`` of operators and the functions in ``maths``,
 so the same text serves both. Eagerly it runs on flat pieces that fit the cache: its temporaries never leave it, and
@@ -38,15 +38,19 @@ def update(
     """Replace every parameter and its state tensors in place by what ``rule`` makes of them.
 
     ``hyper`` holds per parameter the rule's scalars: Python floats, or 0-d tensors while recording. With ``fused`` the
-    whole step is one program of compiled kernels, with the same numbers.
+    whole step is one program of compiled kernels, with the same numbers. Where gradients are enabled, the updates are
+    differentiable.
     """
-    whole = not any(p.dtype.is_complex for p in params)
-    if fused and whole and MODES.recorder is None and not config.disabled:
+    apart = len(set(params)) == len(params)
+    whole = apart and not any(p.dtype.is_complex for p in params)
+    if MODES.grad and MODES.recorder is not None:
+        MODES.recorder.unsupported("a differentiable step of an optimizer")
+    if fused and whole and MODES.recorder is None and not (config.disabled or MODES.grad):
         from .fused import update_fused
 
         if update_fused(rule, params, grads, states, hyper, flags):
             return
-    run = _on_arrays if MODES.recorder is None else _on_tensors
+    run = _on_arrays if MODES.recorder is None and not MODES.grad else _on_tensors
     with np.errstate(all="ignore"):
         for p, g, state, h in zip(params, grads, states, hyper, strict=True):
             run(rule, p, g, state, h, flags)

@@ -14,7 +14,6 @@ Evaluate = Callable[[float], tuple[float, Any]]
 
 _DECREASE = 1e-4
 _CURVATURE = 0.9
-_MOST = 25
 
 
 @dataclass(slots=True)
@@ -53,10 +52,12 @@ def strong_wolfe(
     direction: Any,
     start: tuple[float, Any, float],
     least: float,
+    most: int = 25,
 ) -> tuple[float, float, Any]:
     """Step size, loss and gradient of a point with sufficient decrease and a flat enough slope.
 
-    ``start`` holds loss, gradient and slope at zero; a bracket narrower than ``least`` ends the search.
+    ``start`` holds loss, gradient and slope at zero; a bracket narrower than ``least`` ends the search, and
+    so do ``most`` points.
 
     >>> import numpy as np
     >>> d = np.array([-2.0])  # downhill from 1 on x**2
@@ -71,9 +72,9 @@ def strong_wolfe(
         loss, grad = evaluate(size)
         return _Point(size, loss, grad, float(grad @ direction))
 
-    bracket, tries = _bracket(point, t, origin)
+    bracket, tries = _bracket(point, t, origin, most)
     if len(bracket) == 2:
-        bracket = _zoom(point, bracket, origin, least, tries)
+        bracket = _zoom(point, bracket, origin, least, most - tries)
     best = min(bracket, key=lambda p: p.loss if p.loss == p.loss else math.inf)
     return best.t, best.loss, best.grad
 
@@ -87,11 +88,11 @@ def _flat(new: _Point, origin: _Point) -> bool:
 
 
 def _bracket(
-    point: Callable[[float], _Point], t: float, origin: _Point
+    point: Callable[[float], _Point], t: float, origin: _Point, most: int
 ) -> tuple[list[_Point], int]:
     """Two points around an acceptable one, or one that is acceptable; and how many were tried."""
-    before, new, tries = origin, point(t), 1
-    while tries < _MOST:
+    before, new, tries = origin, point(t), 0
+    while tries < most:
         if _fails(new, origin) or (tries > 1 and new.loss >= before.loss):
             return [before, new], tries
         if _flat(new, origin):
@@ -110,12 +111,12 @@ def _zoom(
     bracket: list[_Point],
     origin: _Point,
     least: float,
-    tries: int,
+    most: int,
 ) -> list[_Point]:
     """Narrow a bracket until its better end is acceptable."""
-    stuck = False
+    stuck, tries = False, 0
     low, high = sorted(bracket, key=lambda p: p.loss if p.loss == p.loss else math.inf)
-    while tries < _MOST and abs(high.t - low.t) * 1.0 > least:
+    while tries < most and abs(high.t - low.t) * 1.0 > least:
         left, right = min(low.t, high.t), max(low.t, high.t)
         t = minimum_of_cubic(low, high, left, right)
         margin = 0.1 * (right - left)

@@ -3,8 +3,8 @@
 It checks numerics, measures bandwidth, the cost of calls and programs, and writes one report (JSON, with a summary as
 text on standard output). Every section runs in processes of its own with a limit of their own, so a kernel that
 faults, a library that hangs or one that cannot be imported costs its own row and no more; the file is written anew
-whenever something was found. What does not fit into the time is listed as not run. Without a GPU the command says why
-and ends with code 2.
+whenever something was found. What does not fit into the time is listed as not run. Without a GPU or CuPy the command
+says why, and what to do, and ends with code 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .gpu_process import Task, load_first, run_units
+from .gpu_process import Task, failed, load_first, run_units
 from .gpu_sections import SECTIONS, TOGETHER, Options, units_of
 from .gpu_timing import TURN
 
@@ -39,6 +39,8 @@ class Report:
         self.path = path
         self.found: dict[str, Any] = {"seconds": {}}
         self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._write()  # a place that cannot be written to shows now, and not when there is something to lose
 
     def add(self, section: str, row: Row) -> None:
         """Take a row; those that tell of a success only are counted."""
@@ -106,7 +108,10 @@ def _turns() -> Iterator[None]:
 
 def _section(name: str, report: Report, end: float, options: Options) -> None:
     start = time.monotonic()
-    run_section(name, report, end, options)
+    try:
+        run_section(name, report, end, options)
+    except Exception as error:  # noqa: BLE001  (the other sections are still to come)
+        report.add(name, failed(name, error))
     report.end(name, time.monotonic() - start)
 
 
@@ -159,7 +164,8 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 when all went well, 1 when a check or a measurement failed, 2 without a GPU."""
+    """The command; 0 when all went well, 1 when a check or a measurement failed, 2 without a GPU or CuPy, 3 when
+    there was no time for some of them."""
     parser = argparse.ArgumentParser(prog="python -m tracejit.testing.gpu", description=__doc__)
     parser.add_argument("--report", type=Path, default=Path("gpu-report.json"))
     parser.add_argument("--seconds", type=float, default=450.0)
@@ -173,15 +179,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load_first(options.first)
     import tracejit as tj
 
-    if not tj.cuda.is_available():
-        sys.stderr.write(f"no GPU can be used: {tj.cuda.why_unavailable()}\n")
+    try:
+        tj.cuda.init()
+    except tj.errors.DeviceError as error:
+        sys.stderr.write(f"{error.advice}\n")
         return 2
     found = run(path, options)
     sys.stdout.write(f"{summary(found)}\nreport: {path}\n")
+    return _code(found)
+
+
+def _code(found: dict[str, Any]) -> int:
     # What others cannot run is no failure of this.
     own = [n for n in found if not n.startswith(TOGETHER) or n == f"{TOGETHER}tracejit"]
     rows = [row for name in own if name != "seconds" for row in found[name]]
-    return 1 if any("failed" in row or "error" in row for row in rows) else 0
+    if any("error" in row for row in rows):
+        return 1
+    return 3 if any("not run" in row for row in rows) else 0
 
 
 if __name__ == "__main__":

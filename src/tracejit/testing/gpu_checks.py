@@ -5,6 +5,8 @@ Each check is a function without arguments that raises `AssertionError`, with a 
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -28,6 +30,8 @@ CLOSE = {"float64": 1e-9, "float32": 3e-4, "float16": 1e-2, "bfloat16": 4e-2}
 CLOSE |= {"complex128": CLOSE["float64"], "complex64": CLOSE["float32"]}
 #: Decompositions whose vectors may be turned round, in any order: magnitudes are compared, each row's in order.
 _TURNED = ("complement", "eigen_general", "eigen_symmetric", "qr_packed", "svd_packed")
+#: Kinds of ops that read no tensor of a device.
+_OF_NO_TENSOR = ("source", "randomsource")
 _DTYPES = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 
 
@@ -51,6 +55,8 @@ def checks() -> Iterator[tuple[str, Check]]:
     yield "graphs", graphs
     yield "sizes", sizes
     yield "training", training
+    if importlib.util.find_spec("torch") is not None:
+        yield "interop with PyTorch", interop_with_torch
     for dtype in _DTYPES:
         for op in all_ops():
             if op.name != "to_device":
@@ -83,20 +89,26 @@ def poison(nbytes: int = 1 << 24) -> None:
 
 
 def one_op(op: Op, dtype: dtypes.DType) -> None:
-    """An op eagerly and compiled, on samples of a dtype."""
-    for case in samples.cases(op, dtype):
-        expected = np.asarray(op.evaluate(case.operands, case.attributes))
+    """An op eagerly on samples of a dtype, and compiled on those that choose other kernels."""
+    for number, case in enumerate(samples.cases(op, dtype)):
+        expected = tj.from_numpy(np.array(op.evaluate(case.operands, case.attributes)))
         moved = [_moved(x) for x in case.operands]
         what = f"{op.name} {case.label} {dtype.name}"
-        found, known = op(*moved, **case.attributes), tj.from_numpy(np.array(expected))
-        if op.name in _TURNED:
-            found, known = (x.abs().sort(-1)[0] for x in (found, known))
-        close(found, known, what)
-        if not op.dynamic and isinstance(op, Elementwise) and case.label.startswith("((37"):
+        _same(op, op(*moved, **case.attributes), expected, what)
+        if number and not (isinstance(op, Elementwise) and case.label.startswith("((37")):
+            continue
+        if not op.dynamic and op.kind not in _OF_NO_TENSOR:
             function = tj.compile(lambda *xs, a=case.attributes: op(*xs, **a))
             for _ in range(2):
                 found = function(*moved)
-            close(found, known, f"compiled {what}")
+            _same(op, found, expected, f"compiled {what}")
+            assert function.stats.compiled_calls == 1, str(function.explain())
+
+
+def _same(op: Op, found: Any, expected: Any, what: str) -> None:
+    if op.name in _TURNED:
+        found, expected = (x.abs().sort(-1)[0] for x in (found, expected))
+    close(found, expected, what)
 
 
 def _moved(x: Any) -> Any:
@@ -293,6 +305,25 @@ def interop() -> None:
     array += 1
     assert x.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     assert tj.from_dlpack(x).data_ptr() == tj.as_tensor(array).data_ptr() == x.data_ptr()
+
+
+def interop_with_torch() -> None:
+    """PyTorch, where it can use the GPU, reads and writes the memory of tensors, and the other way round."""
+    torch = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        return
+    x = tj.arange(4.0, device="cuda") * 2
+    theirs = torch.from_dlpack(x)
+    theirs += 1
+    torch.cuda.synchronize()
+    assert theirs.data_ptr() == torch.as_tensor(x, device="cuda").data_ptr() == x.data_ptr()
+    assert x.tolist() == [1.0, 3.0, 5.0, 7.0]
+    for given in (torch.arange(3.0, device="cuda") + 1, torch.ones(3, device="cuda").bfloat16()):
+        ours = tj.from_dlpack(given)
+        ours *= 2
+        tj.cuda.synchronize()
+        assert ours.data_ptr() == given.data_ptr()
+        assert ours.tolist() == given.tolist()
 
 
 def training() -> None:

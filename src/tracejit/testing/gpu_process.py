@@ -6,6 +6,7 @@ blame and another process takes over after it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import json
@@ -23,11 +24,12 @@ from typing import Any
 
 from .gpu_sections import Options, units_of
 
-__all__ = ["Task", "load_first", "run_units"]
+__all__ = ["Task", "failed", "load_first", "run_units"]
 
 Row = dict[str, Any]
-#: Seconds for one unit, and for the libraries to load; processes for one task.
-PATIENCE, START, PROCESSES = 90.0, 90.0, 12
+#: Seconds for one unit, for the libraries to load, and for a process to end when it is done or killed; processes for
+#: one task.
+PATIENCE, START, END, PROCESSES = 90.0, 90.0, 5.0, 12
 _BROKEN = 3  # the process ends with this code where a GPU cannot be used any more
 
 
@@ -99,8 +101,8 @@ class _Watch:
             waited = now - self.since
             if ended:
                 return self.blame(f"the process ended with code {self.process.returncode}")
-            if now >= self.task.end:
-                return self.left
+            if now >= self.task.end or (not self.left and waited > END):
+                return self.left  # libraries may hang when they say good-bye
             if waited > (PATIENCE if self.begun else START):
                 return self.blame(f"no answer within {waited:.0f} s")
             time.sleep(0.02)
@@ -139,7 +141,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         except (AttributeError, ProcessLookupError):
             process.kill()
-    process.wait()
+    # Where the driver does not let go of it, it is left behind.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(END)
+
+
+def failed(name: str, error: Exception) -> Row:
+    """An error as a row.
+
+    >>> failed("a unit", ValueError("no"))["error"]
+    'ValueError: no'
+    """
+    where = "".join(traceback.format_exception(error)).splitlines()[-12:]
+    return {"unit": name, "error": f"{type(error).__name__}: {error}", "where": where}
 
 
 # --- in the process --------------------------------------------------------------------------------------------------
@@ -188,8 +202,7 @@ def _rows(name: str, unit: Callable[[], Any]) -> Iterator[Row]:
     try:
         yield from unit()
     except Exception as error:  # noqa: BLE001  (one report has to hold whatever goes wrong)
-        where = traceback.format_exc().splitlines()[-12:]
-        yield {"unit": name, "error": f"{type(error).__name__}: {error}", "where": where}
+        yield failed(name, error)
 
 
 def _still_works() -> bool:

@@ -66,7 +66,8 @@ def units_of(section: str, options: Options) -> list[Unit]:
     ['eager', '1 sums']
     """
     if section == "versions":
-        return [*((name, partial(version, name)) for name in _PACKAGES), ("devices", devices)]
+        # First what takes no time: libraries may be slow to load.
+        return [("devices", devices), *((name, partial(version, name)) for name in _PACKAGES)]
     if section == "numerics":
         from .gpu_checks import checks
 

@@ -1,8 +1,9 @@
 """Checkpointed parts of a recorded run, which eager execution computes again when a backward pass comes by.
 
 It does so from what the tensors that the part reads hold by then, and compiled code from what they held when the part
-ran. So none of them may change between the two: in the run that is refused, and after a compiled call the backward
-pass checks the versions of those that others can reach.
+ran. Backward passes of the run itself are recorded as they happen, second computation included where one of those
+tensors has changed. Later passes cannot be: then outputs must not lead to the part, and what could still change after
+the call is checked by its version.
 """
 
 from __future__ import annotations
@@ -19,6 +20,16 @@ from .recording import Step
 if TYPE_CHECKING:
     from .recording import OutputRecipe
 
+CHANGED = "an in-place change of a tensor that a checkpointed part reads"
+
+
+class Part:
+    """One call that a backward pass computes again: what it made, and whether what it read has changed since."""
+
+    def __init__(self) -> None:
+        self.made: set[Version] = set()
+        self.changed = False
+
 
 class PartsInside:
     """The part of a recorder that knows what checkpointed parts read."""
@@ -26,50 +37,55 @@ class PartsInside:
     external: dict[int, tuple[Tensor, Value]]
     write_counts: dict[int, int]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
-    unsupported: Callable[[str], None]
+    opaque: Callable[..., None]
 
     def __init__(self) -> None:
-        self.parts: list[set[Version]] = []  # of each open part: what it made
-        self.read_again: dict[Version, None] = {}  # what parts read that they did not make
+        self.parts: list[Part] = []  # those that run, outer ones first
+        self.readers: dict[
+            Version, set[Part]
+        ] = {}  # of what was not made by the part that reads it
 
     @contextmanager
-    def part(self) -> Iterator[None]:
+    def part(self) -> Iterator[Part]:
         """Inside, a part is computed that a backward pass computes again."""
-        self.parts.append(set())
+        self.parts.append(Part())
         try:
-            yield
+            yield self.parts[-1]
         finally:
-            made = self.parts.pop()
-            if self.parts:
-                self.parts[-1] |= made
+            self.parts.pop()
 
     def part_reads(self, tensor: Tensor) -> None:
-        """An open part reads a tensor."""
+        """The parts that run read a tensor."""
         version = self.origin(tensor)[0]._writes
-        if version not in self.parts[-1]:
-            self.read_again[version] = None
+        for part in self.parts:
+            if version not in part.made:
+                self.readers.setdefault(version, set()).add(part)
 
     def part_made(self, tensor: Tensor) -> None:
-        """An open part computed a tensor, or a view of one."""
+        """The parts that run computed a tensor, or a view of one."""
         if tensor._base is None:
-            self.parts[-1].add(tensor._writes)
+            for part in self.parts:
+                part.made.add(tensor._writes)
 
-    def stays_for_parts(self, tensor: Tensor) -> None:
-        """A tensor is overwritten, which must not be one that a part reads."""
-        if tensor._writes in self.read_again:
-            self.unsupported("an in-place change of a tensor that a checkpointed part reads")
+    def changes_for_parts(self, tensor: Tensor) -> None:
+        """A tensor is overwritten, perhaps one that a part read."""
+        readers = self.readers.get(tensor._writes)
+        if readers:
+            self.opaque(CHANGED)
+            for part in readers:
+                part.changed = True
 
     def reads_of_parts(
         self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]
     ) -> dict[Value, int]:
         """What parts read and others can change once the call is over, and how often the run itself wrote to it."""
         found: dict[Value, int] = {}
-        if not self.read_again:
+        if not self.readers:
             return found
         for tensor, value in self.external.values():
-            if tensor._writes in self.read_again:
+            if tensor._writes in self.readers:
                 found[value] = self.write_counts.get(id(tensor), 0)
         for tensor, recipe in zip(outputs, recipes, strict=True):
-            if recipe.kind == "computed" and self.origin(tensor)[0]._writes in self.read_again:
+            if recipe.kind == "computed" and self.origin(tensor)[0]._writes in self.readers:
                 found[recipe.value] = 0
         return found

@@ -18,7 +18,7 @@ from . import state_reads as reads
 #: Reading a group as a whole: then all its numbers count.
 WHOLE = frozenset({"items", "values", "copy"})
 #: What optimizers of the package keep for themselves: code that computes the names of attributes does not mean these.
-BOOKKEEPING = frozenset({"_counters", "_own_changes", "_products", "_stepped"})
+BOOKKEEPING = frozenset({"_counters", "_own_changes", "_saving_hooks", "_stepped"})
 
 
 def is_tool(value: Any) -> bool:

@@ -30,10 +30,10 @@ class WritesInside(PartsInside):
     builder: Any
     emit: Callable[..., Value]
     value_of: Callable[[Tensor], Value]
+    unsupported: Callable[[str], None]
     trial: Any
     unseen_writes: list[Version]
     inside: Callable[[Tensor], bool]
-    opaque: Callable[..., None]
     careful: Callable[[str], Any]
     layout_read: Callable[[Tensor], None]
     path: dict[Any, None]
@@ -66,7 +66,7 @@ class WritesInside(PartsInside):
         viewed = tensor
         tensor, steps = self.origin(viewed)
         self.value_of(tensor)
-        self.stays_for_parts(tensor)
+        self.changes_for_parts(tensor)
         if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)

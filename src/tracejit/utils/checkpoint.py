@@ -41,8 +41,9 @@ def checkpoint(
 
     Inside a compiled function the part is recorded like any other code: what is kept and what is computed again is
     decided for the whole program. Where the second computation would differ, because the part writes to tensors from
-    outside or the function changes later what the part reads, that function runs eagerly; where such a tensor changes
-    between a compiled call and its backward pass, that pass raises ``RuntimeError``.
+    outside or the function changes later what the part reads, it is compiled together with a backward pass in the same
+    function; results that lead to such a part make that function run eagerly. Where such a tensor changes between a
+    compiled call and its backward pass, that pass raises ``RuntimeError``.
 
     >>> import tracejit as tj
     >>> from tracejit.utils.checkpoint import checkpoint
@@ -145,8 +146,8 @@ class _Frame:
 class _RecordedFrame(_Frame):
     """A call in a run that is recorded: backward passes of the run take what was kept, as long as that is the same.
 
-    What compiled code does comes from the recording, so a second computation would be written down for nothing. Later
-    backward passes compute again, as those of any checkpoint.
+    A second computation of the same would be written down for nothing. Backward passes after the run compute again, as
+    those of any checkpoint.
     """
 
     def __init__(self, run: Callable[[], Any], context: Any, preserve: bool) -> None:
@@ -159,7 +160,7 @@ class _RecordedFrame(_Frame):
         before = MODES.saved_hooks
         MODES.saved_hooks = (*before, _Hooks((self.pack, self.unpack)))
         try:
-            with MODES.recorder.part():
+            with MODES.recorder.part() as self.part:
                 yield
             if (
                 self.random is not None
@@ -181,12 +182,10 @@ class _RecordedFrame(_Frame):
         if recorder is None or recorder is not MODES.recorder or recorder.failure is not None:
             return super().unpack(handle)
         tensor, version = handle.kept
-        if tensor._writes.value == version:
+        if tensor._writes.value == version and not self.part.changed:
             return tensor
         if self.random is not None:
-            recorder.unsupported(
-                "an in-place change of what a checkpointed part computed by chance"
-            )
+            recorder.unsupported("a checkpointed part draws its random numbers again in backward")
         return super().unpack(handle)
 
 

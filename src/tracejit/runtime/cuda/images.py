@@ -52,7 +52,8 @@ def architecture_for(capability: tuple[int, int]) -> str:
     if not fitting:
         raise UnsupportedArchitectureError(
             f"a GPU of compute capability {capability[0]}.{capability[1]} is not supported; "
-            f"kernels can be compiled for {', '.join(ARCHITECTURES)}"
+            f"kernels can be compiled for {', '.join(ARCHITECTURES)}",
+            'Use one of these, or device="cpu".',
         )
     return f"sm_{max(fitting)}"
 

@@ -1,0 +1,69 @@
+"""What ``state_dict`` of an optimizer gives, and taking it over again."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..cuda.arrays import placed
+from ..ops.elementwise import cast
+from ..tensor import Tensor
+from .state import StateTable
+
+if TYPE_CHECKING:
+    from .counters import Counters
+    from .optimizer import Optimizer
+
+
+def packed(optimizer: Optimizer) -> dict[str, Any]:
+    """State and hyperparameters, with parameters replaced by their positions."""
+    order = [p for group in optimizer.param_groups for p in group["params"]]
+    position = {p: i for i, p in enumerate(order)}
+    groups = []
+    for group in optimizer.param_groups:
+        values = {name: value for name, value in group.items() if name != "params"}
+        groups.append({**values, "params": [position[p] for p in group["params"]]})
+    state = {position[p]: dict(values) for p, values in optimizer.state.items() if p in position}
+    return {"state": state, "param_groups": groups}
+
+
+def unpack(optimizer: Optimizer, state_dict: Mapping[str, Any]) -> None:
+    """Take over state and hyperparameters; ``ValueError`` when groups or their sizes differ."""
+    saved = list(state_dict["param_groups"])
+    if len(saved) != len(optimizer.param_groups):
+        raise ValueError("loaded state dict has a different number of parameter groups")
+    pairs = list(zip(saved, optimizer.param_groups, strict=True))
+    if any(len(s["params"]) != len(g["params"]) for s, g in pairs):
+        raise ValueError(
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+        )
+    parameters = {
+        index: p for s, g in pairs for index, p in zip(s["params"], g["params"], strict=True)
+    }
+    state = StateTable(optimizer._own_changes)
+    for index, values in state_dict["state"].items():
+        parameter = parameters[index]
+        counters = optimizer._counters_of("step") if optimizer._counts else None
+        state[parameter] = {
+            name: _restored(name, value, parameter, counters) for name, value in values.items()
+        }
+    optimizer.state = state
+    for values, group in pairs:
+        group.update(copy.deepcopy({k: v for k, v in values.items() if k != "params"}))
+    optimizer._changed()
+
+
+def _restored(name: str, value: Any, parameter: Tensor, counters: Counters | None) -> Any:
+    """One loaded state value, as this parameter keeps it."""
+    if name == "step" and counters is not None:
+        number = value.array if isinstance(value, Tensor) else value
+        return counters.make(float(number))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_restored("", x, parameter, counters) for x in value)
+    if not isinstance(value, Tensor):
+        return copy.deepcopy(value)
+    copied = Tensor._wrap(placed(value.array.copy(order="C"), parameter.get_device()))
+    if name == "step" or not value.dtype.is_floating_point:
+        return copied
+    return cast(copied, dtype=parameter.dtype)
