@@ -113,6 +113,18 @@ def test_sorted_lengths_and_errors() -> None:
     check(scenario, compiled=6)
 
 
+def test_lengths_that_are_returned_are_new() -> None:
+    f = tj.compile(
+        lambda x, n: rnn.pad_packed_sequence(rnn.pack_padded_sequence(x, n), batch_first=True)
+    )
+    for _ in range(3):
+        given = tj.tensor([3, 2])
+        _, found = f(tj.ones(3, 2), given)
+        assert tj.equal(found, given)
+        found.zero_()
+        assert given.tolist() == [3, 2]
+
+
 def test_whole_step() -> None:
     def scenario(stage: Stage) -> None:
         tj.manual_seed(1)

@@ -180,3 +180,48 @@ def test_exponentials_of_matrices_in_single_precision() -> None:
     found = tj.matrix_exp(tj.tensor(x, dtype=tj.float32)).numpy()
     exact = tj.matrix_exp(tj.tensor(x.astype(np.float32), dtype=tj.float64)).numpy()
     np.testing.assert_allclose(found, exact, atol=1e-7 * np.abs(exact).max(), rtol=0)
+
+
+NEVER_VIEWS = {
+    "channel_shuffle 1": lambda x: tj.channel_shuffle(x, 1),
+    "channel_shuffle 4": lambda x: tj.channel_shuffle(x, 4),
+    "pixel_shuffle": lambda x: tj.pixel_shuffle(x, 1),
+    "pixel_shuffle of a pixel": lambda x: tj.pixel_shuffle(x, 2),
+    "pixel_unshuffle": lambda x: tj.pixel_unshuffle(x.reshape(1, 1, 2, 2), 1),
+    "repeat_interleave": lambda x: x.repeat_interleave(3, 0),
+    "of one element": lambda x: x[0, 1, 0].repeat_interleave(3),
+    "once": lambda x: x.repeat_interleave(1, 1),
+    "interpolate": lambda x: tj.nn.functional.interpolate(x, scale_factor=1.0),
+    "matrix_power": lambda x: x.reshape(2, 2).matrix_power(1),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_VIEWS)
+def test_elements_that_are_moved_or_repeated_are_copies(name: str) -> None:
+    """Also where they all come to lie as they did."""
+    compiled = tj.compile(NEVER_VIEWS[name])
+    for f in (NEVER_VIEWS[name], compiled, compiled, compiled):
+        x = tj.arange(4.0).reshape(1, 4, 1, 1)
+        y = f(x)
+        expected = y.clone()
+        y[0] = expected[0] = -1
+        assert x.flatten().tolist() == [0, 1, 2, 3]
+        assert tj.equal(y, expected)
+    assert compiled.stats.compiled_calls == 2
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_extremes_of_nothing_at_all(name: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"{name}\(\): Expected reduction dim to be specified"):
+        getattr(tj.zeros(0, 3), name)()
+    with pytest.raises(IndexError):
+        getattr(tj.zeros(0, 3), name)(0)
+
+
+@pytest.mark.parametrize("convert", [int, float, complex])
+@pytest.mark.parametrize("count", [0, 2])
+def test_only_one_element_is_a_number(convert: type, count: int) -> None:
+    with pytest.raises(ValueError, match="only one element tensors can be converted"):
+        convert(tj.zeros(count))
+    with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
+        tj.zeros(count).item()

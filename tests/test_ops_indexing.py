@@ -47,7 +47,7 @@ def ours(index: Any) -> Any:
 
 def is_basic(index: Any) -> bool:
     items = index if isinstance(index, tuple) else (index,)
-    return all(i is None or i is Ellipsis or isinstance(i, (int, slice)) for i in items)
+    return all(i is None or i is Ellipsis or type(i) in (int, slice) for i in items)
 
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
@@ -175,3 +175,15 @@ def test_value_that_does_not_fit() -> None:
         x[tj.tensor([0])] = tj.ones(2)
     with pytest.raises(RuntimeError, match="shape mismatch"):
         x[0] = tj.ones(2)
+
+
+@pytest.mark.parametrize(
+    "index", [True, (True, slice(1, None)), (..., False), (None, True)], ids=str
+)
+def test_true_and_false_make_copies(index: Any) -> None:
+    """They are masks without dimensions."""
+    x = tj.tensor(DATA)
+    y = x[index]
+    assert y.shape == DATA[index].shape
+    y.fill_(-1)
+    assert np.array_equal(x.numpy(), DATA)

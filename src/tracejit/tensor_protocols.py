@@ -10,7 +10,7 @@ import numpy as np
 from . import dtypes, ops
 from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
-from .errors import ArgumentError, AutogradError
+from .errors import ArgumentError, ArgumentValueError, AutogradError
 from .lengths import compared_length
 from .modes import MODES
 from .ops.table import FUNCTIONS
@@ -105,19 +105,21 @@ class ProtocolMethods(TensorCore):
         return value
 
     def __float__(self) -> float:
-        return float(self._real_item())
+        return float(self._number())
 
     def __int__(self) -> int:
-        return int(self._real_item())
+        return int(self._number())
 
-    def _real_item(self) -> Any:
+    def _number(self, real: bool = True) -> Any:
+        if self.array.size != 1:
+            raise ArgumentValueError("only one element tensors can be converted to Python scalars")
         value: Any = self.item()
-        if isinstance(value, complex):
+        if real and isinstance(value, complex):
             raise AutogradError("value cannot be converted to a real number without loss")
         return value
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._number(real=False))
 
     def __index__(self) -> int:
         if self.dtype.is_differentiable or self.array.size != 1:

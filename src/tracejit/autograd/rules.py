@@ -48,7 +48,10 @@ def differentiate_operands(
         known["position"] = position
         arguments = []
         for name in rule.needs:
-            arguments.append(known[name] if name in known else attributes[name])  # noqa: PERF401
+            if name in known:
+                arguments.append(known[name])
+            else:
+                arguments.append(attributes[name] if name in attributes else op.attributes[name])
         gradient = rule.function(*arguments)
         if turned and gradient.spec.dtype.is_complex:
             gradient = conjugate(gradient)

@@ -21,7 +21,7 @@ from ..passes.groups import Group, is_random, looks_up, looks_up_known, picks_fr
 from ..sizes import float_bits
 from . import scalar
 from .kernel import Function, Number, Pointer, Text
-from .nest import Access, Layout, Nest, build_nest, index_source, is_one
+from .nest import Access, Layout, Nest, build_nest, counts_from_end, index_source, is_one
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -289,11 +289,11 @@ class Writer:
         self.text.add(indent + 1, "return 1")
 
     def position(self, value: Value, scopes: Sequence[Scope], indent: int) -> str:
-        """The position that a lookup reads; except in a gather, negative ones count from the end."""
+        """The position that a lookup reads; negative ones count from the end where they may be."""
         index, name = value.value_operands[-1], self.fresh()
         read = scalar.convert(self.value(index, scopes, indent), index.spec.dtype, int64)
         self.text.add(indent, f"{name} = {read}")
-        if value.op is not None and value.op.name != "gather" and not looks_up_known(value):
+        if counts_from_end(value) and not looks_up_known(value):
             behind = f"{name} + {self.table_size(value)}"
             self.text.add(indent, f"{name} = select({name} < int64(0), {behind}, {name})")
         return name

@@ -19,7 +19,7 @@ from ..sizes import largest
 from ..types import Shape
 from . import scalar
 from .kernel import Function, KernelCode, Number, Pointer, Text
-from .nest import Layout, merge_axes
+from .nest import Layout, counts_from_end, merge_axes
 
 #: Additions of these are rounded as eager execution rounds them, one by one.
 ADDED = ("f32", "f64", "i32", "i64")
@@ -147,7 +147,7 @@ def _find(text: Text, value: Value, dtype: DType, walk: Walk, indent: int, out: 
     text.parameter("size", "i64", Number(size))
     position = f"index[{place_of(text, 'index', walk.index)}]"
     text.add(indent, f"p = {scalar.convert(position, dtype, int64)}")
-    if "accumulate" in value.attributes:
+    if counts_from_end(value):
         text.add(indent, "if p < int64(0):")
         text.add(indent + 1, "p = p + size")
     text.add(indent, "if (p < int64(0)) or (p >= size):")

@@ -18,7 +18,7 @@ from .cpu_scatter import Walk, adds, place_of, walk_of
 from .cuda import blocks_for
 from .cuda_launch import BLOCK, DeviceCode, DeviceText, Launch, Status
 from .kernel import Number, Pointer
-from .nest import Layout
+from .nest import Layout, counts_from_end
 
 __all__ = ["write_device_scatter"]
 
@@ -129,7 +129,7 @@ class _Printer:
         self.pointer("index", index, self.layout_of(index))
         found = f"index[{place_of(self.text, 'index', self.walk.index)}]"
         self.text.add(indent, f"p = {scalar.convert(found, index.spec.dtype, int64)}")
-        if "accumulate" in self.value.attributes:
+        if counts_from_end(self.value):
             self.text.add(indent, "if p < int64(0):")
             self.text.add(indent + 1, "p = p + size")
 

@@ -141,3 +141,11 @@ def merge_axes(
                 continue
         runs.append([axis])
     return runs
+
+
+def counts_from_end(value: Value) -> bool:
+    """May the positions of this lookup or scatter be negative?"""
+    assert value.op is not None
+    if value.op.name not in ("take", "put", "wrap_index"):
+        return False
+    return bool(value.attributes.get("negative", True))

@@ -1,8 +1,7 @@
 """Ops that address elements by integer tensors: take and put, gather and scatter.
 
 ``take``/``put`` use one index tensor of any shape along one dimension; ``gather``/``scatter`` an index per element.
-All advanced indexing is made of these. Indices out of range raise ``OutOfRangeError``, an ``IndexError`` and a
-``RuntimeError``, because PyTorch raises either, depending on the function.
+All advanced indexing is made of these.
 """
 
 # mypy: disable-error-code="has-type"
@@ -16,50 +15,22 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
-from ..errors import DimensionError, DtypeError, ShapeError
+from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from .comparison import eq, isnan
 from .elementwise import cast, where
 from .movement import pad, reshape, slice
 from .namespace import xp
+from .positions import check_index, wrapped
 from .reduction import wide
 from .source import arange, full
 from .table import Array, Ints, Sample, indexing
 
-
-class OutOfRangeError(DimensionError, RuntimeError):
-    """An index that is not within its dimension."""
-
-
-def _check_index(name: str, index: TensorType) -> None:
-    if index.dtype.category != "int":
-        raise DtypeError(f"{name}(): Expected dtype int32/int64 for index, got {index.dtype.name}")
-
-
-def _wrapped(index: Array, size: int, dim: int, negative: bool = True) -> Array:
-    """Non-negative indices; raises for those out of range."""
-    low = -size if negative else 0
-    if index.size:
-        n = xp(index)
-        if n is np:
-            smallest, largest = int(n.min(index)), int(n.max(index))
-        else:  # one wait for both
-            smallest, largest = n.stack((n.min(index), n.max(index))).tolist()
-        if smallest < low or largest >= size:
-            bad = smallest if smallest < low else largest
-            raise OutOfRangeError(
-                f"index {bad} is out of bounds for dimension {dim} with size {size}"
-            )
-        if smallest < 0:
-            return n.where(index < 0, index + size, index)
-    return index
-
-
 # --- one index tensor along one dimension -------------------------------------------------------
 
 
-def _take_type(x: TensorType, index: TensorType, *, dim: int) -> TensorType:
-    _check_index("index", index)
+def _take_type(x: TensorType, index: TensorType, *, dim: int, negative: bool = True) -> TensorType:
+    check_index("index", index)
     return TensorType((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
 
 
@@ -70,8 +41,13 @@ def _zeros(shape: Shape, dtype: DType) -> Any:
 @indexing(
     _take_type,
     grad={
-        "x": lambda g, x_type, index, dim: put(
-            _zeros(x_type.shape, g.dtype), index, g, dim=dim, accumulate=True
+        "x": lambda g, x_type, index, dim, negative: put(
+            _zeros(x_type.shape, g.dtype),
+            index,
+            g,
+            dim=dim,
+            accumulate=True,
+            **({} if negative else {"negative": False}),
         )
     },
     samples=(
@@ -79,16 +55,29 @@ def _zeros(shape: Shape, dtype: DType) -> Any:
         Sample(((2, 5), Ints((2, 3), -5, 5)), {"dim": 1}),
         Sample(((2, 3, 4), Ints((), 0, 3)), {"dim": 1}),
         Sample(((3, 2), Ints((0,), 0, 3)), {"dim": 0}),
+        Sample(((5, 3), Ints((4,), 0, 5)), {"dim": 0, "negative": False}),
         Sample(((3,), Ints((2,), 3, 4)), {"dim": 0}, IndexError, "index 3 is out of bounds"),
+        Sample(
+            ((3,), Ints((2,), -1, 0)),
+            {"dim": 0, "negative": False},
+            IndexError,
+            "index -1 is out of bounds",
+        ),
     ),
 )
-def take(x: Array, index: Array, *, dim: int) -> Array:
-    """The slices of x at the positions ``index`` (of any shape) along ``dim``."""
-    return xp(x).take(x, _wrapped(index, x.shape[dim], dim), axis=dim)
+def take(x: Array, index: Array, *, dim: int, negative: bool = True) -> Array:
+    """The slices of x at the positions ``index`` (of any shape) along ``dim``; ``negative`` ones count from the end."""
+    return xp(x).take(x, wrapped(index, x.shape[dim], dim, negative), axis=dim)
 
 
 def _put_type(
-    x: TensorType, index: TensorType, value: TensorType, *, dim: int, accumulate: bool
+    x: TensorType,
+    index: TensorType,
+    value: TensorType,
+    *,
+    dim: int,
+    accumulate: bool,
+    negative: bool = True,
 ) -> TensorType:
     expected = _take_type(x, index, dim=dim)
     if value.shape != expected.shape:
@@ -127,12 +116,20 @@ def _put_grad(g: Any, index: Any, dim: int, accumulate: bool) -> Any:
             IndexError,
             "-5 is out",
         ),
+        Sample(
+            ((3,), Ints((2,), -1, 0), (2,)),
+            {"dim": 0, "accumulate": False, "negative": False},
+            IndexError,
+            "-1 is out",
+        ),
     ),
 )
-def put(x: Array, index: Array, value: Array, *, dim: int, accumulate: bool) -> Array:
+def put(
+    x: Array, index: Array, value: Array, *, dim: int, accumulate: bool, negative: bool = True
+) -> Array:
     """A copy of x with ``value`` written (or added) where :func:`take` would read."""
     result = xp(x).array(x, copy=True, order="C")
-    where_to: Any = (np.s_[:],) * dim + (_wrapped(index, x.shape[dim], dim),)
+    where_to: Any = (np.s_[:],) * dim + (wrapped(index, x.shape[dim], dim, negative),)
     if not accumulate:
         result[where_to] = value
         return result
@@ -155,7 +152,7 @@ def _added_on_device(total: Array, where_to: Any, value: Array) -> Array:
 
 
 def _wrap_type(index: TensorType, *, size: int, dim: int) -> TensorType:
-    _check_index("index", index)
+    check_index("index", index)
     return TensorType(index.shape, dtypes.int64)
 
 
@@ -168,14 +165,14 @@ def _wrap_type(index: TensorType, *, size: int, dim: int) -> TensorType:
 )
 def wrap_index(index: Array, *, size: int, dim: int) -> Array:
     """``index`` as non-negative int64 positions of a dimension of extent ``size``."""
-    return _wrapped(index, size, dim).astype(np.int64, copy=False)
+    return wrapped(index, size, dim).astype(np.int64, copy=False)
 
 
 # --- an index per element -----------------------------------------------------------------------
 
 
 def _check_gather(name: str, x: TensorType, index: TensorType, dim: int) -> None:
-    _check_index(name, index)
+    check_index(name, index)
     if x.ndim != index.ndim:
         raise ShapeError("Index tensor must have the same number of dimensions as self tensor")
     for d, (extent, limit) in enumerate(zip(index.shape, x.shape, strict=True)):
@@ -211,7 +208,7 @@ def _aligned(index: Array, shape: Shape, dim: int) -> tuple[Array, ...]:
         n.arange(extent).reshape((1,) * d + (-1,) + (1,) * (index.ndim - 1 - d))
         for d, extent in enumerate(index.shape)
     ]
-    grid[dim] = _wrapped(index, shape[dim], dim, negative=False)
+    grid[dim] = wrapped(index, shape[dim], dim, negative=False)
     return tuple(grid)
 
 
@@ -230,7 +227,7 @@ def _aligned(index: Array, shape: Shape, dim: int) -> tuple[Array, ...]:
 def gather(x: Array, index: Array, *, dim: int) -> Array:
     """``x[i, index[i, j]]``-like: one element of x along ``dim`` per element of ``index``."""
     if not x.ndim:
-        return xp(x).take(x.reshape(1), _wrapped(index, 1, 0, negative=False))
+        return xp(x).take(x.reshape(1), wrapped(index, 1, 0, negative=False))
     return x[_aligned(index, x.shape, dim)]
 
 

@@ -128,7 +128,7 @@ def pad_packed_sequence(
     known = Padded.of(sequence.data)
     if known is not None and known.fits(total_length):
         padded = known.filled(padding_value, total_length)
-        return _ordered(padded, known.lengths.long(), sequence, batch_first)
+        return _ordered(padded, known.lengths.long().clone(), sequence, batch_first)
     sizes = _lengths(sequence.batch_sizes)
     if total_length is not None and total_length < len(sizes):
         raise ValueError(

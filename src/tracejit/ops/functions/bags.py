@@ -81,7 +81,7 @@ def embedding_bag(
         shorten_rows(weight, input, max_norm, norm_type)
     flat = m.reshape(input, shape=(input.spec.numel,))
     bag, count = _bags(input, offsets, include_last_offset)
-    rows = ix.take(weight, flat, dim=0)
+    rows = ix.take(weight, flat, dim=0, negative=False)
     if per_sample_weights is not None:
         rows = e.mul(rows, m.reshape(per_sample_weights, shape=(input.spec.numel, 1)))
     used = None

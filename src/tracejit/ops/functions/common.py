@@ -16,7 +16,7 @@ from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
 from ..complex_numbers import conjugated as conjugated
-from ..elementwise import cast, mul, where
+from ..elementwise import cast, clone, mul, where
 from ..mixin import OperatorMixin
 from ..promotion import UnsupportedDtypeError
 from ..source import full
@@ -152,3 +152,8 @@ def require_float(name: str, x: Tensor) -> None:
     check_tensor(name, x)
     if not x.spec.dtype.is_floating_point:
         raise UnsupportedDtypeError(f'"{name}" not implemented for {x.spec.dtype.title!r}')
+
+
+def own(x: Tensor) -> Tensor:
+    """``x``, or a copy where it is a view: moved and repeated elements may happen to lie where they were."""
+    return clone(x) if getattr(x, "_base", None) is not None else x

@@ -29,9 +29,9 @@ class MinMax(NamedTuple):
     max: Tensor
 
 
-def _refuse_empty(name: str, x: Tensor) -> None:
+def _refuse_empty(name: str, x: Tensor, error: type[Exception] = RuntimeError) -> None:
     if shapes.numel(shape_of(x)) == 0:
-        raise IndexError(
+        raise error(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the 'dim' argument."
         )
@@ -41,12 +41,14 @@ def _refuse_empty(name: str, x: Tensor) -> None:
 def amax(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
     """The largest element over ``dim``; NaN if one is there. Equal ones share the gradient.
 
-    Raises ``IndexError`` over no elements.
+    Raises ``IndexError`` over a dimension without elements, ``RuntimeError`` over all of none.
 
     >>> import tracejit as tj
     >>> tj.amax(tj.tensor([[1, 5], [4, 2]]), 1)
     tensor([5, 4])
     """
+    if dim == ():
+        _refuse_empty("amax", input)
     return r.amax(input, dims=dims_of(dim, input), keepdim=keepdim)
 
 
@@ -54,12 +56,14 @@ def amax(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
 def amin(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
     """The smallest element over ``dim``; NaN if one is there. Equal ones share the gradient.
 
-    Raises ``IndexError`` over no elements.
+    Raises ``IndexError`` over a dimension without elements, ``RuntimeError`` over all of none.
 
     >>> import tracejit as tj
     >>> tj.amin(tj.tensor([[1, 5], [4, 2]]), 1)
     tensor([1, 2])
     """
+    if dim == ():
+        _refuse_empty("amin", input)
     return r.amin(input, dims=dims_of(dim, input), keepdim=keepdim)
 
 
@@ -93,7 +97,7 @@ def _picked(x: Tensor, index_op: Any, dim: int, keepdim: bool) -> ValuesAndIndic
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise maximum.
 
-    Raises ``IndexError`` over no elements.
+    Raises ``IndexError`` over a dimension without elements, ``RuntimeError`` over all of none.
 
     >>> import tracejit as tj
     >>> tj.max(tj.tensor([1, 5, 2]))
@@ -114,7 +118,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with ``dim``, ``(values, indices)``; with a tensor, the elementwise minimum.
 
-    Raises ``IndexError`` over no elements.
+    Raises ``IndexError`` over a dimension without elements, ``RuntimeError`` over all of none.
 
     >>> import tracejit as tj
     >>> tj.min(tj.tensor([3, 1, 2]))
@@ -136,7 +140,7 @@ def _arg(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> Tenso
         dims = (dim_of(dim, x),) if x.ndim else ()
         dim_of(dim, x)
         return op(x, dims=dims, keepdim=keepdim)
-    _refuse_empty(name, x)
+    _refuse_empty(name, x, IndexError)
     flat = m.reshape(x, shape=(shapes.numel(shape_of(x)),))
     result = op(flat, dims=(0,), keepdim=False)
     return m.reshape(result, shape=(1,) * x.ndim) if keepdim else result

@@ -146,8 +146,9 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
         raise IndexError("index_select(): Index is supposed to be a vector")
     vector = m.reshape(index, shape=(1,)) if not index.ndim else index
     if not input.ndim:
-        return m.reshape(ix.take(m.reshape(input, shape=(1,)), vector, dim=0), shape=())
-    return ix.take(input, vector, dim=dim_of(dim, input))
+        row = m.reshape(input, shape=(1,))
+        return m.reshape(ix.take(row, vector, dim=0, negative=False), shape=())
+    return ix.take(input, vector, dim=dim_of(dim, input), negative=False)
 
 
 @function()
@@ -242,16 +243,15 @@ def _check_slices(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Non
 def _put_slices(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, accumulate: bool
 ) -> Tensor:
-    """Write or add slices along ``dim``; a 0-d tensor is a vector of one element."""
+    """Write or add slices along ``dim``; a 0-d tensor is a vector of one element. No position is negative."""
     d = dim_of(dim, input)
     if not input.ndim:
         row, values = _vector(input), _vector(source)
-        return m.reshape(
-            ix.put(row, _vector(index), values, dim=0, accumulate=accumulate), shape=()
-        )
+        put = ix.put(row, _vector(index), values, dim=0, accumulate=accumulate, negative=False)
+        return m.reshape(put, shape=())
     if input.ndim == 1:
         source = _vector(source)
-    return ix.put(input, _vector(index), source, dim=d, accumulate=accumulate)
+    return ix.put(input, _vector(index), source, dim=d, accumulate=accumulate, negative=False)
 
 
 @function()

@@ -13,7 +13,7 @@ from .. import movement as m
 from .. import ordering as o
 from .. import shapes
 from ..table import alias, function
-from .common import Tensor, as_type, dim_of, is_tensor, shape_of
+from .common import Tensor, as_type, dim_of, is_tensor, own, shape_of
 from .shaping import broadcast_tensors, unsqueeze
 from .slicing import slice_along
 
@@ -282,8 +282,7 @@ def repeat_interleave(
         raise RuntimeError("repeats can not be negative")
     x = unsqueeze(input, d + 1)
     x = m.expand(x, shape=(*shape[: d + 1], repeats, *shape[d + 1 :]))
-    result = m.reshape(x, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :]))
-    return e.clone(result) if repeats == 1 else result
+    return own(m.reshape(x, shape=(*shape[:d], shape[d] * repeats, *shape[d + 1 :])))
 
 
 def _interleaved(x: Tensor, counts: Tensor, dim: int) -> Tensor:

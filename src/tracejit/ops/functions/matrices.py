@@ -315,16 +315,16 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         raise ShapeError("linalg.matrix_power: A must be batches of square matrices")
     if n < 0:
         return matrix_power(inverse(input), -n)
-    result, base = None, input
-    while n:
-        if n & 1:
+    result, base, rest = None, input, n
+    while rest:
+        if rest & 1:
             result = base if result is None else matmul(result, base)
-        n >>= 1
-        base = matmul(base, base) if n else base
+        rest >>= 1
+        base = matmul(base, base) if rest else base
     if result is None:
         identity = eye(shape_of(input)[-1], dtype=input.dtype)
-        result = e.clone(m.expand(identity, shape=shape_of(input)))
-    return result
+        result = m.expand(identity, shape=shape_of(input))
+    return e.clone(result) if n in (0, 1) else result
 
 
 @function(method=False)

@@ -88,7 +88,7 @@ def embedding(
         raise RuntimeError("'weight' must be 2-D")
     if max_norm is not None:
         shorten_rows(weight, input, max_norm, norm_type)
-    rows = ix.take(weight, input, dim=0)
+    rows = ix.take(weight, input, dim=0, negative=False)
     if scale_grad_by_freq:
         rows = by_frequency(rows, input, shape_of(weight)[0])
     if padding_idx is None:
@@ -117,7 +117,7 @@ def shorten_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
 
     own = weight.detach()
     flat = m.reshape(index, shape=(index.spec.numel,))
-    rows = ix.take(own, flat, dim=0)
+    rows = ix.take(own, flat, dim=0, negative=False)
     size = vector_norm(rows, norm_type, 1, True)
     factor = e.where(c.gt(size, max_norm), e.div(max_norm, e.add(size, 1e-7)), 1.0)
     own._assign(ix.put(own, flat, e.mul(rows, factor), dim=0, accumulate=False))

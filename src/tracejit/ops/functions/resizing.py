@@ -15,7 +15,7 @@ from .. import movement as m
 from ..resampling import mix_along
 from ..shapes import numel
 from ..table import FUNCTIONS, alias, function
-from .common import Tensor, as_type, check_tensor, shape_of, upcast
+from .common import Tensor, as_type, check_tensor, own, shape_of, upcast
 
 Shape = tuple[int, ...]
 
@@ -128,7 +128,7 @@ def interpolate(
         x = _along(x, axis + 2, n, want, scale, mode, bool(align_corners), antialias)
         if input.dtype is dtypes.uint8 and x.dtype is not dtypes.uint8:  # rounded after each pass
             x = e.clamp_between(e.round_half_even(x), 0, 255)
-    return as_type(x, input.dtype)
+    return e.clone(x) if x is input else as_type(x, input.dtype)
 
 
 def _along(
@@ -270,7 +270,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     k = len(lead)
     cut = m.reshape(input, shape=(*lead, channels // (r * r), r, r, height, width))
     moved = m.permute(cut, dims=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
-    return m.reshape(moved, shape=(*lead, channels // (r * r), height * r, width * r))
+    return own(m.reshape(moved, shape=(*lead, channels // (r * r), height * r, width * r)))
 
 
 @function(method=False)
@@ -297,7 +297,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     k = len(lead)
     cut = m.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
     moved = m.permute(cut, dims=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
-    return m.reshape(moved, shape=(*lead, channels * r * r, height // r, width // r))
+    return own(m.reshape(moved, shape=(*lead, channels * r * r, height // r, width // r)))
 
 
 def _check_image(name: str, x: Tensor) -> None:
@@ -326,7 +326,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
         )
     cut = m.reshape(input, shape=(samples, groups, channels // groups, numel(size)))
-    return m.reshape(m.permute(cut, dims=(0, 2, 1, 3)), shape=shape_of(input))
+    return own(m.reshape(m.permute(cut, dims=(0, 2, 1, 3)), shape=shape_of(input)))
 
 
 alias("upsample", interpolate, method=False)

@@ -299,8 +299,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     plan = read(self, index)
     found = _index_tensors(plan)
     view = basic_view(self, plan, bool(found))
-    if not found:
-        return view
+    if not found:  # True and False are masks without dimensions, and masks make copies
+        return e.clone(view) if any(isinstance(entry, bool) for entry in plan.layout) else view
     view, indices = _take_scalars(view, found)
     if not indices:
         return view
