@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import numpy as np
 import pytest
@@ -327,67 +326,3 @@ def test_code_that_needs_true_numbers_gets_them() -> None:
             lines.append(f(tj.ones(2)).tolist() == g(tj.ones(2)).tolist())
         assert "numbers are constants here" in str(f.explain())
     assert all(lines)
-
-
-def test_threads_see_numbers_while_a_function_is_recorded() -> None:
-    holder, seen, stop = Holder(), [], threading.Event()
-
-    def reader() -> None:
-        while not stop.is_set():
-            value = holder.rate * 2
-            seen.append(type(value) is float)
-
-    def function(x):
-        for _ in range(20):
-            x = x * holder.rate
-        return x
-
-    thread = threading.Thread(target=reader)
-    thread.start()
-    try:
-        for _ in range(5):
-            f = tj.compile(function)
-            for i in range(6):
-                holder.rate = 1.0 + i
-                assert close(f(tj.ones(2)), function(tj.ones(2)))
-    finally:
-        stop.set()
-        thread.join()
-    assert seen
-    assert all(seen)
-
-
-def test_many_threads_share_an_attribute() -> None:
-    holder, errors = Holder(), []
-    holder.rate = 2.0
-
-    def work(number: int) -> None:
-        f = tj.compile(lambda x: x * holder.rate + number)
-        expected = ([2.0 + number] * 2, [3.0 + number] * 2)
-        errors.extend(1 for _ in range(30) if f(tj.ones(2)).tolist() not in expected)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for i in range(200):
-        holder.rate = 2.0 + i % 2
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert type(holder.rate) is float
-
-
-def test_threads_of_the_package_are_in_nobodys_way() -> None:
-    """Workers for large kernels and the thread behind the program run no user code."""
-    behind = tj.compile(lambda x: x + 1, mode="background")
-    behind(tj.ones(2))
-    behind(tj.ones(2))
-    behind.wait(60.0)
-
-    def f(x, n):
-        return x * float(n)
-
-    g = tj.compile(f)
-    for k in range(6):
-        assert g(tj.ones(2), tj.tensor(1.5 + k)).tolist() == [1.5 + k] * 2
-    assert g.stats.recordings == 2, g.explain()

@@ -35,6 +35,7 @@ from .trace.retrace import why_new
 from .trace.routes import MAX_ROUTES, open_door, route_of
 from .trace.signature import call_key
 from .trace.state_calls import listening
+from .trace.strays import left_over, run_beside
 from .trace.tracebacks import shortened
 from .trace.tree_plan import PlanStore
 
@@ -208,7 +209,7 @@ class CompiledFunction(Keeping, Inspection):
 
     def _eager(self, args: Any, kwargs: Any) -> Any:
         self.stats.eager_calls += 1
-        return self.function(*args, **kwargs)
+        return run_beside(self.function, args, kwargs)
 
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
@@ -252,7 +253,9 @@ class CompiledFunction(Keeping, Inspection):
             if lock.acquire(blocking=False):
                 with TURNS.taken(self.uses.in_use) as mine:
                     if mine:
-                        return self._recorded(entry, tensors, args, kwargs, why)
+                        result = self._recorded(entry, tensors, args, kwargs, why)
+                        left_over(entry.handed_out)
+                        return result
         finally:  # whether or not an interrupt let this thread know that it got the lock
             try:  # noqa: SIM105  (no Python code may run before the lock is free)
                 lock.release()

@@ -95,6 +95,7 @@ class Entry(Made):
         self.symbolic: SymbolicTree | None = None
         self._planned: tuple[TreePlan, Structure]
         self._lock = renewed_lock()
+        self.handed_out: list[Any] = []  # the numbers of the latest recording, referred to weakly
         self._serve: Callable[..., Any] | None = None
         self.routeless = 0  # calls of which native code could not recognise another
 
@@ -135,6 +136,7 @@ class Entry(Made):
         guard = self._watched(call.statics)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
+        self.handed_out = recorder.handed_out
         modes = _modes()
         count = len(self.signature.sources)
         leaves: list[Any] = []

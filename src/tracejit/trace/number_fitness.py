@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from ..varying import plain
 from .numbers import UnfitError
@@ -85,7 +86,12 @@ def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
     """
     if recorder.scope is not None:
         _plain_sizes(objects)
-    held = [x for x in [r() for r in recorder.handed_out] if x is not None]
+    put_back(recorder.handed_out)
+
+
+def put_back(numbers: Iterable[ref[Any]]) -> None:
+    """Put values where some of these numbers are held."""
+    held = [x for x in [r() for r in numbers] if x is not None]
     values = {id(x): plain(x) for x in held}
     while held:
         tuples = []

@@ -142,6 +142,7 @@ class _Turns:
         self.lock = threading.Lock()
         self.recording: dict[int, int] = {}
         self.exclusive: int | None = None
+        self.ended = 0  # exclusive turns
 
     @contextmanager
     def taken(self, exclusive: bool) -> Iterator[bool]:
@@ -158,6 +159,7 @@ class _Turns:
         finally:
             if free:
                 with self.lock:
+                    self.ended += self.exclusive is not before
                     self.exclusive = before
                     self.recording[me] -= 1
                     if not self.recording[me]:
