@@ -111,11 +111,12 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 
 @function(method=False, namespace=False)
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = None) -> LeastSquares:
-    """X for which ``A @ X`` is closest to ``B``; of several, the one of least norm. A has full rank.
+    """X for which ``A @ X`` is closest to ``B``; of several, the one of least norm.
 
-    With ``driver`` "gelsd" or "gelss" A may have any rank: singular values up to ``rcond`` times the largest count as
-    zero, and are returned; with these and "gels" the squared distances are returned where A has more rows than columns.
-    Raises ``RuntimeError`` for shapes that do not fit and other drivers.
+    A may have any rank: singular values up to ``rcond`` times the largest count as zero (the number of rows or
+    columns times the precision unless given), and are returned with ``driver`` "gelsd" or "gelss". With "gels" A must
+    have full rank, which takes less time. With these three the squared distances are returned where A has more rows
+    than columns. Raises ``RuntimeError`` for shapes that do not fit and other drivers.
 
     >>> import tracejit as tj
     >>> tj.linalg.lstsq(tj.tensor([[1.0], [0.0]]), tj.tensor([[2.0], [3.0]])).solution
@@ -128,7 +129,6 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         )
     if A.ndim < 2:
         raise ShapeError("linalg.lstsq: input must have at least 2 dimensions.")
-    by_values = driver in ("gelsd", "gelss")
     vector = B.ndim == A.ndim - 1
     right = B.unsqueeze(-1) if vector else B
     rows, columns = shape_of(A)[-2:]
@@ -136,7 +136,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         raise ShapeError(
             f"linalg.lstsq: input.size(-2) should match other.size(-2), got {A.spec} and {B.spec}"
         )
-    if rows >= columns and not by_values:
+    if rows >= columns and driver == "gels":
         factors = qr(A)
         found = la.solve_triangle(factors.R, matmul(adjoint(factors.Q), right), lower=False)
     else:
@@ -146,14 +146,13 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
         s.full(shape=(0,), value=0, dtype=kind),
         s.full(shape=(0,), value=0, dtype=kind),
     )
-    rank = s.full(shape=shape_of(A)[:-2], value=min(rows, columns), dtype=dtypes.int64)
     if rows > columns and driver not in (None, "gelsy"):
         apart = magnitude(e.sub(matmul(A, found), right))
         distances = r.sum(e.square(apart), dims=(apart.ndim - 2,), keepdim=False)
-    if by_values:
-        values, rank = svdvals(e.detach_copy(A)), matrix_rank(A, rtol=rcond)
-    elif driver == "gels":
-        rank = s.full(shape=(0,), value=0, dtype=dtypes.int64)
+    if driver in ("gelsd", "gelss"):
+        values = svdvals(e.detach_copy(A))
+    full = driver == "gels"
+    rank = s.full(shape=(0,), value=0, dtype=dtypes.int64) if full else matrix_rank(A, rtol=rcond)
     return LeastSquares(found.squeeze(-1) if vector else found, distances, rank, values)
 
 

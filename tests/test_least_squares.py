@@ -1,0 +1,46 @@
+"""Least squares, against NumPy: also where the matrix has not full rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+
+
+def matrices():
+    rng = np.random.default_rng(0)
+    return {
+        "tall": rng.standard_normal((6, 3)),
+        "wide": rng.standard_normal((3, 6)),
+        "dependent": np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]),
+        "outer": np.outer(rng.standard_normal(5), rng.standard_normal(4)),
+        "zero": np.zeros((3, 2)),
+    }
+
+
+@pytest.mark.parametrize("driver", [None, "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("name", list(matrices()))
+def test_the_least_solution(rng, name, driver):
+    a = matrices()[name]
+    b = rng.standard_normal((len(a), 2))
+    expected, _, rank, values = np.linalg.lstsq(a, b, rcond=None)
+    compiled = tj.compile(lambda x, y: tj.linalg.lstsq(x, y, driver=driver), strict=True)
+    for call in (lambda x, y: tj.linalg.lstsq(x, y, driver=driver), compiled, compiled):
+        x = tj.tensor(a, requires_grad=True)
+        found = call(x, tj.tensor(b))
+        np.testing.assert_allclose(found.solution.detach().numpy(), expected, atol=1e-10)
+        assert found.rank.item() == rank
+        if driver in ("gelsd", "gelss"):
+            np.testing.assert_allclose(found.singular_values.numpy(), values, atol=1e-10)
+        found.solution.sum().backward()
+        assert x.grad.isfinite().all()
+
+
+def test_full_rank_is_taken_for_granted_when_asked_to(rng):
+    a, b = rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
+    found = tj.linalg.lstsq(tj.tensor(a), tj.tensor(b), driver="gels")
+    expected, distances, *_ = np.linalg.lstsq(a, b, rcond=None)
+    np.testing.assert_allclose(found.solution.numpy(), expected)
+    np.testing.assert_allclose(found.residuals.numpy(), distances)
+    assert found.rank.numel() == 0
