@@ -78,11 +78,13 @@ def _import_nodes(
 ) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         yield node, at_load
+    elif isinstance(node, ast.expr):
+        return  # an expression imports nothing
     elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         for child in node.orelse:
             yield from _import_nodes(child, at_load)
     else:
-        inside = at_load and not isinstance(node, (*_FUNCTIONS, ast.Lambda))
+        inside = at_load and not isinstance(node, _FUNCTIONS)
         for child in ast.iter_child_nodes(node):
             yield from _import_nodes(child, inside)
 
@@ -174,9 +176,18 @@ _CODE_COMMENT = re.compile(
 )
 
 
+#: What a line has that may be a comment with code, also inside strings: reading tokens takes long.
+_MAYBE_CODE = re.compile(
+    r"^\s*#[#: ]*(?=(?:import|from|return|if|elif|else|for|def|class|assert)\b|[\w.\[\]]+ [-+*/]?= |[\w.\[\]]+\()",
+    re.MULTILINE,
+)
+
+
 def commented_code(text: str) -> list[str]:
     """Comments on their own line that are Python statements."""
     found = []
+    if not _MAYBE_CODE.search(text):
+        return found
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         own_line = token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip()
         comment = token.string.lstrip("#: ").rstrip()
@@ -226,25 +237,26 @@ def tests_without_assertion(trees: dict[str, ast.Module]) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, _FUNCTIONS)
     ]
-    asserting = {node.name for _, node in functions if _asserts(node)}
+    calls = {node: _calls(node) for _, node in functions}
+    direct = {node for _, node in functions if _asserts(node, calls[node])}
+    asserting = {node.name for node in direct}
     while True:
-        more = {n.name for _, n in functions if n.name not in asserting and _calls(n) & asserting}
+        more = {n.name for _, n in functions if n.name not in asserting and calls[n] & asserting}
         if not more:
             break
         asserting |= more
     return [
         f"{name}: {node.name}"
         for name, node in functions
-        if node.name.startswith("test_") and not _asserts(node) and not _calls(node) & asserting
+        if node.name.startswith("test_") and node not in direct and not calls[node] & asserting
     ]
 
 
-def _asserts(node: ast.AST) -> bool:
-    own = any(
+def _asserts(node: ast.AST, calls: set[str]) -> bool:
+    if any(name in ("raises", "warns", "fail") or name.startswith("assert_") for name in calls):
+        return True
+    return any(
         isinstance(n, ast.Assert) and not isinstance(n.test, ast.Constant) for n in ast.walk(node)
-    )
-    return own or any(
-        name in ("raises", "warns", "fail") or name.startswith("assert_") for name in _calls(node)
     )
 
 
