@@ -25,11 +25,12 @@ HEADER = """if __name__ == "__main__":
 
     raise SystemExit(rerun(__file__))
 """
-#: What compiled code says when a gradient is differentiated again after an input was changed, and where the backward of
-#: a custom function would find other Python state than the call, see docs/guards.md.
+#: What compiled code says when a gradient is differentiated again after an input was changed, where the backward of
+#: a custom function would find other Python state than the call, or a checkpointed part other values: docs/guards.md.
 REFUSALS = (
     "differentiating its gradient again",
     "reads Python state that has changed since the call",
+    "a tensor that a checkpointed part reads",
 )
 #: Runs with other roundings that a difference must survive.
 TRIALS = 8

@@ -52,6 +52,7 @@ class Site:
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
     later: tuple[tuple[str, StateGuard], ...] = ()  # state that custom backwards read, by name
+    part_reads: int = 0  # how many of those checked are first because checkpointed parts read them
     #: Those of all its nodes, where all that wants gradients is captured.
     edges: tuple[Edge | None, ...] = ()
     #: The passes from numbers into leaves by the key of the steps ahead of them, where programs are there already, and
@@ -275,6 +276,13 @@ class CompiledBackward(LateNode):
                 )
             return
         kind = checked[number]
+        if number < self.site.part_reads:
+            raise AutogradError(
+                f"a tensor that a checkpointed part reads, [{kind.dtype.tensor_name} {list(kind.shape)}], was modified "
+                "by an inplace operation since the call: eager execution would compute the part again from it "
+                f"(saved by {self.name()}).",
+                "Hint: clone() the tensor before changing it, or make the backward pass part of the compiled function.",
+            )
         raise AutogradError(
             "one of the variables needed for gradient computation has been modified by an inplace "
             f"operation: [{kind.dtype.tensor_name} {list(kind.shape)}] is at version {found}; expected version "

@@ -100,6 +100,7 @@ class Made:
                 leaf.positions,
                 leaf.tape,
                 leaf.recording.later,
+                part_reads=leaf.recording.part_reads,
             )
         found: Site = leaf.site
         return found

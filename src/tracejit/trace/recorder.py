@@ -348,6 +348,7 @@ class Recorder(
         kept, draws = self.kept_writes(outputs, recipes), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
         found.held, found.later = self.held, tuple(self.state_later)
+        found.part_reads = len(self.reads_of_parts(outputs, recipes))
         found.tape = self.tape(outputs, recipes)
         if self.scope is not None:
             found.sizes = SizesFound(
