@@ -135,6 +135,30 @@ def test_a_cache_that_is_emptied(size, step) -> None:
     assert agree(scenario).stats.compiled_calls >= 3
 
 
+@pytest.mark.parametrize("asked", [(4,), (4, 3), (4, 3, 2), (3, 2), (2,)])
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_full_cache_uses_its_places_again(size, asked) -> None:
+    """Others ask it for something: what it drops, and computes anew, hangs on the order of all calls."""
+
+    def scenario(stage):
+        thing = Thing()
+
+        @functools.lru_cache(maxsize=size)
+        def scaled(n):
+            return {"scale": n * thing.rate}
+
+        f = stage.compile(lambda v: v * scaled(2)["scale"] + scaled(3)["scale"])
+        for i in range(14):
+            thing.rate = 2.0 + i
+            if i in (5, 9):
+                for n in asked:
+                    scaled(n)
+            stage.call(f, x())
+        stage.note("scale", scaled(3)["scale"])
+
+    assert agree(scenario).stats.compiled_calls >= 3
+
+
 @pytest.mark.parametrize("size", [None, 8])
 def test_a_result_in_a_cache_that_is_changed(size) -> None:
     def scenario(stage):

@@ -18,6 +18,7 @@ from operator import is_
 from types import CoroutineType, FrameType, FunctionType, MappingProxyType, TracebackType
 from typing import Any
 
+from ..varying import plain
 from .state_checks import Bind, Check, Item, Read
 from .state_purity import words
 from .state_reads import Names
@@ -237,17 +238,54 @@ def settings_of_log(value: Any, name: str) -> list[Item] | None:
     ]
 
 
+class FullCache(Check):
+    """A cache that has no room left has the same results, for the same arguments, used in the same order.
+
+    The order decides what goes next. A call that finds what it asks for in a cache as another call of its kind has left
+    it leaves it as it was, so nothing is lost where compiled code does not ask.
+    """
+
+    __slots__ = ("kept",)
+
+    def __init__(self, cache: Any, name: str) -> None:
+        super().__init__(cache, name)
+        self.kept = _links(cache)[1]
+
+    def broken(self, bind: Bind) -> str:
+        """The condition as source."""
+        return f"{bind(self.difference)}() is not None"
+
+    def difference(self) -> str | None:
+        """What changed, or None."""
+        now = _links(self.holder)[1]
+        if len(now) == len(self.kept) and all(map(same, map(plain, self.kept), map(plain, now))):
+            return None
+        return f"the results that {self.name} keeps changed, or their order"
+
+
 def kept_by(cache: Any) -> list[Any]:
     """The dict in which a function with a cache keeps its results, and the results themselves.
 
-    Where their number is bounded, the dict's values are links that nothing in Python looks into. It keeps one link as
-    long as it has the result, so the same link means the same result.
+    Where their number is bounded, the dict's values are links that nothing in Python looks into. While there is room
+    the same link means the same result; after that links are used again.
     """
+    held, kept = _links(cache)
+    return [] if held is None else [held, *(x for x in kept if not isinstance(x, type))]
+
+
+def _links(cache: Any) -> tuple[dict[Any, Any] | None, list[Any]]:
+    """The dict of a cache, and what its links refer to, in the order in which they were used."""
     found = gc.get_referents(cache)
     for position, (held, following) in enumerate(pairwise(found)):
         if type(held) is dict and following is cache.__wrapped__:
-            return [held, *(x for x in found[:position] if not isinstance(x, type))]
-    return []
+            return held, found[:position]
+    return None, []
+
+
+def _is_full(cache: Any) -> bool:
+    """Does this cache drop a result for every new one?"""
+    _, _, most, size = cache.cache_info()
+    return most is not None and 0 < most <= size
 
 
 def special(value: Any, name: str, names: Names) -> tuple[Check | None, list[Any]] | None:
@@ -256,7 +294,8 @@ def special(value: Any, name: str, names: Names) -> tuple[Check | None, list[Any
         found = value.get(MISSING)
         return ContextValue(value, name, None, found), [found]
     if isinstance(value, CACHES):
-        return None, [value.__wrapped__, *kept_by(value)]
+        full = FullCache(value, name) if _is_full(value) else None
+        return full, [value.__wrapped__, *kept_by(value)]
     if isinstance(value, threading.local):
         return ThreadNames.of(value, name, names), list(_own(value).values())
     if isinstance(value, MappingProxyType):
