@@ -192,3 +192,33 @@ def test_memory_is_freed_with_the_last_part() -> None:
     assert [r() for r in gone] == [None, None]
     with pytest.raises(RuntimeError, match="second time"):
         a.sum().backward()
+
+
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("changed", ["first", "last", "of another result"])
+def test_a_refused_pass_has_let_go_of_what_it_came_by(changed, retain):
+    """What a pass came by before the tensor that was changed is freed; the next one stumbles over that."""
+
+    def function(x, first, last):
+        y = x * first
+        return (y.exp() * last).sum(), y.sum()
+
+    said = []
+    for call in (function, compiled := tj.compile(function, strict=True)):
+        first, last = tj.tensor([2.0, 3.0]), tj.tensor([0.5, 1.0])
+        x = tj.tensor([0.1, 0.2], requires_grad=True)
+        for _ in range(3):
+            result = call(x, first, last)
+        (last if changed == "last" else first).mul_(2)
+        messages = []
+        for number in (0, 0, 1):
+            chosen = 1 if changed == "of another result" and not messages else number
+            try:
+                result[chosen].backward(retain_graph=retain)
+            except RuntimeError as error:
+                messages.append(error.args[0][:30])
+            else:
+                messages.append("")
+        said.append(messages)
+    assert said[0] == said[1]
+    assert compiled.stats.compiled_calls == 2

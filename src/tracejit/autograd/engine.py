@@ -123,9 +123,10 @@ class _Walk:
     def settle(self, failed: Node) -> None:
         """Store the gradients that no node still to run would have added to, before the error of ``failed`` goes up.
 
-        When a leaf's turn comes depends on its number, and so on whether an older graph still keeps its node; what an
-        error leaves behind must not.
+        A leaf's turn depends on its number, so on whether an older graph keeps its node; what an error leaves must not.
         """
+        if not self.retain_graph:
+            failed.left_off()
         waiting = [node for _, node in self.ready if type(node) is AccumulateGrad]
         if not waiting:
             return

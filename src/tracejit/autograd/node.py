@@ -105,6 +105,9 @@ class Node:
     def release(self) -> None:
         """Drop what was saved for backward."""
 
+    def left_off(self) -> None:
+        """A pass that was not to keep the graph ended in an error of this node."""
+
     def apply_part(
         self, grads: list[Tensor | None], wanted: Sequence[bool]
     ) -> Sequence[Tensor | None]:

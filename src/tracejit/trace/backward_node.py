@@ -11,6 +11,7 @@ from ..autograd.late import End, LateNode
 from ..autograd.node import FREED, Edge
 from ..autograd.op_node import Steps
 from ..errors import AutogradError
+from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
 from ..tensor import Tensor
@@ -52,6 +53,7 @@ class Site:
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
     later: tuple[tuple[str, StateGuard], ...] = ()  # state that custom backwards read, by name
+    kept: tuple[Value, ...] = ()  # what is checked
     part_reads: int = 0  # how many of those checked are first because checkpointed parts read them
     #: Those of all its nodes, where all that wants gradients is captured.
     edges: tuple[Edge | None, ...] = ()
@@ -73,6 +75,12 @@ class Site:
     def everything(self) -> int:
         """The bits of all parts."""
         return (1 << len(self.tape.parts)) - 1
+
+    def let_go_before(self, number: int) -> int:
+        """The bits of the parts with steps ahead of those that kept what is checked there."""
+        bits = {part: 1 << i for i, part in enumerate(self.tape.parts)}
+        parts = dict(self.tape.before).get(self.kept[number], ()) if number < len(self.kept) else ()
+        return sum(bits[part] for part in set(parts))
 
     def led_to(
         self, grads: Sequence[Any], gradients: Sequence[Tensor | None]
@@ -119,6 +127,7 @@ class CompiledBackward(LateNode):
     gone = 0  # the bits of the parts that were freed
     ends_in_leaves = True
     passed: int | None = None  # those that the last pass came by, where not all
+    before: int = 0  # those that eager execution had let go of when the last pass was refused
 
     def __init__(
         self,
@@ -163,6 +172,11 @@ class CompiledBackward(LateNode):
             self.inputs = self.pack = None
             self.saved = self.versions = ()
 
+    def left_off(self) -> None:
+        """A pass that was to free what it came by ended here in an error."""
+        self.gone |= self.before
+        self.before = 0
+
     def release_part(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> None:
         """Let go of what a pass with these gradients came by."""
         self.let_go(self.site.visited(grads, wanted))
@@ -195,6 +209,7 @@ class CompiledBackward(LateNode):
             seeds = [None if g is None else on_device(g, device) for g in seeds]
         for i, (version, expected) in enumerate(self.versions):
             if version.value != expected and self.needs(i, seeds, wanted):
+                self.before = site.let_go_before(i) & site.visited(grads, wanted)
                 self.refuse(i, version.value, expected)
         if self.passed is not None:
             self.passed = None

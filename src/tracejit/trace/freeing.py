@@ -8,8 +8,9 @@ for all steps that kept something and lie between the same results and the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..autograd.node import AccumulateGrad, Edge, Node
 
@@ -19,10 +20,15 @@ Part = tuple[int, int]
 
 @dataclass(frozen=True)
 class History:
-    """The tape of a recorded run as far as passes over it differ: ``ends`` are the bits of inputs per result."""
+    """The tape of a recorded run as far as passes over it differ.
+
+    ``ends`` are the bits of inputs per result. ``before`` has, for what steps kept, the parts with steps that a pass
+    comes by before those: a pass which is refused there because that was changed has let go of these.
+    """
 
     parts: tuple[Part, ...] = ()
     ends: tuple[int, ...] = ()
+    before: tuple[tuple[Any, tuple[Part, ...]], ...] = ()
 
 
 def history_of(roots: Sequence[Edge | None], ends: Mapping[Edge, int], first: int) -> History:
@@ -57,9 +63,24 @@ def history_of(roots: Sequence[Edge | None], ends: Mapping[Edge, int], first: in
         for edge in _passing(node):
             found |= below.get(edge[0], 0) if edge[0] in inside else ends.get(edge, 0)
         below[node] = found
-    parts = dict.fromkeys((above[node], below[node]) for node in nodes if node.keeps)
+    parts: dict[Part, None] = {}
+    before: dict[Any, tuple[Part, ...]] = {}
+    for node in nodes:
+        for entry in kept_by(node):
+            before.setdefault(entry.tensor._writes, tuple(parts))
+        if node.keeps:
+            parts[above[node], below[node]] = None
     reached = [0 if r is None else below.get(r[0], ends.get(r, 0)) for r in roots]
-    return History(tuple(parts), tuple(reached))
+    return History(tuple(parts), tuple(reached), tuple(before.items()))
+
+
+def kept_by(node: Node) -> Iterator[Any]:
+    """The tensors that a step keeps, as it keeps them; not those that hooks have packed."""
+    saved = getattr(node, "saved", None)
+    entries = saved.values() if isinstance(saved, dict) else getattr(node, "_saved", None)
+    for entry in entries or ():
+        if getattr(entry, "tensor", None) is not None:
+            yield entry
 
 
 def _passing(node: Node) -> list[Edge]:

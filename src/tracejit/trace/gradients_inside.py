@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..autograd.node import AccumulateGrad, Edge, Node, next_number
@@ -18,7 +18,7 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..passes.gradient import storage, stored_by
 from ..tensor import Tensor
-from .freeing import History, history_of
+from .freeing import History, history_of, kept_by
 from .functions_inside import FunctionsInside
 from .hooks_inside import HooksInside
 from .state import StateGuard
@@ -286,11 +286,9 @@ class GradientsInside(FunctionsInside, HooksInside):
             return tuple(found.items())  # nothing was written
         written = {id(t._writes): t for t in self.written.values()}
         for node in self.nodes_behind(outputs):
-            saved = getattr(node, "saved", None)
-            entries = saved.values() if isinstance(saved, dict) else getattr(node, "_saved", None)
-            for entry in entries or ():
-                tensor = getattr(entry, "tensor", None)
-                if tensor is None or tensor._writes.value == 0:
+            for entry in kept_by(node):
+                tensor = entry.tensor
+                if tensor._writes.value == 0:
                     continue
                 now, target = tensor._writes.value, written.get(id(tensor._writes))
                 count = 0 if target is None else self.write_counts.get(id(target), 0)
@@ -320,7 +318,13 @@ class GradientsInside(FunctionsInside, HooksInside):
                 self.unsupported(
                     "it returns a new leaf that requires grad, or what hangs on that alone"
                 )
-        return found
+        before = dict(found.before)
+        known = [
+            *self.external.values(),
+            *((t, r.value) for t, r in zip(origins, recipes, strict=True)),
+        ]
+        named = [(v, before[t._writes]) for t, v in known if t is not None and t._writes in before]
+        return replace(found, before=tuple(named))
 
     def effects(
         self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]

@@ -100,6 +100,7 @@ class Made:
                 leaf.positions,
                 leaf.tape,
                 leaf.recording.later,
+                kept=tuple([v for v, _ in leaf.checked]),
                 part_reads=leaf.recording.part_reads,
             )
         found: Site = leaf.site

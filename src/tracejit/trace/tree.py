@@ -18,7 +18,7 @@ from ..ir.graph import Graph, Guard, Value
 from ..ops.table import Op
 from ..sizes import Decided
 from ..types import Scalar, TensorType
-from .freeing import History, moved_bits
+from .freeing import History, Part, moved_bits
 from .inputs import Signature
 from .numbers import ItemRead, Number, NumberGuard, item_of, outcome_key
 from .recording import Recording
@@ -88,15 +88,18 @@ class Leaf:
         shown = {i: number[r.value] for i, r in computed if r.kind == "computed"}
         wrt = {position: i for i, position in enumerate(self.backward.wrt)}
         rest = 1 << len(wrt)
-        moved = [
-            (moved_bits(above, shown), moved_bits(below, wrt, rest) or rest)
-            for above, below in self.recording.tape.parts
-        ]
+
+        def moved(part: Part) -> Part:
+            above, below = part
+            return moved_bits(above, shown), moved_bits(below, wrt, rest) or rest
+
+        tape = self.recording.tape
+        before = tuple((v, tuple(map(moved, parts))) for v, parts in tape.before)
         ends = [0] * len(self.shown)
-        for i, bits in enumerate(self.recording.tape.ends):
+        for i, bits in enumerate(tape.ends):
             if i in shown:
                 ends[shown[i]] |= moved_bits(bits, wrt)
-        return History(tuple(dict.fromkeys(moved)), tuple(ends))
+        return History(tuple(dict.fromkeys(map(moved, tape.parts))), tuple(ends), before)
 
     @cached_property
     def positions(self) -> tuple[int | None, ...]:
