@@ -81,6 +81,7 @@ def test_tensor_of_a_tensor_warns():
         ([1, [2]], TypeError, "only numbers can be at depth 1"),
         ("text", TypeError, "invalid data type 'str'"),
         (["a"], TypeError, "invalid data type 'str'"),
+        ([1, "2"], TypeError, "invalid data type 'str'"),
         (None, RuntimeError, "Could not infer dtype of NoneType"),
         (np.array([object()]), TypeError, "can't convert np.ndarray of type"),
         (2**70, RuntimeError, "Overflow"),
@@ -144,3 +145,10 @@ def test_devices_that_can_only_be_named():
         tj.zeros(2, device=meta)
     with pytest.raises(RuntimeError, match="Expected one of"):
         tj.device("nowhere")
+
+
+@pytest.mark.parametrize("data", ["2", ["2"], [1, "2"], b"2"])
+def test_text_is_no_number_for_the_class_either(data):
+    for kind in (tj.Tensor, tj.FloatTensor, tj.LongTensor):
+        with pytest.raises(TypeError, match="invalid data type"):
+            kind(data)

@@ -341,4 +341,6 @@ def _number(value: Any) -> Scalar:
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         found = value.item()
         return found if isinstance(found, (bool, int, float, complex)) else float(found)  # type: ignore[return-value]
+    if isinstance(value, (str, bytes)):  # which float() would read
+        raise ArgumentError(f"new(): invalid data type '{type(value).__name__}'")
     return operator.index(value) if hasattr(value, "__index__") else float(value)
