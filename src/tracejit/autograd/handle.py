@@ -21,12 +21,21 @@ class _Registry(dict[int, Any]):
 
 
 class RemovableHandle:
-    """Takes a hook back with ``remove()``, or at the end of a ``with`` block."""
+    """Takes a hook back with ``remove()``, or at the end of a ``with`` block.
 
-    def __init__(self, registry: dict[int, Any], hook: Callable[..., Any]) -> None:
+    The hook runs after those that are registered, or before them with ``prepend``.
+    """
+
+    def __init__(
+        self, registry: dict[int, Any], hook: Callable[..., Any], prepend: bool = False
+    ) -> None:
+        others = dict(registry) if prepend else {}
+        if prepend:
+            registry.clear()
         self.id = next(_numbers)
         self._registry: Any = weakref.ref(registry) if isinstance(registry, _Registry) else registry
         registry[self.id] = hook
+        registry.update(others)
         REGISTERED[0] += 1
 
     def remove(self) -> None:

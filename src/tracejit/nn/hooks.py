@@ -19,8 +19,8 @@ Hook = Callable[..., Any]
 class HookHandle(RemovableHandle):
     """Removes a module's hook, and counts that as a change of the module."""
 
-    def __init__(self, hooks: HookTable, hook: Any, module: Any) -> None:
-        super().__init__(hooks, hook)
+    def __init__(self, hooks: HookTable, hook: Any, module: Any, prepend: bool) -> None:
+        super().__init__(hooks, hook, prepend)
         self._registry = weakref.ref(hooks)
         self._module = weakref.ref(module)
         changed(module)
@@ -53,13 +53,7 @@ class Hooks:
 
     def add(self, kind: str, module: Any, entry: Any, prepend: bool) -> HookHandle:
         """Add ``entry`` to the table called ``kind``."""
-        table: HookTable = getattr(self, kind)
-        rest = dict(table) if prepend else {}
-        if prepend:
-            table.clear()
-        handle = HookHandle(table, entry, module)
-        table.update(rest)
-        return handle
+        return HookHandle(getattr(self, kind), entry, module, prepend)
 
 
 #: Hooks of all modules, which run before a module's own.

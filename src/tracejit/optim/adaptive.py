@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..tensor import Tensor
 from .carried import Carrying, Numbers
 from .group import ParamGroup
@@ -239,15 +237,14 @@ class NAdam(_Momentum, Carrying):
         return (1.0,)
 
     def _carry(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
-        product = before[0] * _mu(group["betas"][0], group.number("momentum_decay"), step)
-        return (float(np.float32(product)),)  # as the state keeps it
+        return (before[0] * _mu(group["betas"][0], group.number("momentum_decay"), step),)
 
     def _from(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
         beta1, beta2 = group["betas"]
         lr, decay = group.number("lr"), group.number("weight_decay")
         slow = group.number("momentum_decay")
         now, ahead = _mu(beta1, slow, step), _mu(beta1, slow, step + 1)
-        (product,) = self._carry(group, step, before)
+        (product,) = self._carried_after(group, step, before)
         mix = Mix.of(beta1)
         of_grad = lr * (1.0 - now) / (1.0 - product)
         of_mean = lr * ahead / (1.0 - product * ahead)

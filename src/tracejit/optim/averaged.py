@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ..tensor import Tensor
 from .carried import Carrying, Numbers
 from .group import ParamGroup
@@ -92,7 +90,7 @@ class ASGD(Carrying):
         lr, lambd = group.number("lr"), group.number("lambd")
         eta = lr / (1.0 + lambd * lr * step) ** group.number("alpha")
         share = 1.0 / max(1.0, step - group.number("t0"))
-        return float(np.float32(eta)), float(np.float32(share))  # as the state keeps them
+        return eta, share
 
     def _from(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
         eta, share = before

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..tensor import Tensor
+from .counters import saved_numbers
 from .group import ParamGroup
 from .optimizer import Optimizer
 
@@ -29,8 +32,12 @@ class Carrying(Optimizer):
         raise NotImplementedError(f"{type(self).__name__} does not define an update")
 
     def _carry(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
-        """The carried numbers after step ``step``."""
+        """The carried numbers after step ``step``, in double precision."""
         raise NotImplementedError(f"{type(self).__name__} does not define an update")
+
+    def _carried_after(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
+        """The same as the state keeps them."""
+        return tuple(float(np.float32(x)) for x in self._carry(group, step, before))
 
     def _from(self, group: ParamGroup, step: float, before: Numbers) -> Numbers:
         """The numbers of step ``step``, from the carried numbers before it."""
@@ -49,7 +56,7 @@ class Carrying(Optimizer):
         carried = tuple(rest)
         for _ in range(ahead - 1):
             step += 1
-            carried = self._carry(group, step, carried)
+            carried = self._carried_after(group, step, carried)
         return self._from(group, step + 1, carried)
 
     def _move(self, group: ParamGroup, parameter: Tensor) -> None:
@@ -59,7 +66,7 @@ class Carrying(Optimizer):
     def _carry_on(self, group: ParamGroup, tensors: Sequence[Tensor]) -> None:
         """Write the carried numbers of the step that was just counted."""
         step, *before = (float(x.array) for x in tensors)
-        after = self._carry(group, step, tuple(before))
+        after = self._carried_after(group, step, tuple(before))
         for tensor, value in zip(tensors[1:], after, strict=True):
             tensor.array[...] = value
             tensor._writes.value += 1
@@ -87,16 +94,7 @@ class CarryOn:
 
     def saved(self) -> Callable[[], None]:
         """A function that takes the numbers back to what they are now."""
-        before = [
-            (x, x.array.item(), x._writes.value) for tensors in self.found for x in tensors[1:]
-        ]
-
-        def restore() -> None:
-            for tensor, value, version in before:
-                tensor.array.fill(value)
-                tensor._writes.value = version
-
-        return restore
+        return saved_numbers(x for tensors in self.found for x in tensors[1:])
 
     def namespaces(self) -> tuple[dict[str, Any], ...]:
         """None: the numbers are tensors."""

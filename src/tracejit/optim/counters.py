@@ -6,7 +6,7 @@ on their being equal; one by one that would cost more than the step of a small m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,18 @@ class Runs:
         return self.found
 
 
+def saved_numbers(tensors: Iterable[Tensor]) -> Callable[[], None]:
+    """A function that takes state tensors of one number each back to what they are now."""
+    before = [(x, x.array.item(), x._writes.value) for x in tensors]
+
+    def restore() -> None:
+        for tensor, value, version in before:
+            tensor.array.fill(value)
+            tensor._writes.value = version
+
+    return restore
+
+
 class CountSteps:
     """Adds one to step counters."""
 
@@ -96,14 +108,7 @@ class CountSteps:
 
     def saved(self) -> Callable[[], None]:
         """A function that takes the counts back to what they are now."""
-        before = [(c, c.array.item(), c._writes.value) for c in self.counters]
-
-        def restore() -> None:
-            for counter, count, version in before:
-                counter.array.fill(count)
-                counter._writes.value = version
-
-        return restore
+        return saved_numbers(self.counters)
 
     def namespaces(self) -> tuple[dict[str, Any], ...]:
         """None: counters are tensors."""

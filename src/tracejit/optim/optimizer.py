@@ -261,25 +261,25 @@ class Optimizer:
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` before ``state_dict``."""
-        return _registered(self._saving_hooks[0], hook, prepend)
+        return RemovableHandle(self._saving_hooks[0], hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after ``state_dict``; what it returns is given instead, unless None."""
-        return _registered(self._saving_hooks[1], hook, prepend)
+        return RemovableHandle(self._saving_hooks[1], hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before loading; what it returns is loaded instead, unless None."""
-        return _registered(self._saving_hooks[2], hook, prepend)
+        return RemovableHandle(self._saving_hooks[2], hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` after loading."""
-        return _registered(self._saving_hooks[3], hook, prepend)
+        return RemovableHandle(self._saving_hooks[3], hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyperparameters, with parameters replaced by their positions."""
@@ -356,16 +356,6 @@ def _iterable(params: Any) -> Iterable[Any]:
     if not isinstance(params, Iterable):
         raise TypeError(f"params of a group must be iterable, got {type(params).__name__}")
     return params
-
-
-def _registered(hooks: dict[int, Any], hook: Callable[..., Any], first: bool) -> RemovableHandle:
-    """Add a hook after, or before, the others."""
-    others = dict(hooks) if first else {}
-    if first:
-        hooks.clear()
-    handle = RemovableHandle(hooks, hook)
-    hooks.update(others)
-    return handle
 
 
 def check_at_least_zero(group: Mapping[str, Any], **labels: str) -> None:

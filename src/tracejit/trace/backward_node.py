@@ -40,7 +40,7 @@ STALE = "Compiled code reads it when the function is called: change it before th
 class Site:
     """What all backward nodes of one compiled path share.
 
-    ``checked`` are the types of the tensors whose versions are checked.
+    ``checked`` are the values whose versions are checked.
     """
 
     function: str
@@ -48,12 +48,11 @@ class Site:
     programs: dict[tuple[MemoryLayout | None, ...], AnyProgram]
     types: tuple[TensorType, ...]
     seeds: tuple[int, ...]
-    checked: tuple[TensorType, ...]
+    checked: tuple[Value, ...]
     report: Callable[[str], None]
     positions: tuple[int | None, ...]  # of what is checked, among the inputs of the graph
     tape: History  # bits are outputs and edges
     later: tuple[tuple[str, StateGuard], ...] = ()  # state that custom backwards read, by name
-    kept: tuple[Value, ...] = ()  # what is checked
     part_reads: int = 0  # how many of those checked are first because checkpointed parts read them
     #: Those of all its nodes, where all that wants gradients is captured.
     edges: tuple[Edge | None, ...] = ()
@@ -76,10 +75,10 @@ class Site:
         """The bits of all parts."""
         return (1 << len(self.tape.parts)) - 1
 
-    def let_go_before(self, number: int) -> int:
-        """The bits of the parts with steps ahead of those that kept what is checked there."""
+    def let_go_before(self, value: Value) -> int:
+        """The bits of the parts with steps ahead of those that kept ``value``."""
         bits = {part: 1 << i for i, part in enumerate(self.tape.parts)}
-        parts = dict(self.tape.before).get(self.kept[number], ()) if number < len(self.kept) else ()
+        parts = dict(self.tape.before).get(value, ())
         return sum(bits[part] for part in set(parts))
 
     def led_to(
@@ -209,7 +208,8 @@ class CompiledBackward(LateNode):
             seeds = [None if g is None else on_device(g, device) for g in seeds]
         for i, (version, expected) in enumerate(self.versions):
             if version.value != expected and self.needs(i, seeds, wanted):
-                self.before = site.let_go_before(i) & site.visited(grads, wanted)
+                if i < len(site.checked):
+                    self.before = site.let_go_before(site.checked[i]) & site.visited(grads, wanted)
                 self.refuse(i, version.value, expected)
         if self.passed is not None:
             self.passed = None
@@ -290,7 +290,7 @@ class CompiledBackward(LateNode):
                     "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
                 )
             return
-        kind = checked[number]
+        kind = checked[number].spec
         if number < self.site.part_reads:
             raise AutogradError(
                 f"a tensor that a checkpointed part reads, [{kind.dtype.tensor_name} {list(kind.shape)}], was modified "

@@ -95,12 +95,11 @@ class Made:
                 backward.programs,
                 leaf.types(leaf.shown),
                 backward.seeds,
-                leaf.types([v for v, _ in leaf.checked]),
+                tuple([v for v, _ in leaf.checked]),
                 self.owner.compile_failed,
                 leaf.positions,
                 leaf.tape,
                 leaf.recording.later,
-                kept=tuple([v for v, _ in leaf.checked]),
                 part_reads=leaf.recording.part_reads,
             )
         found: Site = leaf.site
