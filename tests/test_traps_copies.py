@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import pickle
 from collections import deque
@@ -112,12 +113,15 @@ def _kinds(value):
     return _kinds(value.value) if isinstance(value, Slotted) else type(value).__name__
 
 
+@pytest.mark.parametrize("frozen", [False, True], ids=["", "frozen"])
 @pytest.mark.parametrize("use", ["number", "size", "found"])
-def test_numbers_left_in_containers(use: str) -> None:
+def test_numbers_left_in_containers(use: str, frozen: bool) -> None:
     """Each container keeps what a run put there; afterwards it must hold ints, wherever they are in it."""
 
     def scenario(stage):
         log, memo, seen, queue = [], {}, set(), deque(maxlen=4)
+        if frozen:  # which hides containers from those who ask what refers to a number
+            gc.freeze()
 
         def f(x, n):
             if use == "found":

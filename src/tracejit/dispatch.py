@@ -65,7 +65,7 @@ def apply(
     if requires_grad and op.grads and modes.grad and out.spec.dtype.is_differentiable:
         OpNode.record(op, given or operands, attributes, out)
     if recorder is not None:
-        recorder.record(op, given or operands, attributes, out)
+        recorder.record(op, given or operands, attributes, out, given is not None)
     return out
 
 

@@ -217,6 +217,7 @@ class FindsSizes:
     size: Callable[[Extent], Any]
     follow_sizes: Callable[[], None]
     rounds: Any
+    plain_tape: Callable[[], None]
     line: tuple[str, int] | None
     origin: Callable[[Tensor], tuple[Tensor, tuple[Any, ...]]]
 
@@ -309,9 +310,15 @@ class FindsSizes:
         """From here on extents are numbers, and rounds are not looked at."""
         if self.rounds is not None:
             self.rounds.close()
+        self.plain_tape()
         self.builder.scope = None
         if self.scope is not None:
             self.scope.closed = True
+
+    def not_in_rounds(self) -> None:
+        """Something happens that an open loop cannot hold."""
+        if self.rounds is not None and self.rounds.visits:
+            self.rounds.spoil()
 
     def end_piece(self, statement: Any) -> None:
         """The path goes on depending on a guard or a found size: note what was decided up to here."""

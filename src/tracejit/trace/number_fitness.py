@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -87,6 +87,23 @@ def take_back(recorder: Recorder, objects: Iterable[Any]) -> None:
     if recorder.scope is not None:
         _plain_sizes(objects)
     put_back(recorder.handed_out)
+
+
+def put_back_everywhere(numbers: Sequence[ref[Any]]) -> None:
+    """Put values where some of these numbers are held, be it in objects that ``gc.freeze()`` put aside.
+
+    Python does not tell what refers to a number among those. Where numbers are left that no garbage refers to, they are
+    brought back meanwhile.
+    """
+    put_back(numbers)
+    if gc.get_freeze_count() and any(r() is not None for r in numbers):
+        gc.collect()
+        if any(r() is not None for r in numbers):
+            gc.unfreeze()
+            try:
+                put_back(numbers)
+            finally:
+                gc.freeze()
 
 
 def put_back(numbers: Iterable[ref[Any]]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..autograd.grad_mode import no_grad
+from ..autograd.op_node import OpNode
 from ..extents import Extent
 from ..ir.graph import Value
 from ..ops.functions.common import as_type
@@ -24,6 +25,7 @@ from .compared_items import compared_in, comparison_of_item
 from .found_sizes import user_line
 from .number_fitness import check_codes
 from .numbers import ItemRead, Number, NumberGuard, UnfitError, outcome_key
+from .plain_parts import plain_parts
 
 if TYPE_CHECKING:
     from .inputs import Signature
@@ -46,6 +48,7 @@ class NumbersInside:
     def __init__(self) -> None:
         self.pinned: dict[Number, Any] = {}  # numbers whose value a guard has fixed
         self.handed_out: list[ref[Any]] = []
+        self.on_the_tape: list[Any] = []  # the steps of what was computed from numbers
         self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
         self.stores: dict[Place, Any] = {}  # what the run put in places that vary
         self.items_read: set[Number] = set()
@@ -68,6 +71,15 @@ class NumbersInside:
         made = (VaryingFloat if type(value) is float else VaryingInt)(value, number, self)
         self.handed_out.append(ref(made))
         return made
+
+    def plain_tape(self) -> None:
+        """The run is over, or not recorded any further: its tape may outlive it, and computes with values."""
+        while self.on_the_tape:
+            node = self.on_the_tape.pop()
+            if isinstance(node, OpNode):
+                node.operands = plain_parts(node.operands)
+                if node.saved:
+                    node.saved = {name: plain(x) for name, x in node.saved.items()}
 
     def varies(self, source: Value, value: Scalar) -> bool:
         """Is a number read from ``source`` one that varies? The first time it is read decides."""

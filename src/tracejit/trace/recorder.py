@@ -152,9 +152,16 @@ class Recorder(
     # --- what the dispatcher reports -----------------------------------------------------------------------------
 
     def record(
-        self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        attributes: dict[str, Any],
+        out: Tensor,
+        varying: bool = False,
     ) -> None:
-        """An op ran."""
+        """An op ran, perhaps on ``varying`` numbers."""
+        if varying:
+            self.on_the_tape.append(out._grad_fn)
         if self.failure is None:
             if self.trial is not None:
                 self.trial_ran(op, operands)
@@ -310,11 +317,6 @@ class Recorder(
             line = user_line()
             self.failure = reason + (f" ({line[0].rsplit('/', 1)[-1]}:{line[1]})" if line else "")
             self.close()
-
-    def not_in_rounds(self) -> None:
-        """Something happens that an open loop cannot hold."""
-        if self.rounds is not None and self.rounds.visits:
-            self.rounds.spoil()
 
     @contextmanager
     def careful(self, what: str) -> Iterator[None]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from .number_fitness import put_back
+from .number_fitness import put_back, put_back_everywhere
 from .places import TURNS
 from .plain_parts import plain_parts
 
@@ -22,7 +22,7 @@ def left_over(numbers: Sequence[ref[Any]]) -> None:
     """A recording is over that had handed out these numbers."""
     alive = [r for r in numbers if r() is not None]
     if alive:
-        put_back(alive)
+        put_back_everywhere(alive)
         _LEFT[:] = [r for r in (*_LEFT, *alive) if r() is not None]
 
 
