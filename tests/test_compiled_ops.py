@@ -70,13 +70,14 @@ def readonly(x: Any) -> Any:
     return copy
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_values_and_gradients(op: Op) -> None:
     check(list(samples.cases(op, dtypes.float32)), grads=True)
     check(list(samples.cases(op, dtypes.float64))[:3], grads=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 @pytest.mark.parametrize("lay", [reversed_strides, readonly], ids=["reversed", "readonly"])
 def test_layouts(op: Op, lay: Any) -> None:

@@ -32,6 +32,7 @@ NAMES = {
 }
 #: What an example needs beyond the package itself.
 NEEDS = {"digits_mlp": "sklearn", "karate_gcn": "networkx"}
+LONG = {"agent_loop", "tree_lstm", "adaptive_depth"}
 
 
 def test_all_examples_are_there():
@@ -39,8 +40,8 @@ def test_all_examples_are_there():
 
 
 def marked(path: Path) -> Any:
-    """The forty paths of the agent take a while, and test_dynamic_examples runs them too."""
-    return pytest.param(path, marks=[pytest.mark.thorough] if path.stem == "agent_loop" else [])
+    """Those with many paths and sizes take a while, and test_dynamic_examples runs them too."""
+    return pytest.param(path, marks=[pytest.mark.thorough] if path.stem in LONG else [])
 
 
 @pytest.mark.parametrize("path", [marked(p) for p in EXAMPLES], ids=[p.stem for p in EXAMPLES])

@@ -178,6 +178,7 @@ def run(seed: int, verify: bool = False) -> Any:
     return compiled.stats
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_programs(first: int) -> None:
     served = sum(run(seed).compiled_calls for seed in range(first, first + 20))

@@ -154,6 +154,7 @@ def host_calls(compiled):
     return [i.op.name for p in programs for i in p.plan.items if isinstance(i, HostCall)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_native_and_agree_with_eager(name):

@@ -43,6 +43,7 @@ with stage.step():
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", SEEDS[::CHUNK])
 def test_random_stories_agree(first: int) -> None:
     outcomes: collections.Counter[str] = collections.Counter()

@@ -112,6 +112,7 @@ def test_an_argument_that_is_gone() -> None:
     assert compiled(x()).tolist() == x().tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [None, 1, 128])
 @pytest.mark.parametrize("step", [3, 4, 5])
 def test_a_cache_that_is_emptied(size, step) -> None:
@@ -135,6 +136,7 @@ def test_a_cache_that_is_emptied(size, step) -> None:
     assert agree(scenario).stats.compiled_calls >= 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("asked", [(4,), (4, 3), (4, 3, 2), (3, 2), (2,)])
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_full_cache_uses_its_places_again(size, asked) -> None:

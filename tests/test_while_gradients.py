@@ -54,6 +54,7 @@ def loops(compiled):
 SCALES = (1.0, 40.0, 1e-2, 300.0, 0.3, 7.0, 1e4, 2.5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 def test_gradients_for_every_number_of_rounds(f):
     compiled, turn = tj.compile(f), ROLLED.index(f) % len(SCALES)
@@ -198,6 +199,7 @@ def test_threads_have_their_own_rounds():
     assert not failed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(2))
 def test_random_loops(part):
     def run(f, x):

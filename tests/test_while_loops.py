@@ -74,6 +74,7 @@ def test_matrix_products_in_rounds():
     assert loops(compiled) > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("f", STRAIGHT, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("turn", [0, 4])
 def test_what_rounds_do_differently(f, turn):

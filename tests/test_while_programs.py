@@ -109,6 +109,7 @@ def run(f, x):
     return [r.numpy() if isinstance(r, tj.Tensor) else np.array(r) for r in f(x)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("part", range(3))
 def test_random_loops(part):
     rolled = 0

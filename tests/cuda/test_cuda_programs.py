@@ -52,6 +52,7 @@ def check(graph: Graph, misaligned: bool) -> None:
         assert_sound(tools.ptx_of(launch.source, launch.name, "sm_90"), launch.source)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "number"), GRAPHS)
 def test_programs(name: str, number: int) -> None:
     check(programs.graphs(name)[number], misaligned=False)
@@ -77,6 +78,7 @@ def test_optimizer_updates(name: str, misaligned: bool) -> None:
     check(programs.update_graph(name), misaligned)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "order", [simulator.backward, simulator.shuffled(7)], ids=["backward", "shuffled"]
 )

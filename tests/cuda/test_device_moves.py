@@ -79,6 +79,7 @@ MOVES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", MOVES)
 def test_moves(name: str, dtype: Any) -> None:

@@ -286,6 +286,7 @@ def _takes(op: Op, dtype: dtypes.DType) -> bool:
     return True
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", list(all_ops()), ids=lambda op: op.name)
 def test_ops_compute_on_a_device_as_on_the_host(op: Op, gpu: Any) -> None:
     if op.name == "to_device":
