@@ -246,3 +246,23 @@ def test_differentiating_twice_reads_an_overwritten_input_as_it_was(
     for expected, got in zip(run(f), run(g), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5)
     assert g.stats.compiled_calls == 3, g.explain()
+
+
+def test_what_was_saved_changes_through_data_without_notice() -> None:
+    """The tape keeps a buffer that was overwritten before; ``.data`` changes it under the tape."""
+    results = []
+    for wrap in (lambda f: f, tj.compile):
+        buffer = tj.full((3,), 2.0)
+
+        def f(x, y, buffer=buffer):
+            buffer[:] = y
+            z = buffer * x
+            buffer.data.mul_(0.5)
+            return z
+
+        call = wrap(f)
+        for k in (1.0, 2.0, 3.0):
+            x = tj.ones(3, requires_grad=True)
+            call(x, tj.full((3,), k)).sum().backward()
+            results.append((x.grad.tolist(), buffer.tolist()))
+    assert results[:3] == results[3:] == [([k / 2] * 3, [k / 2] * 3) for k in (1.0, 2.0, 3.0)]

@@ -135,6 +135,16 @@ for i in range(min({z}, 4)):
 {w} = {z}.detach().sum(-1).argmax() + 1
 {t} = {z}[:{w}].sum(0) / {w}
 
+{z} = rows({x}) * 1
+{w} = {z}.detach().sum(-1).argmax()
+{z}[{w}].mul_(0.5)
+{t} = {z}[{w}] + {z}.sum(0)
+
+{z} = rows({x}) * 1
+{w} = {z}[{z}.detach().sum(-1).argmax()]
+{z} *= 0.5
+{t} = {w} - {z}[0]
+
 {z} = rows({x})
 {w} = {z}.detach().argmax(-1) % 2
 {t} = {z} * 0

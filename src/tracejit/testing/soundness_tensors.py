@@ -42,8 +42,16 @@ BANK = Feature(
 )
 VIEW = Feature(
     "view",
-    "store = stage.tensor(2, N)\nview = store[1]",
-    values=("store.sum(0)", "view", "view + store[0]", "store[:1].reshape(N)", "store.T.mean(-1)"),
+    "store = stage.tensor(2, N)\nview = store[1]\nspot = tj.tensor(1)",
+    values=(
+        "store.sum(0)",
+        "view",
+        "view + store[0]",
+        "store[:1].reshape(N)",
+        "store.T.mean(-1)",
+        "store[spot]",
+        "store[spot] * store[1 - spot]",
+    ),
     writes=(
         "view.mul_(0.5)",
         "store[0].add_(row({x}))",
@@ -54,6 +62,10 @@ VIEW = Feature(
         "store.view(-1)[:1].add_(0.5)",
         "store[:, view > 0] = 0.0",
         "store.index_fill_(0, tj.tensor([0]), 0.5)",
+        "store[spot].mul_(0.5)",
+        "store[spot] += row({x})",
+        "store[spot][0] = 0.25",
+        "spot.copy_(1 - spot)",
     ),
     changes=(
         "view = store[0]",
@@ -63,6 +75,9 @@ VIEW = Feature(
         "view = store[1].clone()",
         "store[0] = view",
         "store = view.expand(2, N)",
+        "spot = 1 - spot",
+        "spot -= 1",
+        "view = store[spot]",
     ),
 )
 CACHE = Feature(

@@ -17,7 +17,9 @@ from ..ir.builder import Occurrences
 from ..ir.graph import Guard, Value
 from ..modes import MODES
 from ..ops import elementwise
-from ..ops.table import Movement, Op
+from ..ops.indexing import take
+from ..ops.selection import Selected
+from ..ops.table import Op
 from ..passes.gradient import stored_by
 from ..tensor import Tensor
 from ..types import Scalar, TensorType
@@ -31,8 +33,9 @@ from .kept_alive import KeptAlive
 from .numbers import outcome_key
 from .numbers_inside import NumbersInside
 from .places import Place
-from .recording import OutputRecipe, Recording, Step
+from .recording import OutputRecipe, Recording
 from .rounds import Rounds
+from .views_inside import ViewsInside
 from .writes_inside import WritesInside
 
 MAX_STATEMENTS = 200_000
@@ -41,7 +44,13 @@ MAX_ITEMS = 32
 
 
 class Recorder(
-    GradientsInside, NumbersInside, FindsSizes, WritesInside, AbsentAttributes, Identities
+    GradientsInside,
+    NumbersInside,
+    FindsSizes,
+    WritesInside,
+    ViewsInside,
+    AbsentAttributes,
+    Identities,
 ):
     """Listens to one eager run in this thread."""
 
@@ -50,12 +59,12 @@ class Recorder(
         NumbersInside.__init__(self)
         FindsSizes.__init__(self)
         Identities.__init__(self)
+        ViewsInside.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Any, None] = {}
         self.guards: dict[tuple[Value, Any], None] = {}
         self.roots: dict[int, Value] = {}
-        self.parents: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}
         self.external: dict[int, tuple[Tensor, Value]] = {}
         self.alive = KeptAlive(weakref.WeakMethod(self.forget))
         self.keys: dict[int, tuple[Any, Tensor, Value, list[int]]] = {}
@@ -69,7 +78,6 @@ class Recorder(
         self.overtaken: str | None = None  # what another thread did, or new code does
         self.rounds: Rounds | None = None
         self.line: tuple[str, int] | None = None  # of what is recorded once more
-        self.views: dict[int, tuple[Value, Value]] = {}  # by tensor: of which value it was which
         for position, (name, tensor) in enumerate(arguments):
             if id(tensor) not in self.roots:
                 self.positions[id(tensor)] = position
@@ -84,61 +92,17 @@ class Recorder(
         self.alive.append(tensor)
         return value
 
-    def forget(self, number: int) -> None:
-        """The tensor of this identity is gone."""
-        self.roots.pop(number, None)
-        self.parents.pop(number, None)
-        self.views.pop(number, None)
-        self.tracked_aliases.discard(number)
-
-    def value_of(self, tensor: Tensor) -> Value:
-        """The current IR value of a tensor."""
-        if self.parts:
-            self.part_reads(tensor)
-        value = self.roots.get(id(tensor))
-        if value is not None:
-            return value
-        view = tensor
-        tensor, steps = self.origin(tensor)
-        self.no_tracked_alias(view, tensor)
-        value = self.roots.get(id(tensor))
-        known = self.views.get(id(view)) if steps else None
-        if known is not None and known[0] is value:
-            return known[1]
-        if value is None:
-            value = self.adopt(tensor, self.signature.capture(tensor))
-            if self.overlaps_written(tensor):
-                self.unsupported(
-                    "a captured tensor shares memory with one that was changed in place"
-                )
-        whole = value
-        for op, attributes in steps:
-            value = self.emit(op, (value,), attributes)
-        if steps and self.scope is None:
-            self.views[id(view)] = whole, value
-        return value
-
-    def knows(self, x: Any) -> bool:
-        """Did the run make or use this tensor?"""
-        return id(x) in self.roots or id(x) in self.parents or not isinstance(x, Tensor)
-
-    def origin(self, tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
-        """The tensor whose value is known, and the view steps from it to ``tensor``."""
-        steps: tuple[Step, ...] = ()
-        while id(tensor) not in self.roots and id(tensor) in self.parents:
-            tensor, more = self.parents[id(tensor)]
-            steps = more + steps
-        return tensor, steps
-
     def emit(
         self,
-        op: Op,
+        op: Op | Selected,
         operands: Sequence[Value | Scalar],
         attributes: dict[str, Any],
         tracked: bool = False,
         type: TensorType | None = None,
     ) -> Value:
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
+        if isinstance(op, Selected):  # a step to a view
+            operands, op = (*operands, op.index), take
         occurrences = self.occurrences if tracked else None
         line = self.line or user_line()
         value: Value = self.builder.emit(
@@ -188,15 +152,8 @@ class Recorder(
             attributes = self.constants(attributes)
         if getattr(op, "dynamic", False) and self.find(op, operands, attributes, out):
             return
-        if isinstance(op, Movement) and op.is_view and out._base is not None:
-            steps: tuple[Step, ...] = ((op, dict(attributes)),)
-            if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
-                steps += ((elementwise.detach_copy, {}),)
-            self.parents[id(out)] = (operands[0], steps)
-            value = self.value_of(out)
-            self.show(out, value)
-            if self.rounds is not None:
-                self.rounds.ran(op, operands, attributes, out, value)
+        if op.is_view and out._base is not None:
+            self.viewed(op, operands, attributes, out)
             return
         values = [
             self.value_of(x) if isinstance(x, Tensor) else self.operand(op, operands, i, attributes)
@@ -368,10 +325,13 @@ class Recorder(
         output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
         tensor, steps = self.origin(tensor)
         apart = None if output._writes is tensor._writes else output._writes.value
+        alone = self.cut_off(output)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
             return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
         source = self.roots[id(tensor)]
+        if alone is not None:
+            source, tensor, steps = alone, output, ()
         # Other views of the tensor were outputs before: then all of them show the same copy.
         value = next((v for v, t in shown.items() if t is tensor), source)
         while shown.setdefault(value, tensor) is not tensor:

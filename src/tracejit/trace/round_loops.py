@@ -229,9 +229,10 @@ class _Writer:
             parent = recorder.parents.get(key)
             if parent is not None:
                 origin, steps = recorder.origin(parent[0])
-                if any(op is not elementwise.detach_copy for op, _ in (*steps, *parent[1])):
+                carried = id(origin) in left
+                if not recorder.stays(key, origin, (*steps, *parent[1]), carried):
                     raise KeptError  # a view, of what is gone
-                if id(origin) in left:
+                if carried:
                     continue
                 del recorder.parents[key]
             recorder.roots[key] = value

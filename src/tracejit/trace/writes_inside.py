@@ -39,6 +39,8 @@ class WritesInside(PartsInside):
     path: dict[Any, None]
     not_in_rounds: Callable[[], None]
     may_be_saved: Callable[..., bool]
+    can_be_written: Callable[[Tensor, Sequence[Step]], bool]
+    shows_the_same: Callable[[Tensor, Tensor], bool]
 
     def __init__(self) -> None:
         PartsInside.__init__(self)
@@ -58,10 +60,7 @@ class WritesInside(PartsInside):
         self.overwritten = True
         value = self.value_of(new)
         if not MODES.grad and tensor.requires_grad:
-            if self.trial is None and self.inside(tensor):
-                self.unseen_writes.append(tensor._writes)
-            else:
-                self.opaque(UNSEEN, tensor)
+            self._unseen(tensor)
         version = tensor._writes
         viewed = tensor
         tensor, steps = self.origin(viewed)
@@ -71,32 +70,48 @@ class WritesInside(PartsInside):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
-        if any(getattr(op, "write", None) is None for op, _ in steps):
-            self.unsupported("an in-place change of a part of an expanded tensor")
+        if not self.can_be_written(tensor, steps):
             return
         if detached:
             apart = version is not tensor._writes  # through .data: what was saved does not notice
             # what computed `new` may have saved it too: only the alias leads there
-            if apart and self.may_be_saved(tensor, except_for=value):
+            own = value if new._requires_grad else None
+            if apart and self.may_be_saved(tensor, except_for=own):
                 self.opaque("an in-place change through detach()")
             elif tensor.requires_grad:
                 self.opaque("an in-place change through detach()", tensor)
             if new._requires_grad:  # from here on the alias takes part in autograd, its source not
                 self.tracked_aliases.add(id(tensor))
                 value = self.emit(elementwise.detach_copy, (value,), {})
-        if value.op is None or is_view(value):  # the tensor holds a copy of what it was given
-            value = self.emit(elementwise.clone, (value,), {}, tracked=True)
+        itself = not detached and self.shows_the_same(viewed, new)
+        if not itself:
+            value = self._copied(value)
         self.alive.append(new)
         if id(tensor) in self.external:
             into_tape = new._requires_grad and not detached
             self.write_outside(tensor, into_tape, MODES.grad and not detached)
             moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
+        if itself:  # as the second half of ``x[i] += 1`` does
+            return
         before = self.roots[id(tensor)]
         after = self.write_through(before, steps, value)
         if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
             after = self._still_tracked(before, after, steps)
         self.roots[id(tensor)] = after
+
+    def _unseen(self, tensor: Tensor) -> None:
+        """What requires grad is changed where autograd does not look."""
+        if self.trial is None and self.inside(tensor):
+            self.unseen_writes.append(tensor._writes)
+        else:
+            self.opaque(UNSEEN, tensor)
+
+    def _copied(self, value: Value) -> Value:
+        """What a tensor holds that was given ``value``: a copy."""
+        if value.op is None or is_view(value):
+            return self.emit(elementwise.clone, (value,), {}, tracked=True)
+        return value
 
     def no_tracked_alias(self, view: Tensor, tensor: Tensor) -> None:
         """A value is read: not that of an alias which, unlike the ``tensor`` it shows, takes part in autograd."""
@@ -105,7 +120,7 @@ class WritesInside(PartsInside):
 
     def _still_tracked(self, before: Value, after: Value, steps: Sequence[Step]) -> Value:
         """``after``, written over the whole of ``before``: constants that require grad all the same."""
-        if any(op in (movement.slice, movement.diagonal) for op, _ in steps):
+        if any(op in (movement.slice, movement.diagonal) or op.name == "select" for op, _ in steps):
             return after  # computed from what it is written into
         with self.builder.writing():
             result: Value = elementwise.overwritten(after, before)

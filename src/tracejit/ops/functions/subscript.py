@@ -1,7 +1,7 @@
 """``x[index]`` and ``x[index] = value``: integers, slices, None, ``...``, masks and index tensors, mixed.
 
 Basic parts become one view; index tensors then take from it. Index tensors next to each other keep their place, others
-put their common dimensions in front, as in PyTorch. A 0-d integer tensor selects like an integer, without being read.
+put their common dimensions in front, as in PyTorch. A 0-d integer tensor selects like an integer: a view.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .. import source as s
 from ..table import function
 from ..transfer import to_device
 from .common import Tensor, as_type, constant, is_tensor, shape_of
+from .scalar_positions import select_scalars
 
 _BAD_TYPE = "tensors used as indices must be long, int, byte or bool tensors"
 
@@ -275,18 +276,9 @@ def _index_tensors(plan: Plan) -> dict[int, Tensor]:
     return {i: entry[1] for i, entry in enumerate(plan.layout) if isinstance(entry, tuple)}
 
 
-def _take_scalars(view: Tensor, indices: dict[int, Tensor]) -> tuple[Tensor, dict[int, Tensor]]:
-    """Apply 0-d index tensors, which select like integers."""
-    for dim in sorted(indices, reverse=True):
-        if not indices[dim].ndim:
-            view = ix.take(view, indices.pop(dim), dim=dim)
-            indices = {d - (d > dim): i for d, i in indices.items()}
-    return view, indices
-
-
 @function(namespace=False, method="__getitem__")
 def getitem(self: Tensor, index: Any) -> Tensor:
-    """The elements at ``index``: a view for integers, slices, None and ``...``, else a copy.
+    """The elements at ``index``: a view for integers, also in 0-d tensors, slices, None and ``...``, else a copy.
 
     Raises ``IndexError`` for indices out of range, too many indices, and indices of other types.
 
@@ -301,7 +293,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     view = basic_view(self, plan, bool(found))
     if not found:  # True and False are masks without dimensions, and masks make copies
         return e.clone(view) if any(isinstance(entry, bool) for entry in plan.layout) else view
-    view, indices = _take_scalars(view, found)
+    view, indices = select_scalars(view, found)
     if not indices:
         return view
     target = _target(view, indices)
@@ -316,6 +308,8 @@ def _fitted(value: Any, dtype: Any, shape: Shape) -> Tensor:
         own = own[1:]
     if own != shape_of(x):
         x = m.reshape(x, shape=own)
+    if own == shape:
+        return x
     try:
         return m.expand(x, shape=shape)
     except RuntimeError:
@@ -364,8 +358,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         _fill_masked(self, _beside(index, self), value)
         return
     plan = read(self, index)
-    view = basic_view(self, plan)
-    indices = _index_tensors(plan)
+    found = _index_tensors(plan)
+    view = basic_view(self, plan, to_read=any(not i.ndim for i in found.values()))
+    view, indices = select_scalars(view, found)
     if indices:
         view._assign(put_back(view, indices, value, accumulate=False))
     else:
