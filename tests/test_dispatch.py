@@ -63,7 +63,7 @@ def test_recorder_hears_of_everything(listener):
     listener.calls.clear()
     y = x * 2
     assert listener.calls[-1][0] == "record"
-    assert listener.calls[-1][-1] is y
+    assert listener.calls[-1][4] is y
     y.add_(1)
     assert [c[0] for c in listener.calls[-3:]] == ["record", "trial_writes", "assign"]
     listener.calls.clear()

@@ -72,7 +72,16 @@ def untracked(x, t):
     return y.sum()
 
 
+def beside_found_sizes(x, t):
+    many = x.detach()[x.detach() > 2]
+    y = x * 1
+    y[t] += many.shape[0]
+    y[t][1] = many.sum()
+    return y
+
+
 FOLLOWED = [
+    beside_found_sizes,
     written,
     shows_later_writes,
     position_changes_later,
@@ -102,6 +111,10 @@ def test_recorded_once_for_all_positions(function, grad) -> None:
 
 def test_arguments_are_written() -> None:
     check(play(counted, False), compiled=len(POSITIONS) - 1, recorded=1)
+
+
+def test_writes_that_autograd_does_not_see() -> None:
+    check(play(untracked, True), reason="detach()")
 
 
 def test_what_nobody_can_follow_runs_eagerly() -> None:
