@@ -78,6 +78,7 @@ CHANGES: dict[str, dict[int, Change]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("post", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("hook", ["scaled", "clipped", "watched"])

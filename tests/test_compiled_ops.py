@@ -77,7 +77,7 @@ def test_values_and_gradients(op: Op) -> None:
     check(list(samples.cases(op, dtypes.float64))[:3], grads=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 @pytest.mark.parametrize("lay", [reversed_strides, readonly], ids=["reversed", "readonly"])
 def test_layouts(op: Op, lay: Any) -> None:
@@ -86,7 +86,7 @@ def test_layouts(op: Op, lay: Any) -> None:
     check(list(samples.cases(op, dtypes.float32))[:4], lay)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_half_precision(op: Op, dtype: Any) -> None:

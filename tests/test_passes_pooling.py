@@ -100,6 +100,7 @@ def layouts(draw):
     return windows, size
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(ALL_RULES))
 @settings(max_examples=12, deadline=None)
 @given(

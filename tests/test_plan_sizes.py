@@ -151,7 +151,7 @@ def compare(seed, sizes):
     return compiled
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("error::tracejit.errors.CompileWarning")
 @pytest.mark.parametrize("first", range(0, 30, 6))
 def test_random_programs_at_many_sizes(first):

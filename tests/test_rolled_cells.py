@@ -145,7 +145,7 @@ COUNTED = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64, tj.float16])
 @pytest.mark.parametrize("text", COUNTED)
 def test_numbers_that_count_the_rounds_are_items(text, dtype):

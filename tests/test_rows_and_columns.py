@@ -60,7 +60,7 @@ def close(found: Any, expected: Any, rounding: float) -> None:
         np.testing.assert_allclose(a, b, rounding, rounding * max(40.0, b.size))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_as_eager(program: Callable[[Any], Any], dtype: tj.dtype):

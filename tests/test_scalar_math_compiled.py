@@ -75,6 +75,7 @@ def signature(name: str) -> tuple[list[str], str]:
     return [parameter.name for parameter in function.parameters], function.result.name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WHOLE)
 def test_compiled_functions_equal_numpy_bit_for_bit(name: str) -> None:
     parameters, result = signature(name)

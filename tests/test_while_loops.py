@@ -51,6 +51,7 @@ def checked(f, calls, rolled=True):
 STARTS = [(tj.tensor([s, 1.0, 0.1]),) for s in (3.0, 500.0, 1e-3, 40.0, 1e6, 7.0, 2.5, 1.01, 1e9)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", ROLLED, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("turn", [0, 3, 5])
 def test_every_number_of_rounds(f, turn):

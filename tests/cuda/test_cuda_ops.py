@@ -116,7 +116,7 @@ def same(a: Array, b: Array) -> bool:
     return bool((nan | (wide[0].view(np.int64) == wide[1].view(np.int64))).all())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_float32(op: Op) -> None:
     assert agree(list(samples.cases(op, dtypes.float32)))
@@ -181,6 +181,7 @@ def test_reductions_of_integers(op: Reduction) -> None:
     agree(cases)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "order", [simulator.backward, simulator.shuffled(1)], ids=["backward", "shuffled"]
 )

@@ -48,7 +48,7 @@ def run(
     return text, out
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WHOLE)
 def test_functions_have_the_bits_of_their_source(name: str) -> None:
     parameters, result = signature(name)

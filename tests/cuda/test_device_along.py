@@ -87,6 +87,7 @@ def test_every_layout(shape: tuple[int, ...]) -> None:
             check(graph, given, tools.simulated())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "order", [simulator.forward, simulator.shuffled(1)], ids=["forward", "shuffled"]
 )

@@ -48,7 +48,7 @@ def _dry(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.thorough) if long else name
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [_dry(name) for name, _ in checks()])
 def test_checks_pass_on_the_stand_in(name: str, gpu: Any) -> None:
     found = [check for other, check in checks() if other == name]
