@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tracejit as tj
-from trap_tools import check
+from trap_tools import agree, check
 
 POSITIONS = (0, 2, -1, 1, 1)
 
@@ -115,6 +115,62 @@ def test_arguments_are_written() -> None:
 
 def test_writes_that_autograd_does_not_see() -> None:
     check(play(untracked, True), reason="detach()")
+
+
+def saved_then_written(x, t, buffer):
+    z = x * buffer[t]
+    buffer.mul_(0.5)
+    return z
+
+
+def saved_then_changed_through_data(x, t, buffer):
+    z = x * buffer[t]
+    buffer.data.mul_(0.5)
+    return z
+
+
+def saved_after_a_write(x, t, buffer):
+    buffer[t] = 0.5
+    z = x * buffer[t]
+    buffer[t].data.mul_(0.5)
+    return z
+
+
+def saved_and_overwritten_inside(x, t, buffer):
+    y = buffer * 1
+    z = x * y[t]
+    y.add_(1)
+    return z
+
+
+def given_to_another(x, t, buffer):
+    y = x * 1
+    y[:] = buffer[t]
+    z = y * buffer[t]
+    y.data.mul_(2)
+    return z
+
+
+SAVED = [
+    saved_then_written,
+    saved_then_changed_through_data,
+    saved_after_a_write,
+    saved_and_overwritten_inside,
+    given_to_another,
+]
+
+
+@pytest.mark.parametrize("function", SAVED, ids=lambda f: f.__name__)
+def test_backward_passes_read_the_memory_of_the_whole(function) -> None:
+    def scenario(stage):
+        f = stage.compile(function)
+        buffer = tj.ones(3, 2)
+        for k in POSITIONS:
+            x = tj.arange(6.0).reshape(3, 2).requires_grad_()
+            stage.call(f, x, tj.tensor(k), buffer)
+            stage.note("buffer", (buffer, buffer._version))
+
+    agree(scenario)
 
 
 def test_what_nobody_can_follow_runs_eagerly() -> None:

@@ -29,7 +29,7 @@ from .table import Array, Ints, Sample, indexing
 # --- one index tensor along one dimension -------------------------------------------------------
 
 
-def _take_type(x: TensorType, index: TensorType, *, dim: int, negative: bool = True) -> TensorType:
+def _take_type(x: TensorType, index: TensorType, *, dim: int, **_: bool) -> TensorType:
     check_index("index", index)
     return TensorType((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
 
@@ -65,8 +65,11 @@ def _zeros(shape: Shape, dtype: DType) -> Any:
         ),
     ),
 )
-def take(x: Array, index: Array, *, dim: int, negative: bool = True) -> Array:
-    """The slices of x at the positions ``index`` (of any shape) along ``dim``; ``negative`` ones count from the end."""
+def take(x: Array, index: Array, *, dim: int, negative: bool = True, shared: bool = False) -> Array:
+    """The slices of x at the positions ``index`` (of any shape) along ``dim``; ``negative`` ones count from the end.
+
+    ``shared`` says that eager execution shows the memory of x, for one position.
+    """
     return xp(x).take(x, wrapped(index, x.shape[dim], dim, negative), axis=dim)
 
 

@@ -61,7 +61,7 @@ class Selected:
 
     def __call__(self, x: Any, *, dim: int) -> Any:
         """What the view shows of ``x``."""
-        return take(x, self.index, dim=dim)
+        return take(x, self.index, dim=dim, shared=True)
 
     def write(self, base: Any, value: Any, *, dim: int) -> Any:
         """``base`` with ``value`` where the view shows it."""

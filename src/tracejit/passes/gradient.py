@@ -34,6 +34,7 @@ from ..ir.graph import Graph, Value
 from ..ir.loops import part, part_value
 from ..ir.rules import RuleParts, between, present, rule, ruled, sealed
 from ..ops.elementwise import add, detach_copy
+from ..ops.indexing import take
 from .activity import wanted_operands
 from .dead_code import live_values
 from .rewrite import is_view
@@ -112,9 +113,14 @@ def differentiate(
 
 def storage(value: Value) -> Value:
     """The value whose memory eager execution shows through ``value``: views and ``detach()`` share it."""
-    while value.op is detach_copy or value.op is ruled or is_view(value):
+    while value.op is detach_copy or value.op is ruled or is_view(value) or is_selected(value):
         value = value.value_operands[0]
     return value
+
+
+def is_selected(value: Value) -> bool:
+    """Is it what eager execution shows by a view, ``x[t]``, and the program copies?"""
+    return value.op is take and bool(value.attributes.get("shared"))
 
 
 def stored_by(value: Value) -> list[Value]:

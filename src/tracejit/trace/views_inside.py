@@ -15,7 +15,6 @@ from ..ops import elementwise
 from ..ops.indexing import take
 from ..ops.selection import Selected, Selecting
 from ..ops.table import Op
-from ..passes.groups import is_view
 from ..tensor import Tensor
 from .recording import Step
 
@@ -139,10 +138,7 @@ class ViewsInside:
             self.unsupported("x[t] for a tensor t, a view of a tensor from outside, is a result")
         if not view.is_contiguous():
             self.unsupported("x[t] for a tensor t, a view with gaps, is a result")
-        value = self.value_of(view)
-        if is_view(value):
-            value = self.emit(elementwise.clone, (value,), {})
-        return value
+        return self.emit(elementwise.clone, (self.value_of(view),), {})
 
     def viewed(
         self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], out: Tensor
@@ -152,6 +148,8 @@ class ViewsInside:
         if isinstance(op, Selecting):
             op, step = take, Selected(self.value_of(operands[1]))
         steps: tuple[Step, ...] = ((step, dict(attributes)),)
+        if op is take:
+            attributes = {**attributes, "shared": True}
         if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
             steps += ((elementwise.detach_copy, {}),)
         self.parents[id(out)] = (operands[0], steps)

@@ -10,6 +10,7 @@ from ..ir.graph import Value
 from ..modes import MODES
 from ..ops import elementwise, movement
 from ..ops.inverse import write
+from ..passes.gradient import is_selected
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..tensor_core import Version
@@ -109,7 +110,7 @@ class WritesInside(PartsInside):
 
     def _copied(self, value: Value) -> Value:
         """What a tensor holds that was given ``value``: a copy."""
-        if value.op is None or is_view(value):
+        if value.op is None or is_view(value) or is_selected(value):
             return self.emit(elementwise.clone, (value,), {}, tracked=True)
         return value
 
