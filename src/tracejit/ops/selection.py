@@ -59,10 +59,11 @@ class Selected:
     def __init__(self, index: Any) -> None:
         self.index = index
 
-    def __call__(self, x: Any, *, dim: int) -> Any:
+    def __call__(self, x: Any, *, dim: int, shared: bool = True) -> Any:
         """What the view shows of ``x``."""
-        return take(x, self.index, dim=dim, shared=True)
+        return take(x, self.index, dim=dim, shared=shared)
 
-    def write(self, base: Any, value: Any, *, dim: int) -> Any:
+    def write(self, base: Any, value: Any, *, dim: int, shared: bool = True) -> Any:
         """``base`` with ``value`` where the view shows it."""
+        del shared  # says how the part is read
         return put(base, self.index, value, dim=dim, accumulate=False)

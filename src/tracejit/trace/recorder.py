@@ -103,7 +103,6 @@ class Recorder(
         """Write one op down at the user's current line; on the tape, equal computations stay apart."""
         if isinstance(op, Selected):  # a step to a view
             operands, op = (*operands, op.index), take
-            attributes = {**attributes, "shared": True}
         occurrences = self.occurrences if tracked else None
         line = self.line or user_line()
         value: Value = self.builder.emit(

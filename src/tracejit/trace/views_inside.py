@@ -147,9 +147,8 @@ class ViewsInside:
         step: Any = op
         if isinstance(op, Selecting):
             op, step = take, Selected(self.value_of(operands[1]))
-        steps: tuple[Step, ...] = ((step, dict(attributes)),)
-        if op is take:
             attributes = {**attributes, "shared": True}
+        steps: tuple[Step, ...] = ((step, dict(attributes)),)
         if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
             steps += ((elementwise.detach_copy, {}),)
         self.parents[id(out)] = (operands[0], steps)
