@@ -66,6 +66,29 @@ def test_changed_value_that_another_operand_saved():
         y.sum().backward()
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, v: x.copy_(v),
+        lambda x, v: x.fill_(v[0]),
+        lambda x, v: x.__setitem__(0, v[0]),
+        lambda x, v: x.__setitem__(slice(None), v),
+        lambda x, v: x.__setitem__(tj.tensor([0, 1]), v),
+        lambda x, v: x.__setitem__(x > 0, v),
+        lambda x, v: x.__setitem__(x > 0, v[0]),
+    ],
+)
+def test_a_value_computed_from_what_is_overwritten(write):
+    """The product saved x before; that it is what x is overwritten with makes no difference (PyTorch)."""
+    w, x = leaf(3, 4), tj.tensor([1.0, 2.0])
+    write(x, x * w)
+    with pytest.raises(
+        RuntimeError, match=r"modified by an inplace operation.*saved by MulBackward0"
+    ):
+        x.sum().backward()
+    assert w.grad is None
+
+
 def test_old_values_that_the_inplace_function_itself_needs():
     x, w = leaf(1, 2), leaf(3, 4)
     y = x * 1

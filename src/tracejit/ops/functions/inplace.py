@@ -197,11 +197,12 @@ def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Ten
     >>> tj.zeros(2).copy_(tj.tensor([1, 2]))
     tensor([1., 2.])
     """
+    since = self._next_node()
     value = as_type(src, self.dtype) if is_tensor(src) else constant(src, self.dtype)
     if non_blocking:
         with without_waiting():
-            return self._assign(value)
-    return self._assign(value)
+            return self._assign(value, since)
+    return self._assign(value, since)
 
 
 @function(namespace=False)
@@ -220,7 +221,8 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
                 "fill_ only supports 0-dimension value tensor but got tensor with "
                 f"{value.ndim} dimensions."
             )
-        return self._assign(as_type(value, self.dtype))
+        since = self._next_node()
+        return self._assign(as_type(value, self.dtype), since)
     return self._assign(constant(value, self.dtype, shape_of(self)))
 
 

@@ -357,14 +357,15 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if is_tensor(index) and index.dtype is dtypes.bool_ and _is_number(value) and index.ndim:
         _fill_masked(self, _beside(index, self), value)
         return
+    since = self._next_node()
     plan = read(self, index)
     found = _index_tensors(plan)
     view = basic_view(self, plan, to_read=any(not i.ndim for i in found.values()))
     view, indices = select_scalars(view, found)
     if indices:
-        view._assign(put_back(view, indices, value, accumulate=False))
+        view._assign(put_back(view, indices, value, accumulate=False), since)
     else:
-        view._assign(_fitted(value, view.dtype, shape_of(view)))
+        view._assign(_fitted(value, view.dtype, shape_of(view)), since)
 
 
 def _number(value: Any) -> Any:
@@ -390,6 +391,7 @@ def _fill_masked(x: Tensor, mask: Tensor, value: Any) -> None:
     own, shape = shape_of(mask), shape_of(x)
     if own != shape[: len(own)]:
         read(x, mask)  # raises
+    since = x._next_node()
     spread = m.reshape(mask, shape=own + (1,) * (len(shape) - len(own)))
     stored = as_type(value, x.dtype) if is_tensor(value) else constant(value, x.dtype)
-    x._assign(e.where(spread, stored, x))
+    x._assign(e.where(spread, stored, x), since)
