@@ -24,6 +24,9 @@ from .tree import Leaf
 
 Environment = list[Any]
 
+ALIASED = "an in-place change of a tensor that shares memory with another input"
+KIN = "an in-place change of a view whose base has another view that a backward pass needs"
+
 
 class NotReplayable(Exception):
     """This call has to run in Python; the message says why."""
@@ -85,6 +88,7 @@ class Ending:
         ]
         self.edges = [self.spent_edges(r, sources, positions) for r in found.outputs]
         self.overlaps = Overlaps(sources, [position for position, *_ in self.writes])
+        self.kin = Kin(leaf, sources, positions, self.writes)
         #: Must a call look at what it writes to even if captured tensors still have the memory they had?
         self.always = bool(self.tracked) or not self.overlaps.simple
         written = {position for position, *_ in self.writes}
@@ -121,9 +125,9 @@ class Ending:
             except RuntimeError as error:
                 raise Refused(str(error)) from None
         if self.writes and self.overlaps.exist(environment):
-            raise NotReplayable(
-                "an in-place change of a tensor that shares memory with another input"
-            )
+            raise NotReplayable(ALIASED)
+        if self.kin.exist(environment):
+            raise NotReplayable(KIN)
 
     def draw(self, environment: Environment, run: Callable[[], Any]) -> Any:
         """Run the last segment with numbers that nobody else draws; they are given back when it fails."""
@@ -245,6 +249,46 @@ class Overlaps:
             last = max(last, end)
             last_written = max(last_written, end if written else 0)
         return False
+
+
+class Kin:
+    """Does an input that is written to count its writes together with one that a backward pass checks?
+
+    Views of one base have one version, so whether the backward pass refuses such a view hangs on what came first, the
+    write or the use. Tensors with versions of their own are counted as the recorded run counted them. Of a backward
+    pass inside nobody knows any more what it checked.
+    """
+
+    def __init__(
+        self,
+        leaf: Leaf,
+        sources: Sequence[Source],
+        positions: dict[Any, int],
+        writes: Sequence[tuple[int, int, int]],
+    ) -> None:
+        checked = {positions[v] for v, _ in leaf.watched} if leaf.backward else set()
+        checked.intersection_update(range(len(sources)))
+        if leaf.recording.freed:
+            checked.update(i for i, s in enumerate(sources) if s.kind in ("argument", "captured"))
+        self.targets = sorted({target for target, _, count in writes if count} if checked else ())
+        self.one_of_them = not checked.isdisjoint(self.targets)
+        beside = sorted(checked.difference(self.targets)) if self.targets else []
+        self.fixed = [i for i in beside if sources[i].kind == "captured"]
+        self.varying = [i for i in beside if sources[i].kind != "captured"]
+        self.versions: frozenset[Version] = frozenset()
+
+    def exist(self, environment: Environment) -> bool:
+        """Does one, for the tensors of this call? Also keeps the versions of what is written to."""
+        if not self.targets:
+            return False
+        self.versions = frozenset([environment[i]._writes for i in self.targets])
+        if self.one_of_them and len(self.versions) < len(self.targets):
+            return True
+        return any(self.meets(environment[i]) for i in (*self.fixed, *self.varying))
+
+    def meets(self, tensor: Tensor) -> bool:
+        """Does this tensor count its writes together with one that is written to?"""
+        return tensor._writes in self.versions
 
 
 def _bounds(tensor: Tensor) -> tuple[int, int]:

@@ -284,13 +284,14 @@ class GradientsInside(FunctionsInside, HooksInside):
         found = self.reads_of_parts(outputs, recipes)
         if not (self.overwritten or self.freeing or self.slots or self.calls or self.counted):
             return tuple(found.items())  # nothing was written
-        written = {id(t._writes): t for t in self.written.values()}
+        by_version = {t._writes: t for t in self.written.values()}
         for node in self.nodes_behind(outputs):
             for entry in kept_by(node):
                 tensor = entry.tensor
                 if tensor._writes.value == 0:
                     continue
-                now, target = tensor._writes.value, written.get(id(tensor._writes))
+                now, origin = tensor._writes.value, self.origin(tensor)[0]
+                target = origin if id(origin) in self.external else by_version.get(tensor._writes)
                 count = 0 if target is None else self.write_counts.get(id(target), 0)
                 if target is not None and entry.version == now and count:
                     found[self.external[id(target)][1]] = count

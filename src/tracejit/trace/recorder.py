@@ -308,7 +308,7 @@ class Recorder(
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
         found.held, found.later = self.held, tuple(self.state_later)
         found.part_reads = len(self.reads_of_parts(outputs, recipes))
-        found.tape = self.tape(outputs, recipes)
+        found.tape, found.freed = self.tape(outputs, recipes), self.freeing
         if self.scope is not None:
             found.sizes = SizesFound(
                 self.scope, {**self.decided, None: self.scope.taken()}, self.scope.values()

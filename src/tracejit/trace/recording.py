@@ -53,6 +53,7 @@ class Recording:
     later: tuple[tuple[str, StateGuard], ...] = ()  # what custom backwards read, by their names
     tape: History = field(default_factory=History)  # bits are positions of outputs and of inputs
     sizes: SizesFound | None = None  # what sizes it was told on the way
+    freed: bool = False  # did a backward pass run inside?
     part_reads: int = 0  # how many of `kept_writes` are first because checkpointed parts read them
 
     def result_in(self, made: Any, guard: StateGuard) -> Any:

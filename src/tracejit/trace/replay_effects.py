@@ -16,7 +16,7 @@ from ..cuda.arrays import write_into
 from ..runtime.program import pointer_of
 from ..tensor import Tensor
 from .backward_node import as_before
-from .ending import Ending, NotReplayable, Overtaken
+from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken
 from .inputs import Source
 from .replay import _ReplayWriter
 from .segments import Runner
@@ -37,6 +37,8 @@ class EffectsWriter(_ReplayWriter):
             "end_of": end_of,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,
+            "ALIASED": ALIASED,
+            "KIN": KIN,
             "Overtaken": Overtaken,
         }
         self.origins: tuple[Source, ...] = tuple(entry.signature.sources)
@@ -102,7 +104,10 @@ class EffectsWriter(_ReplayWriter):
         self.add(f"    {look}.check({environment})")
         for i in ending.overlaps.varying:
             self.add(f"if {look}.meets(t{i}):")
-            self.add(f"    raise NotReplayable({look}.ALIASED)")
+            self.add("    raise NotReplayable(ALIASED)")
+        for i in ending.kin.varying:
+            self.add(f"if {look}.kin(t{i}):")
+            self.add("    raise NotReplayable(KIN)")
 
     def keep(self, leaf: Leaf) -> None:
         """Copy inputs whose values from before the call the history needs."""
@@ -179,14 +184,13 @@ class EffectsWriter(_ReplayWriter):
 class Looked:
     """What was found about the memory of targets and other inputs, as long as it is the same memory."""
 
-    ALIASED = "an in-place change of a tensor that shares memory with another input"
-
     def __init__(self, ending: Ending, fixed: list[int], writer: EffectsWriter) -> None:
         self.ending = ending
         self.fixed = fixed
         self.names = writer.names
         self.marks = [writer.bind(f"m{i}", None) for i in fixed]
         self.meets: Callable[[Tensor], bool] = ending.overlaps.meets
+        self.kin: Callable[[Tensor], bool] = ending.kin.meets
 
     def check(self, environment: list[Any]) -> None:
         """Check, and remember the memory for which nothing was wrong."""
