@@ -339,3 +339,22 @@ def test_views_of_one_base_have_one_version(
     assert results[0] == results[1]
     refused = [r for r in results[0] if isinstance(r, str)]
     assert all("modified by an inplace operation" in r for r in refused), refused
+
+
+@pytest.mark.parametrize("straight", [True, False])
+def test_views_of_one_base_beside_numbers_that_vary(monkeypatch, straight: bool) -> None:
+    """Numbers are inputs of the program too, and have no version."""
+    if not straight:
+        monkeypatch.setattr(importlib.import_module("tracejit.trace.replay"), "MAX_SEGMENTS", 0)
+    buffer, w = tj.zeros(3), tj.ones(3, requires_grad=True)
+
+    def f(y, rate):
+        buffer.add_(y * rate)
+        return (w * y * rate + buffer).sum()
+
+    g = tj.compile(f)
+    for k in range(6):
+        (slopes,) = tj.autograd.grad(g(tj.ones(3), 0.5 + k), w)
+        assert slopes.tolist() == [0.5 + k] * 3
+    assert buffer.tolist() == [18.0] * 3
+    assert g.stats.compiled_calls >= 3, g.explain()

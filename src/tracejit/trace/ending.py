@@ -266,10 +266,10 @@ class Kin:
         positions: dict[Any, int],
         writes: Sequence[tuple[int, int, int]],
     ) -> None:
-        checked = {positions[v] for v, _ in leaf.watched} if leaf.backward else set()
-        checked.intersection_update(range(len(sources)))
+        inputs = {i for i, s in enumerate(sources) if s.kind in ("argument", "captured")}
+        checked = {positions[v] for v, _ in leaf.watched} & inputs if leaf.backward else set()
         if leaf.recording.freed:
-            checked.update(i for i, s in enumerate(sources) if s.kind in ("argument", "captured"))
+            checked = inputs
         self.targets = sorted({target for target, _, count in writes if count} if checked else ())
         self.one_of_them = not checked.isdisjoint(self.targets)
         beside = sorted(checked.difference(self.targets)) if self.targets else []
