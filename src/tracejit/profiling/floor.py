@@ -109,9 +109,9 @@ def _products(dtype: type) -> float:
     """Operations a second of the best of a few large products."""
     a: np.ndarray = np.random.default_rng(0).random((SIDE, SIDE)).astype(dtype)
     out = np.empty_like(a)
-    best, end = float("inf"), time.perf_counter() + 4 * SECONDS
     np.matmul(a, a, out=out)
-    while time.perf_counter() < end:
+    best, end = float("inf"), time.perf_counter() + 4 * SECONDS
+    while best == float("inf") or time.perf_counter() < end:
         start = time.perf_counter()
         np.matmul(a, a, out=out)
         best = min(best, time.perf_counter() - start)
