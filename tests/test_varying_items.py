@@ -189,3 +189,13 @@ def test_written_tensors_and_numbers() -> None:
         assert math.isclose(f(x), 2 * total.sum().item(), rel_tol=1e-5)
     assert np.allclose(total.tolist(), expected, rtol=1e-4)
     assert f.stats.recordings == 2
+
+
+def test_functions_of_numbers_refuse_tensors_of_several_elements() -> None:
+    def f(x, rate):
+        return x * math.copysign(rate, x.sum().item()) + math.hypot(x, rate)
+
+    g = tj.compile(f)
+    for call in (f, g, g):
+        with pytest.raises(ValueError, match="only one element tensors can be converted"):
+            call(tj.ones(3), 0.5)

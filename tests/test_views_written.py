@@ -135,3 +135,44 @@ def test_gradients_through_what_was_overwritten_take_no_part_in_autograd(functio
         for call in (lambda x: function(x)[0].abs(), compiled):
             (g,) = tj.autograd.grad(call(x).sum(), x, create_graph=True)
             assert not g.requires_grad
+
+
+@pytest.mark.parametrize("mode", [tj.no_grad, tj.inference_mode])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda y: y[...],
+        lambda y: y[1:],
+        lambda y: y.view(-1),
+        lambda y: y.T,
+        lambda y: y.T[1:],
+        lambda y: y.detach(),
+        lambda y: y.detach()[1:],
+    ],
+)
+@pytest.mark.parametrize("source", ["made", "given", "returned too"])
+def test_a_view_made_without_gradients_is_a_result(mode, view, source) -> None:
+    """It may not be written to where gradients are recorded; what .detach() gave may be."""
+
+    def f(x):
+        y = x if source == "given" else x * 2
+        with mode():
+            part = view(y)
+        return (part, y) if source == "returned too" else (part, x)
+
+    def outcome(call):
+        x = tj.arange(6.0).reshape(3, 2).requires_grad_() * 1.0
+        part, _ = call(x)
+        facts = [part.requires_grad, part.is_leaf, part._base is not None, part._version]
+        try:
+            part.add_(0.5)
+        except RuntimeError as error:
+            facts.append(str(error).splitlines()[0])
+        with tj.no_grad():
+            part.mul_(2.0)
+        return [*facts, part._version, part.tolist(), x.tolist(), x._version]
+
+    g = tj.compile(f)
+    for _ in range(4):
+        assert outcome(g) == outcome(f)
+    assert g.stats.compiled_calls == 3, g.explain()

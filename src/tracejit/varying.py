@@ -235,7 +235,7 @@ def number_of(value: Any) -> Any:
     """What functions of numbers compute with: the number in a tensor, or that a size is."""
     kind = type(value)
     if hasattr(kind, "takes_varying_numbers"):
-        return value.item()
+        return value.item() if value.numel() == 1 else float(value)  # which says what is wrong
     return value.as_number() if hasattr(kind, "as_number") else value
 
 

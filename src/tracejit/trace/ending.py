@@ -193,11 +193,32 @@ class Ending:
 
 def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     """An output from the tensor that holds it."""
-    for op, attributes in recipe.steps:
-        tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
+    if recipe.untracked:
+        tensor = _untracked(recipe, tensor)
+    else:
+        for op, attributes in recipe.steps:
+            tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
     if recipe.apart is not None:
         tensor._writes = Version()
         tensor._writes.value = recipe.apart
+    return tensor
+
+
+def _untracked(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
+    """A view made under ``no_grad``, which may not be written to where gradients are recorded.
+
+    What it is a view of takes part in autograd in eager code, be it that no other result of the call does.
+    """
+    if not tensor.requires_grad:
+        tensor = tensor._alias()
+        tensor._requires_grad, tensor._grad_fn = True, SpentBackward(())
+    grad, MODES.grad = MODES.grad, False
+    try:
+        for op, attributes in recipe.steps:
+            if op.name != "detach_copy":
+                tensor = op(tensor, **attributes)
+    finally:
+        MODES.grad = grad
     return tensor
 
 

@@ -35,6 +35,7 @@ from .numbers_inside import NumbersInside
 from .places import Place
 from .recording import OutputRecipe, Recording
 from .rounds import Rounds
+from .unread_lookups import guard_unread
 from .views_inside import ViewsInside
 from .writes_inside import WritesInside
 
@@ -303,6 +304,7 @@ class Recorder(
             for key in self.written
             if self.roots[key] is not self.external[key][1]
         )
+        guard_unread(self, [*(r.value for r in recipes), *(new for _, new, _ in writes)])
         effects = self.effects(slots, recipes)
         kept, draws = self.kept_writes(outputs, recipes), dict(self.random_calls)
         found = Recording(tuple(self.path), recipes, writes, draws, effects, kept, numbers, stores)
@@ -325,13 +327,18 @@ class Recorder(
         output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
         tensor, steps = self.origin(tensor)
         apart = None if output._writes is tensor._writes else output._writes.value
+        untracked = output._untracked_view and not requires_grad
         alone = self.cut_off(output)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
-            return OutputRecipe("input", value, steps, requires_grad, number, apart=apart)
+            return OutputRecipe(
+                "input", value, steps, requires_grad, number, apart=apart, untracked=untracked
+            )
         source = self.roots[id(tensor)]
         if alone is not None:
-            source, tensor, steps = alone, output, ()
+            if untracked:
+                self.unsupported("x[t] for a tensor t, a view made under no_grad, is a result")
+            source, tensor, steps, untracked = alone, output, (), False
         # Other views of the tensor were outputs before: then all of them show the same copy.
         value = next((v for v, t in shown.items() if t is tensor), source)
         while shown.setdefault(value, tensor) is not tensor:
@@ -345,9 +352,8 @@ class Recorder(
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference, version = tensor._inference, tensor._writes.value
-        return OutputRecipe(
-            "computed", value, steps, requires_grad, number, inference, spent, version, apart
-        )
+        kinds = inference, spent, version, apart, untracked
+        return OutputRecipe("computed", value, steps, requires_grad, number, *kinds)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ class OutputRecipe:
     )
     version: int = 0  # how often the storage was written to
     apart: int | None = None  # through .data: a count of its own, and what it has come to
+    untracked: bool = False  # a view made under no_grad of what takes part in autograd
 
 
 @dataclass(eq=False)
