@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 dump_directory: str | None = os.environ.get("TRACEJIT_DUMP") or None
@@ -26,3 +27,21 @@ max_paths: int = 64
 max_variants: int = 8
 #: Signatures per function before the oldest is dropped.
 max_signatures: int = 256
+
+
+def default_threads() -> int:
+    """How many threads run kernels unless told otherwise: as the environment says, else one on every usable CPU.
+
+    >>> default_threads() >= 1
+    True
+    """
+    text = os.environ.get("TRACEJIT_NUM_THREADS", "").strip()
+    if text:
+        if text.isdecimal() and int(text) > 0:
+            return int(text)
+        logging.getLogger("tracejit.threads").warning(
+            "TRACEJIT_NUM_THREADS=%s is not a positive integer: ignored", text
+        )
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1

@@ -13,11 +13,13 @@ from .. import dtypes
 from ..cuda.arrays import MODULES, module_of, ordered, taken_over
 from ..dtypes import DType
 from ..types import Scalar, TensorType, array_type
-from . import shapes
+from . import shapes, slabs
 from .float_errors import ignore, restore
 from .op import Array, Op
 from .strides import Strided
 
+#: Ops of which kernels compute large arrays, see ``runtime.functions``.
+_KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid"})
 _MOST_ACCEPTED = 4096  # combinations of operand types an op remembers
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
@@ -93,12 +95,16 @@ class Elementwise(Op):
         conversions, kind = found
         before = ignore()
         try:
-            arrays = operands
+            arrays: Any = operands
             if conversions is not None:
                 arrays = list(operands)
                 for position, convert in conversions:
                     arrays[position] = convert(operands[position])
             run = self.host
+            if arrays[0].size >= slabs.LARGE or arrays[-1].size >= slabs.LARGE:
+                found = self._in_slabs(arrays, attributes, kind)
+                if found is not None:
+                    return found
             result = run(*arrays) if run is not None else self.body(*arrays, **attributes)
             if type(result) is np.ndarray and result.dtype is kind and result.flags.c_contiguous:
                 return result
@@ -109,6 +115,16 @@ class Elementwise(Op):
             raise
         finally:
             restore(before)
+
+    def _in_slabs(
+        self, arrays: Sequence[Array], attributes: Mapping[str, Any], kind: Any
+    ) -> Array | None:
+        """What several threads compute; None where one is to do it all."""
+        if self.host is not None:
+            return slabs.elementwise(self.host, arrays, {}, kind)
+        if self.name in _KERNELS_SERVE:
+            return None
+        return slabs.elementwise(self.body, arrays, attributes, kind)
 
     def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""

@@ -15,6 +15,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DimensionError
 from ..types import Shape, TensorType
+from . import slabs
 from .comparison import isnan
 from .elementwise import cast, where
 from .movement import expand, unsqueeze
@@ -94,6 +95,10 @@ def over(name: str, x: Array, dims: Shape, keepdim: bool) -> Array:
     """The function ``name`` of the array's module along ``dims``; on the host what that function ends in."""
     n = xp(x)
     function = _REDUCTIONS[name] if n is np else getattr(n, name)
+    if n is np and x.size >= slabs.LARGE:
+        found = slabs.reduced(function, x, dims, keepdim)
+        if found is not None:
+            return found
     return function(x, axis=dims, keepdims=keepdim)
 
 

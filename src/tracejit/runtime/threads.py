@@ -112,7 +112,7 @@ def get_num_threads() -> int:
     True
     """
     if _configured == 0:
-        _configure(_default_threads())
+        _configure(config.default_threads())
     return int(context[CONTEXT["threads"]])
 
 
@@ -144,17 +144,6 @@ def _configure(threads: int) -> None:
 
 def _blocking_possible() -> bool:
     return os.name == "posix"
-
-
-def _default_threads() -> int:
-    text = os.environ.get("TRACEJIT_NUM_THREADS", "").strip()
-    if text:
-        if text.isdecimal() and int(text) > 0:
-            return int(text)
-        _log.warning("TRACEJIT_NUM_THREADS=%s is not a positive integer: ignored", text)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
 
 
 def _start_pool() -> None:

@@ -1,0 +1,171 @@
+"""Large arrays in eager code, slab by slab on several threads: what NumPy does with one.
+
+Elements do not know of each other, and rows that are reduced do not either, so the bits are those of the whole at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from .float_errors import ignore, restore
+
+__all__ = ["LARGE", "elementwise", "reduced"]
+
+Array = Any
+#: Elements from which on a second thread is worth waking.
+LARGE = 1 << 18
+#: Elements of what is computed at a time where a function makes temporaries, which then stay in the cache.
+BLOCK = 1 << 15
+
+
+def elementwise(
+    run: Callable[..., Array], arrays: Sequence[Array], attributes: Mapping[str, Any], dtype: Any
+) -> Array | None:
+    """``run(*arrays, **attributes)`` as ``dtype``, in the order of rows; None where that is not worth it.
+
+    >>> x = np.ones((2, LARGE), np.float32)
+    >>> found = elementwise(np.add, (x, x), {}, np.dtype("float32"))
+    >>> found is None or float(found.sum()) == 4 * LARGE
+    True
+    """
+    shape = _common_shape(arrays)
+    axis = _axis(shape)
+    if axis is None or 0 in shape or not all(map(_by_rows, arrays)):
+        return None
+    out = np.empty(shape, dtype)
+    if isinstance(run, np.ufunc) and _gives(run, arrays, dtype):
+
+        def work(start: int, stop: int) -> None:
+            run(*_rows(arrays, axis, len(shape), start, stop), out=_cut(out, axis, start, stop))
+
+    else:
+        block = max(1, BLOCK * shape[axis] // out.size)
+
+        def work(start: int, stop: int) -> None:
+            for first in range(start, stop, block):
+                last = min(first + block, stop)
+                rows = _rows(arrays, axis, len(shape), first, last)
+                _cut(out, axis, first, last)[...] = run(*rows, **attributes)
+
+    _share(work, shape[axis], out.size)
+    return out
+
+
+def reduced(
+    run: Callable[..., Array], x: Array, dims: Sequence[int], keepdim: bool
+) -> Array | None:
+    """``run(x, axis=dims, keepdims=keepdim)``, a reduction along rows; None where that is not worth it.
+
+    >>> found = reduced(np.add.reduce, np.ones((2, LARGE), np.float32), (1,), False)
+    >>> found is None or found.tolist() == [LARGE, LARGE]
+    True
+    """
+    axis = _axis(x.shape)
+    if axis is None or axis in dims or not x.flags.c_contiguous:
+        return None
+    dims, parts = tuple(dims), {}
+
+    def work(start: int, stop: int) -> None:
+        parts[start] = run(_cut(x, axis, start, stop), axis=dims, keepdims=keepdim)
+
+    _share(work, x.shape[axis], x.size)
+    place = axis if keepdim else axis - sum(d < axis for d in dims)
+    return np.concatenate([parts[start] for start in sorted(parts)], axis=place)
+
+
+def _common_shape(arrays: Sequence[Array]) -> tuple[int, ...]:
+    shapes = {x.shape for x in arrays if x.ndim}
+    return shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+
+
+def _axis(shape: tuple[int, ...]) -> int | None:
+    """The dimension that is shared among threads: the first that has an extent."""
+    if _threads() < 2:
+        return None
+    return next((axis for axis, extent in enumerate(shape) if extent > 1), None)
+
+
+def _by_rows(x: Array) -> bool:
+    """Do the elements lie in the order of rows, be it with gaps?"""
+    steps = [step for step, extent in zip(x.strides, x.shape, strict=True) if extent > 1 and step]
+    return all(a >= b for a, b in pairwise([*steps, 0]))
+
+
+@cache
+def _result(run: np.ufunc, dtypes: tuple[Any, ...]) -> Any:
+    return run.resolve_dtypes((*dtypes, None))[-1]
+
+
+def _gives(run: np.ufunc, arrays: Sequence[Array], dtype: Any) -> bool:
+    """Are the results of this dtype, so that they can be written in place?"""
+    return bool(_result(run, tuple([x.dtype for x in arrays])) == dtype)
+
+
+def _rows(arrays: Sequence[Array], axis: int, ndim: int, start: int, stop: int) -> list[Array]:
+    """The parts of operands that broadcast to the rows from ``start`` to ``stop`` of the result."""
+    found = []
+    for x in arrays:
+        own = axis - ndim + x.ndim
+        found.append(x if own < 0 or x.shape[own] == 1 else _cut(x, own, start, stop))
+    return found
+
+
+def _cut(x: Array, axis: int, start: int, stop: int) -> Array:
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _threads() -> int:
+    return config.threads or _usable()
+
+
+@cache
+def _usable() -> int:
+    return config.default_threads()
+
+
+def _share(work: Callable[[int, int], None], extent: int, elements: int) -> None:
+    """``work(start, stop)`` for parts of ``range(extent)``, all at the same time."""
+    parts = min(_threads(), extent, max(1, 2 * elements // LARGE))
+    bounds = [extent * i // parts for i in range(parts + 1)]
+    waiting, start = [], bounds[-1]
+    if parts > 1:
+        with contextlib.suppress(RuntimeError):  # no more threads, or the program ends
+            submit = _helpers(_threads() - 1).submit
+            for a, b in reversed(list(pairwise(bounds[1:]))):
+                waiting.append(submit(_careless, work, a, b))
+                start = a
+    try:
+        _careless(work, 0, start)
+    finally:
+        errors = [one.exception() for one in waiting]
+    for error in filter(None, errors):
+        raise error
+
+
+def _careless(work: Callable[[int, int], None], start: int, stop: int) -> None:
+    """NaN and infinities are results like any other, in every thread."""
+    before = ignore()
+    try:
+        work(start, stop)
+    finally:
+        restore(before)
+
+
+@cache
+def _helpers(count: int) -> Any:
+    """So many threads that wait for work."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(count, "tracejit-eager")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads do not survive a fork
