@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 import tracejit as tj
@@ -171,3 +173,49 @@ def test_what_was_saved_before_is_still_missed():
             found.append((g.tolist(), buffer.tolist()))
         outcomes.append(found)
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: setattr(p, "data", p.data.double()),
+        lambda p: setattr(p, "data", p.data.clone()),
+        lambda p: setattr(p, "data", p.data.T.contiguous().T),
+    ],
+)
+@pytest.mark.parametrize("straight", [True, False])
+def test_other_memory_between_a_call_and_its_backward_pass(monkeypatch, change, straight) -> None:
+    """What the pass computes again would be of the new memory, what it kept of the old: it is refused."""
+    if not straight:
+        monkeypatch.setattr(importlib.import_module("tracejit.trace.replay"), "MAX_SEGMENTS", 0)
+    w, other = (tj.rand(3, 3).requires_grad_() for _ in range(2))
+    f = tj.compile(lambda x: ((x * w).tanh() @ w).sum())
+    x = tj.rand(2, 3, 3, requires_grad=True)
+    for _ in range(3):
+        f(x).backward()
+    loss = f(x)
+    change(other)
+    before = w.grad.clone()
+    loss.backward()
+    assert not tj.equal(w.grad, before)
+    loss, lost = f(x), f(x)
+    before = w.grad.clone()
+    change(w)
+    for wanted in ((), (x,)):
+        with pytest.raises(RuntimeError, match="was given other memory since the call"):
+            tj.autograd.grad(loss, wanted) if wanted else lost.backward()
+    w.grad = None
+    f(x).backward()
+    assert w.grad.dtype is w.dtype
+
+
+def test_a_module_in_other_precision_between_a_call_and_its_backward_pass() -> None:
+    layer = tj.nn.GroupNorm(1, 4)
+    f = tj.compile(lambda x: layer(x.tanh()).sum())
+    x = tj.rand(2, 4, requires_grad=True)
+    for _ in range(2):
+        f(x).backward()
+    loss = f(x)
+    layer.double()
+    with pytest.raises(RuntimeError, match="was given other memory since the call"):
+        loss.backward()

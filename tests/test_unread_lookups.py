@@ -110,3 +110,27 @@ def test_where_only_the_run_tells_how_many_there_are() -> None:
         args = x, tj.tensor([position])
         assert outcome(g, *args) == outcome(f, *args)
     assert "lookups whose results nothing reads" in str(g.explain())
+
+
+def test_a_step_that_returns_nothing_stays_one_program() -> None:
+    """The loss of a step is looked up, and only its gradient is used."""
+    layer = tj.nn.Linear(4, 3)
+    optimizer = tj.optim.SGD(layer.parameters(), lr=0.1)
+
+    @tj.compile
+    def step(x, target):
+        optimizer.zero_grad()
+        tj.nn.functional.cross_entropy(layer(x), target).backward()
+        optimizer.step()
+
+    x = tj.rand(5, 4)
+    for _ in range(4):
+        step(x, tj.tensor([0, 1, 2, 0, 1]))
+    assert step.stats.compiled_calls == 3
+    assert str(step.explain()).count("guard") == 1
+    before = layer.weight.tolist()
+    with pytest.raises(IndexError, match="out of bounds"):
+        step(x, tj.tensor([0, 1, 3, 0, 1]))
+    assert layer.weight.tolist() == before
+    step(x, tj.tensor([0, 1, 2, 0, 1]))
+    assert step.stats.compiled_calls == 4

@@ -234,14 +234,14 @@ class AutogradMethods(TensorCore):
             raise AutogradError(
                 "data set to a tensor that requires gradients must be floating point dtype"
             )
+        if value.array is self.array and value.spec == self.spec:
+            return  # what ``x.data -= 1`` ends with: it was written in place
         if MODES.recorder is not None:
-            if value.array is self.array:  # what ``x.data -= 1`` ends with: it was written in place
-                return
             MODES.recorder.unsupported("assignment to .data inside a compiled function")
         before = self._array, self._block
         self._array, self._block, self._pointer = value.array, value._block, value._pointer
         self._type, self._layout = value._type, value._layout
-        self._rebound()
+        self._other_memory()
         retire(*before)
 
     def is_inference(self) -> bool:

@@ -38,6 +38,8 @@ class Version:
 
 #: How often tensors that compiled code captured changed layout, ``requires_grad`` or place in the graph.
 REBOUND: list[int] = [0]
+#: How often tensors were given other memory (``.data``, ``module.double()``).
+REPLACED: list[int] = [0]
 
 
 class TensorCore(ops.OperatorMixin):
@@ -76,6 +78,7 @@ class TensorCore(ops.OperatorMixin):
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
+    _replaced = 0  # what REPLACED counted when it last got other memory
     _watched = False  # compiled code captured it: see REBOUND
     _grad: Tensor | None = None
     _retains_grad = False
@@ -209,6 +212,12 @@ class TensorCore(ops.OperatorMixin):
         for tensor in (self, self._base):
             if tensor is not None and not tensor._watched:
                 tensor._watched = True
+
+    def _other_memory(self) -> None:
+        """The memory is another one, and so may be all that was known of it."""
+        REPLACED[0] += 1
+        self._replaced = REPLACED[0]
+        self._rebound()
 
     def _rebound(self) -> None:
         """Layout, ``requires_grad`` or the place in the graph changed."""

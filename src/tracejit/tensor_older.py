@@ -97,7 +97,7 @@ class OlderMethods(TensorCore):
     def _show(self, array: Any) -> None:
         self._array, self._block, self._pointer = array, None, 0
         self._type = self._layout = None
-        self._rebound()
+        self._other_memory()
 
     def resize_(self, *sizes: Any, memory_format: Any = None) -> Any:
         """Give this tensor another shape: its elements in order, then zeros. ``RuntimeError`` if it requires grad."""

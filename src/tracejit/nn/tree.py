@@ -285,7 +285,7 @@ def _take_values(tensor: Tensor, new: Tensor) -> None:
     tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
     tensor._type, tensor._layout, tensor._writes = new._type, new._layout, new._writes
     tensor._accumulate = None  # its node knows the old type
-    tensor._rebound()
+    tensor._other_memory()
     retire(*before)
 
 

@@ -26,11 +26,13 @@ HEADER = """if __name__ == "__main__":
     raise SystemExit(rerun(__file__))
 """
 #: What compiled code says when a gradient is differentiated again after an input was changed, where the backward of
-#: a custom function would find other Python state than the call, or a checkpointed part other values: docs/guards.md.
+#: a custom function would find other Python state than the call, a checkpointed part other values, or the pass other
+#: memory: docs/guards.md.
 REFUSALS = (
     "differentiating its gradient again",
     "reads Python state that has changed since the call",
     "a tensor that a checkpointed part reads",
+    "was given other memory since the call",
 )
 #: Runs with other roundings that a difference must survive.
 TRIALS = 8

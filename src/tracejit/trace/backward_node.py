@@ -15,7 +15,7 @@ from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
 from ..tensor import Tensor
-from ..tensor_core import Version
+from ..tensor_core import REPLACED, Version
 from ..types import TensorType
 from .backward import (
     AnyProgram,
@@ -126,6 +126,7 @@ class CompiledBackward(LateNode):
     gone = 0  # the bits of the parts that were freed
     ends_in_leaves = True
     passed: int | None = None  # those that the last pass came by, where not all
+    made_at = 0  # what REPLACED counted then
     before: int = 0  # those that eager execution had let go of when the last pass was refused
 
     def __init__(
@@ -143,6 +144,7 @@ class CompiledBackward(LateNode):
         self.saved: Sequence[Tensor] = saved
         self.pack = pack
         self.versions = versions
+        self.made_at = REPLACED[0]
 
     def name(self) -> str:
         """The name ``grad_fn`` prints."""
@@ -202,6 +204,8 @@ class CompiledBackward(LateNode):
             site.check_state()
         if self.inputs is None or self.gone:
             self.check_kept(site.visited(grads, wanted))
+        if REPLACED[0] != self.made_at:
+            self.check_memory()
         seeds = [grads[i] for i in site.seeds]
         device = site.backward.plan.device
         if device >= 0:
@@ -278,6 +282,19 @@ class CompiledBackward(LateNode):
             )
         found = site.programs[layouts] = InterpretedBackward(site.backward)
         return found
+
+    def check_memory(self) -> None:
+        """Refuse a pass for which a tensor that it reads has other memory than at the call.
+
+        Eager execution would read the new memory where it saved the tensor, and what it had computed from the old one.
+        """
+        for tensor in (*(self.inputs or ()), *self.saved):
+            if tensor._replaced > self.made_at:
+                raise AutogradError(
+                    f"a tensor of shape {list(tensor.shape)} that this pass reads was given other memory since the "
+                    f"call (by .data, .to() or .double() of a module; saved by {self.name()}).",
+                    "Hint: run the backward pass before that, or call the function without compile().",
+                )
 
     def refuse(self, number: int, found: int, expected: int) -> None:
         """A tensor that this pass reads was changed in place since."""

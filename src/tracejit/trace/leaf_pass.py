@@ -21,6 +21,7 @@ from ..autograd.op_node import Steps
 from ..layout import MemoryLayout, layout_of
 from ..modes import MODES
 from ..tensor import Tensor
+from ..tensor_core import REPLACED
 from .state_gradients import has_hooks
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _ends(node: CompiledBackward, found: LeafPass) -> Leaves | None:
     modes = MODES
     if node.gone or node.inputs is None or node.hooked or modes.recorder is not None:
         return None
-    if modes.anomaly is not None:
+    if modes.anomaly is not None or REPLACED[0] != node.made_at:
         return None
     for version, expected in node.versions:
         if version.value != expected:

@@ -15,6 +15,7 @@ from ..errors import DeviceError
 from ..ir.graph import Value
 from ..modes import MODES
 from ..tensor import Tensor
+from ..tensor_core import REPLACED
 from .backward_node import CompiledBackward
 from .ending import show
 from .fetching import asked_first, asked_next, together
@@ -74,6 +75,7 @@ class _ReplayWriter(NumberLines):
             "CompiledBackward": CompiledBackward,
             "new": object.__new__,
             "next_number": next_number,
+            "replaced": REPLACED,
             "modes": MODES,
             "end_of": end_of,
             "result_of": result_of,
@@ -258,6 +260,7 @@ class _ReplayWriter(NumberLines):
         self.add("node = new(CompiledBackward)")
         fields = {"site": site, "ends": found, "inputs": _tuple(inputs), "saved": _tuple(saved)}
         fields |= {"pack": pack, "versions": _tuple(versions), "sequence": "next_number()"}
+        fields["made_at"] = "replaced[0]"
         if len(leaf.shown) != 1:
             fields["n_outputs"] = str(len(leaf.shown))
         for name, value in fields.items():

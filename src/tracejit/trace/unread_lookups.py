@@ -1,7 +1,7 @@
 """Lookups whose results nothing reads: eager execution refuses positions out of range all the same.
 
 A program leaves out what nothing depends on, and with a lookup the check of its positions. So a path in which that
-would happen ends with a guard on these positions: where it does not hold, the call runs eagerly and raises the error
+would happen has a guard on these positions: where it does not hold, the call runs eagerly and raises the error
 where it belongs. The same goes for divisors of integers.
 """
 
@@ -17,6 +17,7 @@ from ..ops.kinds import Movement, Source
 from ..ops.reduction import all_true
 from .found_sizes import user_line
 from .numbers import ItemRead, outcome_key
+from .tree import is_found
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -39,19 +40,39 @@ Asked = tuple[Value, Any, bool]
 
 
 def guard_unread(recorder: Recorder, roots: Iterable[Value]) -> None:
-    """End the path with a guard on what statements refuse that neither ``roots`` nor other guards depend on."""
+    """Guard what statements refuse that neither ``roots`` nor other guards depend on."""
     asked = asked_for_nothing(recorder.path, roots)
     if not asked:
         return
     if len(asked) > MOST or any(type(size) is tuple for _, size, _ in asked):
         recorder.unsupported("lookups whose results nothing reads")
         return
+    before = list(recorder.path)
     holds = [_holds(*one, recorder.emit) for one in asked]
     whole = holds[0]
     for one in holds[1:]:
         whole = recorder.emit(comparison.logical_and, (whole, one), {})
     recorder.guards.setdefault((whole, outcome_key(True)))
     recorder.end_piece(Guard(whole, True, user_line()))
+    if recorder.scope is None:
+        _bring_forward(recorder.path, len(before))
+
+
+def _bring_forward(path: dict[Any, None], count: int) -> None:
+    """Move what stands behind the first ``count`` statements ahead, so that it parts little of what is one program.
+
+    Other paths part from this one at guards that it has already, so it stays behind them.
+    """
+    statements = list(path)
+    before, added = statements[:count], statements[count:]
+    needed = {x for s in added if isinstance(s, Value) for x in s.value_operands}
+    fixed = (
+        not isinstance(statement, Value) or statement in needed or is_found(statement)
+        for statement in before
+    )
+    place = max((i + 1 for i, stays in enumerate(fixed) if stays), default=0)
+    path.clear()
+    path.update(dict.fromkeys([*before[:place], *added, *before[place:]]))
 
 
 def asked_by(value: Value) -> Asked | None:
