@@ -134,3 +134,26 @@ def test_a_step_that_returns_nothing_stays_one_program() -> None:
     assert layer.weight.tolist() == before
     step(x, tj.tensor([0, 1, 2, 0, 1]))
     assert step.stats.compiled_calls == 4
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_in_rounds_that_a_tensor_ends(read: bool) -> None:
+    def f(x, at):
+        total = x.sum() * 0
+        while x.abs().sum() > 0.5:
+            total = total + x[at].sum()
+            x = x * 0.5
+            at = at + 1
+        return (x, total) if read else (x, x)
+
+    def call(function, *args):
+        try:
+            return [t.tolist() for t in function(*args)]
+        except IndexError as error:
+            return str(error).splitlines()[0]
+
+    g = tj.compile(f)
+    for size, position in ((1.0, 0), (2.0, 0), (1.0, 1), (4.0, -2), (64.0, 0), (1.0, 0)):
+        args = tj.full((4,), size), tj.tensor([position])
+        assert call(g, *args) == call(f, *args)
+    assert ("nothing reads" in str(g.explain())) is not read

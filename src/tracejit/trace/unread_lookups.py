@@ -8,10 +8,12 @@ where it belongs. The same goes for divisors of integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..extents import Extent
 from ..ir.graph import Guard, Value
+from ..ir.loops import loop, part
 from ..ops import comparison, elementwise
 from ..ops.kinds import Movement, Source
 from ..ops.reduction import all_true
@@ -41,7 +43,12 @@ Asked = tuple[Value, Any, bool]
 
 def guard_unread(recorder: Recorder, roots: Iterable[Value]) -> None:
     """Guard what statements refuse that neither ``roots`` nor other guards depend on."""
-    asked = asked_for_nothing(recorder.path, roots)
+    statements = [s for s in recorder.path if isinstance(s, Value)]
+    read = [s.value for s in recorder.path if isinstance(s, (Guard, ItemRead))]
+    live = _behind([*roots, *read])
+    asked = asked_for_nothing(statements, live)
+    if any(map(partial(_unread_in, live=live), statements)):
+        recorder.unsupported("lookups in a loop whose results nothing reads")
     if not asked:
         return
     if len(asked) > MOST or any(type(size) is tuple for _, size, _ in asked):
@@ -59,20 +66,19 @@ def guard_unread(recorder: Recorder, roots: Iterable[Value]) -> None:
 
 
 def _bring_forward(path: dict[Any, None], count: int) -> None:
-    """Move what stands behind the first ``count`` statements ahead, so that it parts little of what is one program.
+    """Move what stands behind the first ``count`` statements ahead, with what it needs: the rest stays one program.
 
     Other paths part from this one at guards that it has already, so it stays behind them.
     """
     statements = list(path)
     before, added = statements[:count], statements[count:]
-    needed = {x for s in added if isinstance(s, Value) for x in s.value_operands}
-    fixed = (
-        not isinstance(statement, Value) or statement in needed or is_found(statement)
-        for statement in before
-    )
-    place = max((i + 1 for i, stays in enumerate(fixed) if stays), default=0)
+    ends = [i for i, s in enumerate(before) if not isinstance(s, Value) or is_found(s)]
+    place = ends[-1] + 1 if ends else 0
+    needed = _behind(s for s in added if isinstance(s, Value))
+    first = [s for s in before[place:] if s in needed]
+    rest = [s for s in before[place:] if s not in needed]
     path.clear()
-    path.update(dict.fromkeys([*before[:place], *added, *before[place:]]))
+    path.update(dict.fromkeys([*before[:place], *first, *added, *rest]))
 
 
 def asked_by(value: Value) -> Asked | None:
@@ -97,11 +103,8 @@ def _plain(size: Any) -> Any:
     return size.terms if type(size) is Extent else size
 
 
-def asked_for_nothing(path: Iterable[Any], roots: Iterable[Value]) -> list[Asked]:
-    """What those statements of a path refuse that ``roots`` and its guards do not depend on."""
-    statements = [s for s in path if isinstance(s, Value)]
-    read = [s.value for s in path if isinstance(s, (Guard, ItemRead))]
-    live = _behind([*roots, *read])
+def asked_for_nothing(statements: Sequence[Value], live: set[Value]) -> list[Asked]:
+    """What those statements refuse that are not ``live``, unless live ones refuse the same."""
     known = {asked_by(s) for s in statements if s in live}
     found: dict[Asked, None] = {}
     for statement in statements:
@@ -109,6 +112,26 @@ def asked_for_nothing(path: Iterable[Any], roots: Iterable[Value]) -> list[Asked
         if asked is not None and asked not in known and not _always(asked):
             found[asked] = None
     return list(found)
+
+
+def _unread_in(statement: Value, live: set[Value]) -> bool:
+    """Is the statement a loop in whose rounds something is looked up for nothing?"""
+    if statement.op is not loop:
+        return False
+    body, carried = statement.attributes["body"].graph, statement.attributes["carried"]
+    parts = (v for v in live if v.op is part and v.operands[0] is statement)
+    wanted = {v.attributes["index"] for v in parts}
+    if statement.attributes.get("until") is not None:
+        wanted.add(carried - 1)
+    inner, more = set[Value](), wanted
+    while more:
+        wanted |= more
+        inner = _behind(body.outputs[i] for i in wanted)
+        more = {i for i in range(carried) if body.inputs[i] in inner} - wanted
+    statements = [s for s in body.body if isinstance(s, Value)]
+    return bool(asked_for_nothing(statements, inner)) or any(
+        _unread_in(s, inner) for s in statements
+    )
 
 
 def _behind(values: Iterable[Value]) -> set[Value]:
