@@ -162,3 +162,14 @@ def test_recorded_beside_threads(threads) -> None:
     for _ in range(3):
         assert tj.allclose(g(x, y), f(x, y), rtol=1e-5)
     assert g.stats.compiled_calls == 2, g.explain()
+
+
+def test_a_thread_that_counts_subnormal_numbers_as_zero(threads) -> None:
+    x = tj.full((threads, N), 1e-40)
+    assert int(tj.count_nonzero(x * 0.5)) == x.numel()
+    assert tj.set_flush_denormal(True)
+    try:
+        assert int(tj.count_nonzero(x * 0.5)) == 0
+    finally:
+        tj.set_flush_denormal(False)
+    assert int(tj.count_nonzero(x * 0.5)) == x.numel()

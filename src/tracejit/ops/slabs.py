@@ -24,6 +24,7 @@ Array = Any
 LARGE = 1 << 18
 #: Elements of what is computed at a time where a function makes temporaries, which then stay in the cache.
 BLOCK = 1 << 15
+_SUBNORMAL, _ONE = np.full(1, 1e-40, np.float32), np.ones(1, np.float32)
 
 
 def elementwise(
@@ -88,7 +89,7 @@ def _common_shape(arrays: Sequence[Array]) -> tuple[int, ...]:
 
 def _axis(shape: tuple[int, ...]) -> int | None:
     """The dimension that is shared among threads: the first that has an extent."""
-    if _threads() < 2:
+    if _threads() < 2 or _flushes():
         return None
     return next((axis for axis, extent in enumerate(shape) if extent > 1), None)
 
@@ -120,6 +121,11 @@ def _rows(arrays: Sequence[Array], axis: int, ndim: int, start: int, stop: int) 
 
 def _cut(x: Array, axis: int, start: int, stop: int) -> Array:
     return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _flushes() -> bool:
+    """Does this thread count subnormal numbers as zero (``set_flush_denormal``)? The helpers do not."""
+    return not np.multiply(_SUBNORMAL, _ONE).any()
 
 
 def _threads() -> int:
