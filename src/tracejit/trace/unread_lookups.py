@@ -49,6 +49,7 @@ def guard_unread(recorder: Recorder, roots: Iterable[Value]) -> None:
     asked = asked_for_nothing(statements, live)
     if any(map(partial(_unread_in, live=live), statements)):
         recorder.unsupported("lookups in a loop whose results nothing reads")
+        return
     if not asked:
         return
     if len(asked) > MOST or any(type(size) is tuple for _, size, _ in asked):
@@ -154,9 +155,9 @@ def _always(asked: Asked) -> bool:
     if size is None:
         return False
     while value.op is not None and (isinstance(value.op, Movement) or value.op.name in _ALIKE):
-        if not isinstance(value.operands[0], Value):
+        if len(value.value_operands) != 1:  # joined with others, which nobody knows
             return False
-        value = value.operands[0]
+        (value,) = value.value_operands
     if value.op is None or value.op.name in _FOUND:
         return value.op is not None
     if value.op.name not in _ORDERS:
