@@ -225,3 +225,13 @@ def test_only_one_element_is_a_number(convert: type, count: int) -> None:
         convert(tj.zeros(count))
     with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
         tj.zeros(count).item()
+
+
+def test_gradients_of_logaddexp_beside_truth_values() -> None:
+    """Nothing can be subtracted from a truth value, but its gradient rule does not have to."""
+    y = tj.tensor([1.0, 2.0], requires_grad=True)
+    mask = tj.tensor([True, False])
+    for function in (tj.logaddexp, tj.compile(lambda x, y: tj.logaddexp(x, y))):
+        for x in (mask, mask):
+            (found,) = tj.autograd.grad(function(x, y).sum(), y)
+            np.testing.assert_allclose(found.numpy(), [0.5, 1 / (1 + np.exp(-2.0))], rtol=1e-6)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import bool_
 from . import promotion as p
-from .elementwise import POSITIVE, where
+from .elementwise import POSITIVE, cast, where
 from .namespace import special, special_of, xp
 from .table import Array, elementwise
 
@@ -88,13 +89,20 @@ def log1p(x: Array) -> Array:
     """log(1 + x), accurate near zero."""
 
 
+def _number_of(x: Any, g: Any) -> Any:
+    """A truth value, of which nothing can be subtracted, as a number of the gradient's type."""
+    if isinstance(x, bool):
+        return int(x)
+    return cast(x, dtype=g.spec.dtype) if getattr(x, "spec", g.spec).dtype is bool_ else x
+
+
 @elementwise(
     "logaddexp(x, y)",
     ufunc="logaddexp",
     promotion=p.floats_only,
     grad={
-        "x": lambda g, x, y: g / (exp(y - x) + 1.0),
-        "y": lambda g, x, y: g / (exp(x - y) + 1.0),
+        "x": lambda g, x, y: g / (exp(_number_of(y, g) - _number_of(x, g)) + 1.0),
+        "y": lambda g, x, y: g / (exp(_number_of(x, g) - _number_of(y, g)) + 1.0),
     },
 )
 def logaddexp(x: Array, y: Array) -> Array:

@@ -23,7 +23,7 @@ derivative. The gradients of the parts of a loop are gathered at the loop, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from ..ir.loops import part, part_value
 from ..ir.rules import RuleParts, between, present, rule, ruled, sealed
 from ..ops.elementwise import add, detach_copy
 from ..ops.indexing import take
+from ..ops.source import full
 from .activity import wanted_operands
 from .dead_code import live_values
 from .rewrite import is_view
@@ -53,15 +54,16 @@ class Gradient:
     receives no gradient at all: eager execution would leave its ``.grad`` at None.
 
     ``saved_inputs`` and ``saved_outputs`` are the positions whose memory eager execution would keep for backward: their
-    version must not move between forward and backward, and only those may be read again by reference. The first
+    version must not move between forward and backward, and only those may be read again by reference. With each go, as
+    bits, the outputs from which passes come by a step that keeps it: all where only the graph is known. The first
     ``forward`` statements of ``graph`` are those of the original that the gradients need.
     """
 
     graph: Graph
     wrt: tuple[int, ...]
     seeds: tuple[int, ...]
-    saved_inputs: tuple[int, ...]
-    saved_outputs: tuple[int, ...]
+    saved_inputs: Mapping[int, int]
+    saved_outputs: Mapping[int, int]
     forward: int = 0
 
 
@@ -105,8 +107,8 @@ def differentiate(
         Graph(joint.name, joint.inputs, body, joint.outputs),
         tuple(found),
         seeds,
-        tuple(i for i, v in enumerate(graph.inputs) if storage(v) in walk.saved),
-        tuple(i for i, v in enumerate(graph.outputs) if storage(v) in walk.saved),
+        {i: -1 for i, v in enumerate(graph.inputs) if storage(v) in walk.saved},
+        {i: -1 for i, v in enumerate(graph.outputs) if storage(v) in walk.saved},
         sum(v in live for v in walk.statements),
     )
 
@@ -126,6 +128,13 @@ def is_selected(value: Value) -> bool:
 def stored_by(value: Value) -> list[Value]:
     """What the node that computed ``value`` on the tape may have saved: its operands and its result, by memory."""
     return [storage(x) for x in (*value.value_operands, value)]
+
+
+def _is_constant(gradient: Value) -> bool:
+    """Is it made of numbers alone, as the zeros of ``sign`` are? Other gradients read the one they are made of."""
+    while len(gradient.value_operands) == 1:  # sums to a shape, casts
+        (gradient,) = gradient.value_operands
+    return gradient.op is full
 
 
 def _seed_names(taken: Iterable[str], seeds: Sequence[int]) -> list[str]:
@@ -241,6 +250,8 @@ class _Walk:
         for operand, result in zip(value.operands, results, strict=True):
             if result is not None:
                 assert isinstance(operand, Value)
+                if _is_constant(result):  # which a call without this gradient must not see
+                    result = self.builder.emit(present, (result, gradient), {})
                 self.receive(operand, result)
 
     def note_saved(self, value: Value, wanted: list[bool], named: dict[str, Any]) -> None:

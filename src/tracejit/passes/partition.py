@@ -23,7 +23,8 @@ The rule. Gradients read values that depend on no incoming gradient. Each of the
    that is in memory anyway (an input, an output, the result of a library call) costs its bytes once; anything else is
    written only to be kept and costs twice. Of equal sets the one that recomputes least is taken.
 4. An input or output is kept by reference only if eager execution would keep it too (then changing it in place before
-   backward is an error in both). Others are kept as copies, since eager execution allows changing them.
+   backward is an error in both: :mod:`tracejit.passes.by_reference`). Others are kept as copies, since eager execution
+   allows changing them.
 5. Views are never kept, only what they show.
 
 Loops. The parts of a loop are results of a library call; the loop itself is never kept. The body of a loop is split in
@@ -42,6 +43,7 @@ from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop
 from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
+from .by_reference import by_reference
 from .draws_inside import drawn_inside
 from .gradient import Gradient, storage
 from .groups import is_constant
@@ -153,8 +155,7 @@ class _Joint:
         self.in_forward = {*forward.inputs, *forward.values}
         self.after = self._after_seeds()
         self.weights = weights(builder.inputs, self.values)
-        self.by_reference = {storage(forward.inputs[i]) for i in gradient.saved_inputs}
-        self.by_reference |= {storage(forward.outputs[i]) for i in gradient.saved_outputs}
+        self.by_reference = by_reference(forward, gradient, self.seeds, self.values)
         self.exposed = {*map(storage, forward.inputs), *map(storage, forward.outputs)}
         self.inside = drawn_inside(self.values) - {*self.outputs, *forward.outputs}
         self.in_memory = self._in_memory() - self.inside
@@ -355,8 +356,8 @@ class _Splitter:
             tuple(saved_outputs.values()),
             gradient.seeds,
             gradient.wrt,
-            gradient.saved_inputs,
-            gradient.saved_outputs,
+            tuple(gradient.saved_inputs),
+            tuple(gradient.saved_outputs),
         )
 
     def _forward(self, added: list[Value], copies: list[Value]) -> Graph:

@@ -29,10 +29,10 @@ HEADER = """if __name__ == "__main__":
 #: a custom function would find other Python state than the call, a checkpointed part other values, or the pass other
 #: memory: docs/guards.md.
 REFUSALS = (
-    "differentiating its gradient again",
     "reads Python state that has changed since the call",
     "a tensor that a checkpointed part reads",
     "was given other memory since the call",
+    "computes values from again was modified",
 )
 #: Runs with other roundings that a difference must survive.
 TRIALS = 8

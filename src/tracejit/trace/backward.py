@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..ir.graph import Graph, Value
 from ..ir.rules import set_tape
 from ..layout import MemoryLayout
 from ..ops.source import full
-from ..passes.absent import without, without_forward
+from ..passes.absent import without
 from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
 from ..runtime.plan import Plan
@@ -29,6 +29,7 @@ from ..tensor import Tensor
 from ..types import Shape, TensorType
 from .bound import Bound
 from .dump import dump_program
+from .pass_reads import PassReads
 from .rule_nodes import on_tape
 from .segments import Results, compile_graph
 from .structure import Pattern, stride_pattern, strides_of
@@ -315,29 +316,36 @@ class BoundBackward:
         with assuming(self.plan.default):
             return spread(interpreter.run_tensors(graph, given), present)
 
-    def reads(self, absent: Collection[int], unwanted: Collection[int]) -> frozenset[int]:
-        """The positions of the inputs that eager execution keeps for the wanted gradients where some are absent."""
-        graph, more = without_forward(self.gradient_graph, self.plan.gradient.forward)
-        found = without(graph, len(graph.inputs) - len(self.seeds), absent, unwanted)[2]
-        return frozenset(i - more for i in found if i >= more)
+    @cached_property
+    def reads(self) -> PassReads:
+        """What passes read of it."""
+        forward = self.plan.gradient.forward
+        return PassReads(self.gradient_graph, self.graph, forward, len(self.seeds))
 
 
 def make_backward(
     graph: Graph,
     wrt: Sequence[bool],
     wanted: Sequence[bool],
+    kept: Mapping[Value, int],
     strides: Mapping[Value, Shape],
     decisions: list[Decision],
 ) -> Backward | None:
     """Differentiate a path with respect to the inputs in ``wrt``; None when no output depends on them.
 
-    ``wanted`` tells which of the first outputs take gradients; outputs after those are written back in place.
+    ``wanted`` tells which of the first outputs take gradients; outputs after those are written back in place. ``kept``
+    are the inputs and outputs that eager execution keeps, with the outputs on whose ways it does as bits.
     ``decisions`` will hold what is being decided about sizes meanwhile.
     """
     visible = Graph(graph.name, graph.inputs, graph.body, graph.outputs[: len(wanted)])
     gradient = differentiate(visible, wrt, wanted)
     if not gradient.wrt:
         return None
+    gradient = replace(
+        gradient,
+        saved_inputs={i: kept[v] for i, v in enumerate(graph.inputs) if v in kept},
+        saved_outputs={i: kept[v] for i, v in enumerate(visible.outputs) if v in kept},
+    )
     parts = partition(visible, gradient)
     saved = (
         *(parts.forward.inputs[i] for i in parts.saved_inputs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,7 +27,7 @@ from .backward import (
     zeros,
 )
 from .collection import collecting_rarely
-from .freeing import History
+from .freeing import History, Part
 from .kept_alive import give_back
 from .leaf_pass import MOST_PASSES, LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 from .state import StateGuard
@@ -77,8 +77,20 @@ class Site:
 
     def let_go_before(self, value: Value) -> int:
         """The bits of the parts with steps ahead of those that kept ``value``."""
+        return self.bits_of(dict(self.tape.before).get(value, ()))
+
+    @cached_property
+    def keepers(self) -> dict[Value, int]:
+        """The bits of the parts with steps that kept a value."""
+        found: dict[Value, int] = {}
+        # of two outputs with equal values either may be meant
+        for value, parts in self.tape.keepers:
+            found[value] = found.get(value, 0) | self.bits_of(parts)
+        return found
+
+    def bits_of(self, parts: Sequence[Part]) -> int:
+        """One bit for each of these parts."""
         bits = {part: 1 << i for i, part in enumerate(self.tape.parts)}
-        parts = dict(self.tape.before).get(value, ())
         return sum(bits[part] for part in set(parts))
 
     def led_to(
@@ -210,11 +222,9 @@ class CompiledBackward(LateNode):
         device = site.backward.plan.device
         if device >= 0:
             seeds = [None if g is None else on_device(g, device) for g in seeds]
-        for i, (version, expected) in enumerate(self.versions):
-            if version.value != expected and self.needs(i, seeds, wanted):
-                if i < len(site.checked):
-                    self.before = site.let_go_before(site.checked[i]) & site.visited(grads, wanted)
-                self.refuse(i, version.value, expected)
+        changed = [i for i, (now, then) in enumerate(self.versions) if now.value != then]
+        if changed:
+            self.check_changed(changed, grads, wanted)
         if self.passed is not None:
             self.passed = None
         if self.inputs is None:
@@ -257,16 +267,67 @@ class CompiledBackward(LateNode):
                 passes[key] = found
         return found
 
+    def check_changed(
+        self,
+        changed: Sequence[int],
+        grads: Sequence[Tensor | None],
+        wanted: Sequence[bool] | None,
+    ) -> None:
+        """Refuse the pass if it comes by a step that kept what was changed since, or reads that."""
+        site = self.site
+        visited = site.visited(grads, wanted)
+        seeds = [grads[i] for i in site.seeds]
+        for number in changed:
+            if number < len(site.checked) and self.needs(number, seeds, wanted, visited):
+                self.before = site.let_go_before(site.checked[number]) & visited
+                self.refuse(number)
+        if self.reads_again({self.versions[i][0] for i in changed}, seeds, wanted):
+            again = (
+                ", to differentiate its gradient again (create_graph=True)," if MODES.grad else ""
+            )
+            raise AutogradError(
+                f"a tensor that compiled code computes values from again{again} was modified by an inplace operation "
+                f"since the call (saved by {self.name()}).",
+                "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
+            )
+
     def needs(
-        self, number: int, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
+        self,
+        number: int,
+        seeds: Sequence[Tensor | None],
+        wanted: Sequence[bool] | None,
+        visited: int,
     ) -> bool:
-        """Does the pass read a tensor whose version is checked, for the gradients given and wanted?"""
+        """Does eager execution look at a tensor whose version is checked, for the gradients given and wanted?
+
+        Where a step that kept it is among those visited, whether or not its gradients hang on it.
+        """
+        keepers = self.site.keepers.get(self.site.checked[number])
+        if keepers is not None:
+            return bool(keepers & visited)
         absent = absent_among(seeds)
         unwanted = [i for i, one in enumerate(wanted or ()) if not one]
         position = self.site.positions[number]
         if not (absent or unwanted) or position is None:
             return True
-        return position in self.site.backward.reads(absent, unwanted)
+        return position in self.site.backward.reads.kept(absent, unwanted)
+
+    def reads_again(
+        self,
+        versions: Collection[Version],
+        seeds: Sequence[Tensor | None],
+        wanted: Sequence[bool] | None,
+    ) -> bool:
+        """Does the pass read memory with one of these versions, where eager execution has what it computed from it?"""
+        backward = self.site.backward
+        op_by_op = MODES.grad or MODES.recorder is not None
+        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
+        read = backward.reads.again(absent_among(seeds), unwanted, op_by_op)
+        if op_by_op:
+            return any(self.inputs[i]._writes in versions for i in read) if self.inputs else False
+        outside = [i for i, offset in enumerate(backward.offsets) if offset is None]
+        there = zip(outside, self.saved, strict=False)
+        return any(i in read and tensor._writes in versions for i, tensor in there)
 
     def compile(self, layouts: tuple[MemoryLayout | None, ...]) -> Any:
         """The program for these gradients, or what replaces it when that fails."""
@@ -296,18 +357,9 @@ class CompiledBackward(LateNode):
                     "Hint: run the backward pass before that, or call the function without compile().",
                 )
 
-    def refuse(self, number: int, found: int, expected: int) -> None:
-        """A tensor that this pass reads was changed in place since."""
-        checked = self.site.checked
-        if number >= len(checked):
-            if MODES.grad:
-                raise AutogradError(
-                    "an input of compiled code was modified by an inplace operation; differentiating its gradient "
-                    f"again (create_graph=True) reads it once more (saved by {self.name()}).",
-                    "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
-                )
-            return
-        kind = checked[number].spec
+    def refuse(self, number: int) -> None:
+        """Raise what eager execution does when a tensor that it kept was changed in place since."""
+        kind = self.site.checked[number].spec
         if number < self.site.part_reads:
             raise AutogradError(
                 f"a tensor that a checkpointed part reads, [{kind.dtype.tensor_name} {list(kind.shape)}], was modified "
@@ -315,9 +367,10 @@ class CompiledBackward(LateNode):
                 f"(saved by {self.name()}).",
                 "Hint: clone() the tensor before changing it, or make the backward pass part of the compiled function.",
             )
+        version, expected = self.versions[number]
         raise AutogradError(
             "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: [{kind.dtype.tensor_name} {list(kind.shape)}] is at version {found}; expected version "
+            f"operation: [{kind.dtype.tensor_name} {list(kind.shape)}] is at version {version.value}; expected version "
             f"{expected} instead (saved by {self.name()}).",
             "Hint: clone() the tensor before changing it, or use the out-of-place operation.",
         )

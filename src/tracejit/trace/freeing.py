@@ -8,35 +8,62 @@ for all steps that kept something and lie between the same results and the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from ..autograd.node import AccumulateGrad, Edge, Node
 
 #: Bits of results and of inputs.
 Part = tuple[int, int]
+#: Parts by what their steps kept: the position of an input, or ``~i`` for output ``i``, once those are known.
+Parts = tuple[tuple[Any, tuple[Part, ...]], ...]
 
 
 @dataclass(frozen=True)
 class History:
     """The tape of a recorded run as far as passes over it differ.
 
-    ``ends`` are the bits of inputs per result. ``before`` has, for what steps kept, the parts with steps that a pass
-    comes by before those: a pass which is refused there because that was changed has let go of these.
+    ``ends`` are the bits of inputs per result. ``keepers`` has, for what steps kept, the parts with those steps: a pass
+    that comes by one of them is refused once that was changed, whether or not its gradients hang on it. ``before`` has
+    the parts with steps that the pass comes by before those, which it has let go of when it is refused.
     """
 
     parts: tuple[Part, ...] = ()
     ends: tuple[int, ...] = ()
-    before: tuple[tuple[Any, tuple[Part, ...]], ...] = ()
+    before: Parts = ()
+    keepers: Parts = ()
+
+    def placed(self, *names: tuple[int, Sequence[Hashable]]) -> History:
+        """The same where what steps kept goes by the places of inputs and outputs, each known by some of the names.
+
+        >>> kept = History(((1, 1),), (1,), before=(("x", ()),), keepers=(("x", ((1, 1),)),))
+        >>> kept.placed((0, ("x", "its memory")), (~0, ("y",))).keepers
+        ((0, ((1, 1),)),)
+        """
+        before, keepers = dict(self.before), dict(self.keepers)
+        known = [(place, [n for n in those if n in keepers]) for place, those in names]
+        known = [(place, those) for place, those in known if those]
+        return replace(
+            self,
+            before=tuple([(p, min((before[n] for n in those), key=len)) for p, those in known]),
+            keepers=tuple([(p, tuple(chain(*(keepers[n] for n in those)))) for p, those in known]),
+        )
 
 
-def history_of(roots: Sequence[Edge | None], ends: Mapping[Edge, int], first: int) -> History:
+def history_of(
+    roots: Sequence[Edge | None],
+    ends: Mapping[Edge, int],
+    first: int,
+    name: Callable[[Any], Hashable] = id,
+) -> History:
     """The history behind ``roots``, the edges of results; node ``first`` was the first recorded.
 
     A result whose own edge leads to an input (``copy_`` gives it the history of what it copies) has none of its own.
 
-    ``ends`` has the bits of the inputs to which edges lead. Bits of results are positions among ``roots``.
+    ``ends`` has the bits of the inputs to which edges lead. Bits of results are positions among ``roots``. ``name`` is
+    how ``before`` and ``keepers`` are to name a tensor that was kept.
 
     >>> import tracejit as tj
     >>> x, y = tj.ones(2, requires_grad=True), tj.ones(2, requires_grad=True)
@@ -65,13 +92,18 @@ def history_of(roots: Sequence[Edge | None], ends: Mapping[Edge, int], first: in
         below[node] = found
     parts: dict[Part, None] = {}
     before: dict[Any, tuple[Part, ...]] = {}
+    keepers: dict[Any, tuple[Part, ...]] = {}
     for node in nodes:
+        own = above[node], below[node]
         for entry in kept_by(node):
-            before.setdefault(entry.tensor._writes, tuple(parts))
+            key = name(entry.tensor)
+            before.setdefault(key, tuple(parts))
+            if own not in keepers.get(key, ()):
+                keepers[key] = (*keepers.get(key, ()), own)
         if node.keeps:
-            parts[above[node], below[node]] = None
+            parts[own] = None
     reached = [0 if r is None else below.get(r[0], ends.get(r, 0)) for r in roots]
-    return History(tuple(parts), tuple(reached), tuple(before.items()))
+    return History(tuple(parts), tuple(reached), tuple(before.items()), tuple(keepers.items()))
 
 
 def kept_by(node: Node) -> Iterator[Any]:

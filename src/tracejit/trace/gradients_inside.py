@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..autograd.node import AccumulateGrad, Edge, Node, next_number
@@ -285,6 +285,7 @@ class GradientsInside(FunctionsInside, HooksInside):
         if not (self.overwritten or self.freeing or self.slots or self.calls or self.counted):
             return tuple(found.items())  # nothing was written
         by_version = {t._writes: t for t in self.written.values()}
+        before: set[Value] = set()  # inputs kept as the run found them
         for node in self.nodes_behind(outputs):
             for entry in kept_by(node):
                 tensor = entry.tensor
@@ -297,35 +298,45 @@ class GradientsInside(FunctionsInside, HooksInside):
                     found[self.external[id(target)][1]] = count
                 elif entry.version != now and (not count or entry.version > now - count):
                     self.unsupported("a value that a backward pass needs is overwritten")
+                elif entry.version != now:
+                    before.add(self.external[id(target)][1])
+        if not before.isdisjoint(found):
+            self.unsupported("a value that a backward pass needs is overwritten")
         return tuple(found.items())
 
     def tape(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> History:
         """Which inputs the outputs depend on, and where in between the run kept values for backward."""
-        wanted = [r.kind == "computed" and r.requires_grad for r in recipes]
+        computed = [r.kind == "computed" for r in recipes]
+        wanted = [r.requires_grad and c for r, c in zip(recipes, computed, strict=True)]
         if not any(wanted):
             return History()
-        origins = [self.origin(t)[0] if w else None for t, w in zip(outputs, wanted, strict=True)]
-        roots = [None if t is None or t.grad_fn is None else t._edge() for t in origins]
+        origins = [self.origin(t)[0] if c else None for t, c in zip(outputs, computed, strict=True)]
+        roots = [
+            t._edge() if t is not None and w and t.grad_fn is not None else None
+            for t, w in zip(origins, wanted, strict=True)
+        ]
         positions = {source.value: i for i, source in enumerate(self.signature.sources)}
         ends: dict[Edge, int] = {}
         for tensor, value in self.external.values():
             edge = tensor._edge()
             if edge is not None:
                 ends[edge] = ends.get(edge, 0) | 1 << positions[value]
-        found = history_of(roots, ends, self.first_node)
+        found = history_of(roots, ends, self.first_node, self.name_kept)
         for tensor, bits, one in zip(outputs, found.ends, wanted, strict=True):
             # All a compiled result can lead to are inputs; to a leaf that is gone nobody can ask for the way.
             if one and self.new_leaves and (not bits or tensor.grad_fn is None):
                 self.unsupported(
                     "it returns a new leaf that requires grad, or what hangs on that alone"
                 )
-        before = dict(found.before)
-        known = [
-            *self.external.values(),
-            *((t, r.value) for t, r in zip(origins, recipes, strict=True)),
-        ]
-        named = [(v, before[t._writes]) for t, v in known if t is not None and t._writes in before]
-        return replace(found, before=tuple(named))
+        return found.placed(
+            *((positions[v], (key, t._writes)) for key, (t, v) in self.external.items()),
+            *((~i, (t._writes,)) for i, t in enumerate(origins) if t is not None),
+        )
+
+    def name_kept(self, tensor: Tensor) -> Any:
+        """What history calls a tensor that a step kept: by the one from outside that it shows, or by its memory."""
+        origin = self.origin(tensor)[0]
+        return id(origin) if id(origin) in self.external else tensor._writes
 
     def effects(
         self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]

@@ -18,7 +18,7 @@ from ..ir.graph import Graph, Guard, Value
 from ..ops.table import Op
 from ..sizes import Decided
 from ..types import Scalar, TensorType
-from .freeing import History, Part, moved_bits
+from .freeing import History, Part, Parts, moved_bits
 from .inputs import Signature
 from .numbers import ItemRead, Number, NumberGuard, item_of, outcome_key
 from .recording import Recording
@@ -93,13 +93,40 @@ class Leaf:
             above, below = part
             return moved_bits(above, shown), moved_bits(below, wrt, rest) or rest
 
+        def by_value(known: Parts) -> Parts:
+            return tuple((self.at(key), tuple(map(moved, parts))) for key, parts in known)
+
         tape = self.recording.tape
-        before = tuple((v, tuple(map(moved, parts))) for v, parts in tape.before)
+        parts = tuple(dict.fromkeys(map(moved, tape.parts)))
         ends = [0] * len(self.shown)
         for i, bits in enumerate(tape.ends):
             if i in shown:
                 ends[shown[i]] |= moved_bits(bits, wrt)
-        return History(tuple(dict.fromkeys(map(moved, tape.parts))), tuple(ends), before)
+        return History(parts, tuple(ends), by_value(tape.before), by_value(tape.keepers))
+
+    def at(self, key: int) -> Value:
+        """The input at a position, or output ``~key`` of the recording."""
+        return self.graph.inputs[key] if key >= 0 else self.recording.outputs[~key].value
+
+    def kept(self) -> dict[Value, int]:
+        """What backward may read where it lies, because eager execution keeps it: with bits of outputs shown.
+
+        Passes from those come by a step that keeps it. Checkpointed parts would read theirs from there again. What
+        is kept of an input that the run wrote to is another value.
+        """
+        number = {v: i for i, v in enumerate(self.shown)}
+        computed = enumerate(self.recording.outputs)
+        shown = {i: number[r.value] for i, r in computed if r.kind == "computed"}
+        found: dict[Value, int] = {}
+        for key, parts in self.recording.tape.keepers:
+            for above, _ in parts:
+                found[self.at(key)] = found.get(self.at(key), 0) | moved_bits(above, shown)
+        for i, (value, writes) in enumerate(self.recording.kept_writes):
+            if writes:
+                found.pop(value, None)
+            elif i < self.recording.part_reads:
+                found[value] = -1
+        return found
 
     @cached_property
     def positions(self) -> tuple[int | None, ...]:

@@ -306,6 +306,7 @@ class SymbolicTree:
             path=path,
             outputs=tuple(dataclasses.replace(r, value=mapping[r.value]) for r in found.outputs),
             writes=tuple((mapping[old], mapping[new], count) for old, new, count in found.writes),
+            kept_writes=tuple((mapping[v], count) for v, count in found.kept_writes),
         )
         inputs = tuple(mapping[v] for v in (*leaf.graph.inputs, *late))
         graph = dataclasses.replace(path_graph(recording, self.signature), inputs=inputs)
@@ -318,7 +319,8 @@ class SymbolicTree:
             wrt = [wants.get(v, False) for v in leaf.graph.inputs]
             wanted = wanted_gradients(leaf.recording)
             with self.scope.deciding() as decisions:
-                found = make_backward(leaf.graph, wrt, wanted, self.symbols.strides, decisions)
+                strides = self.symbols.strides
+                found = make_backward(leaf.graph, wrt, wanted, leaf.kept(), strides, decisions)
                 if found is not None:
                     found.device = self.signature.device
                     found.capture = self.signature.graphs
