@@ -89,15 +89,26 @@ class Stage:
         line = linecache.getline(frame.f_code.co_filename, number).strip()
         self.looks.append(look_at(self.space, f"line {number}: {line}", error))
 
-    def backward(self, *results: Any, retain: bool = False, part: slice = slice(None)) -> None:
-        """Go backward from the tensors in ``results`` that have a history, or from a ``part`` of them."""
+    def backward(
+        self,
+        *results: Any,
+        retain: bool = False,
+        part: slice = slice(None),
+        towards: tuple[Any, ...] = (),
+    ) -> None:
+        """Go backward from the tensors in ``results`` that have a history, or a ``part``, to all or some leaves."""
+        ends = [t for t in towards if t.requires_grad]
+        if towards and not ends:
+            return
         found = {id(t): t for t in _tensors(results)[part] if t.requires_grad}
         seeds = [
             self.package.from_numpy(weights(tuple(t.shape))).to(t.dtype) for t in found.values()
         ]
         try:
             if found:
-                self.package.autograd.backward(list(found.values()), seeds, retain_graph=retain)
+                self.package.autograd.backward(
+                    list(found.values()), seeds, retain_graph=retain, inputs=ends or None
+                )
         except RuntimeError:
             forget_gradients(found.values())
             raise
