@@ -27,7 +27,7 @@ from .backward import (
     zeros,
 )
 from .collection import collecting_rarely
-from .freeing import History, Part
+from .freeing import History, Part, Parts
 from .kept_alive import give_back
 from .leaf_pass import MOST_PASSES, LeafPass, leaf_pass, run_for_leaves, run_into_leaves
 from .state import StateGuard
@@ -54,6 +54,7 @@ class Site:
     tape: History  # bits are outputs and edges
     later: tuple[tuple[str, StateGuard], ...] = ()  # state that custom backwards read, by name
     part_reads: int = 0  # how many of those checked are first because checkpointed parts read them
+    rewrites: int = 0  # and how many with those that were kept as the run had written them
     #: Those of all its nodes, where all that wants gradients is captured.
     edges: tuple[Edge | None, ...] = ()
     #: The passes from numbers into leaves by the key of the steps ahead of them, where programs are there already, and
@@ -80,11 +81,17 @@ class Site:
         return self.bits_of(dict(self.tape.before).get(value, ()))
 
     @cached_property
-    def keepers(self) -> dict[Value, int]:
-        """The bits of the parts with steps that kept a value."""
+    def keepers(self) -> tuple[int | None, ...]:
+        """The bits of the parts with steps that kept what is checked; None where the tape does not tell."""
+        plain, rewritten = map(self._by_value, (self.tape.keepers, self.tape.rewritten))
+        parts = [None] * self.part_reads
+        written = self.checked[self.part_reads : self.rewrites]
+        rest = map(plain.get, self.checked[self.rewrites :])
+        return (*parts, *map(rewritten.get, written), *rest)
+
+    def _by_value(self, known: Parts) -> dict[Value, int]:
         found: dict[Value, int] = {}
-        # of two outputs with equal values either may be meant
-        for value, parts in self.tape.keepers:
+        for value, parts in known:  # of two outputs with equal values either may be meant
             found[value] = found.get(value, 0) | self.bits_of(parts)
         return found
 
@@ -302,7 +309,7 @@ class CompiledBackward(LateNode):
 
         Where a step that kept it is among those visited, whether or not its gradients hang on it.
         """
-        keepers = self.site.keepers.get(self.site.checked[number])
+        keepers = self.site.keepers[number]
         if keepers is not None:
             return bool(keepers & visited)
         absent = absent_among(seeds)

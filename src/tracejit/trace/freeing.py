@@ -8,7 +8,7 @@ for all steps that kept something and lie between the same results and the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -26,30 +26,45 @@ class History:
     """The tape of a recorded run as far as passes over it differ.
 
     ``ends`` are the bits of inputs per result. ``keepers`` has, for what steps kept, the parts with those steps: a pass
-    that comes by one of them is refused once that was changed, whether or not its gradients hang on it. ``before`` has
-    the parts with steps that the pass comes by before those, which it has let go of when it is refused.
+    that comes by one of them is refused once that was changed, whether or not its gradients hang on it. ``rewritten``
+    has the same of inputs that were kept as the run had written them. ``before`` has the parts with steps that the pass
+    comes by before those, which it has let go of when it is refused.
     """
 
     parts: tuple[Part, ...] = ()
     ends: tuple[int, ...] = ()
     before: Parts = ()
     keepers: Parts = ()
+    rewritten: Parts = ()
 
-    def placed(self, *names: tuple[int, Sequence[Hashable]]) -> History:
-        """The same where what steps kept goes by the places of inputs and outputs, each known by some of the names.
+    def placed(self, *names: tuple[int, Sequence[Hashable], Hashable]) -> History:
+        """The same where what steps kept goes by the places of inputs and outputs.
+
+        Each is known by some of the names, and by another one as the run had written it.
 
         >>> kept = History(((1, 1),), (1,), before=(("x", ()),), keepers=(("x", ((1, 1),)),))
-        >>> kept.placed((0, ("x", "its memory")), (~0, ("y",))).keepers
+        >>> kept.placed((0, ("x", "its memory"), "x written"), (~0, ("y",), None)).keepers
         ((0, ((1, 1),)),)
         """
-        before, keepers = dict(self.before), dict(self.keepers)
-        known = [(place, [n for n in those if n in keepers]) for place, those in names]
-        known = [(place, those) for place, those in known if those]
+        before = {place: _known(self.before, (*those, written)) for place, those, written in names}
+        keepers = {place: chain(*_known(self.keepers, those)) for place, those, _ in names}
+        rewritten = {p: chain(*_known(self.keepers, (written,))) for p, _, written in names}
         return replace(
             self,
-            before=tuple([(p, min((before[n] for n in those), key=len)) for p, those in known]),
-            keepers=tuple([(p, tuple(chain(*(keepers[n] for n in those)))) for p, those in known]),
+            before=tuple([(p, min(found, key=len)) for p, found in before.items() if found]),
+            keepers=_filled(keepers),
+            rewritten=_filled(rewritten),
         )
+
+
+def _known(parts: Parts, names: Sequence[Hashable]) -> list[tuple[Part, ...]]:
+    found = dict(parts)
+    return [found[name] for name in names if name in found]
+
+
+def _filled(found: Mapping[int, Iterable[Part]]) -> Parts:
+    listed = [(place, tuple(parts)) for place, parts in found.items()]
+    return tuple([(place, parts) for place, parts in listed if parts])
 
 
 def history_of(
@@ -63,7 +78,7 @@ def history_of(
     A result whose own edge leads to an input (``copy_`` gives it the history of what it copies) has none of its own.
 
     ``ends`` has the bits of the inputs to which edges lead. Bits of results are positions among ``roots``. ``name`` is
-    how ``before`` and ``keepers`` are to name a tensor that was kept.
+    how ``before`` and ``keepers`` are to name a tensor that was kept, given as it was.
 
     >>> import tracejit as tj
     >>> x, y = tj.ones(2, requires_grad=True), tj.ones(2, requires_grad=True)
@@ -96,7 +111,7 @@ def history_of(
     for node in nodes:
         own = above[node], below[node]
         for entry in kept_by(node):
-            key = name(entry.tensor)
+            key = name(entry)
             before.setdefault(key, tuple(parts))
             if own not in keepers.get(key, ()):
                 keepers[key] = (*keepers.get(key, ()), own)

@@ -9,21 +9,21 @@ graph alone does not tell about outputs whose history a backward pass inside has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..autograd.node import AccumulateGrad, Edge, Node, next_number
+from ..autograd.node import AccumulateGrad, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
 from ..passes.gradient import storage, stored_by
 from ..tensor import Tensor
-from .freeing import History, history_of, kept_by
 from .functions_inside import FunctionsInside
 from .hooks_inside import HooksInside
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks, leaf_hooks
+from .tape_inside import TapeInside
 
 if TYPE_CHECKING:
     from .inputs import Signature
@@ -78,7 +78,7 @@ class _Slot:
     before: Tensor | None
 
 
-class GradientsInside(FunctionsInside, HooksInside):
+class GradientsInside(FunctionsInside, HooksInside, TapeInside):
     """The part of a recorder that follows autograd."""
 
     signature: Signature
@@ -88,8 +88,6 @@ class GradientsInside(FunctionsInside, HooksInside):
     adopt: Callable[[Tensor, Value], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     not_in_rounds: Callable[[], None]
-    overwritten: bool
-    reads_of_parts: Callable[..., dict[Value, int]]
 
     def __init__(self) -> None:
         FunctionsInside.__init__(self)
@@ -257,86 +255,6 @@ class GradientsInside(FunctionsInside, HooksInside):
             else:
                 freed |= node.freed
         return tuple(leaves) if freed else None
-
-    def nodes_behind(self, outputs: Iterable[Tensor]) -> Iterator[Node]:
-        """The leaves and the nodes made by the run that the histories of ``outputs`` lead to."""
-        stack = [t.grad_fn for t in outputs if t.requires_grad]
-        seen: set[Node] = set()
-        while stack:
-            node = stack.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            if isinstance(node, AccumulateGrad):
-                yield node
-            elif node.sequence >= self.first_node:
-                yield node
-                stack.extend(edge[0] for edge in node.edges if edge is not None)
-
-    def kept_writes(
-        self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]
-    ) -> tuple[tuple[Value, int], ...]:
-        """What the tape keeps as the run left it: no later write may come before the backward pass.
-
-        Those are inputs, and what checkpointed parts read. What the tape keeps and the run overwrote after that makes
-        every eager backward pass fail, so it is not recorded.
-        """
-        found = self.reads_of_parts(outputs, recipes)
-        if not (self.overwritten or self.freeing or self.slots or self.calls or self.counted):
-            return tuple(found.items())  # nothing was written
-        by_version = {t._writes: t for t in self.written.values()}
-        before: set[Value] = set()  # inputs kept as the run found them
-        for node in self.nodes_behind(outputs):
-            for entry in kept_by(node):
-                tensor = entry.tensor
-                if tensor._writes.value == 0:
-                    continue
-                now, origin = tensor._writes.value, self.origin(tensor)[0]
-                target = origin if id(origin) in self.external else by_version.get(tensor._writes)
-                count = 0 if target is None else self.write_counts.get(id(target), 0)
-                if target is not None and entry.version == now and count:
-                    found[self.external[id(target)][1]] = count
-                elif entry.version != now and (not count or entry.version > now - count):
-                    self.unsupported("a value that a backward pass needs is overwritten")
-                elif entry.version != now:
-                    before.add(self.external[id(target)][1])
-        if not before.isdisjoint(found):
-            self.unsupported("a value that a backward pass needs is overwritten")
-        return tuple(found.items())
-
-    def tape(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> History:
-        """Which inputs the outputs depend on, and where in between the run kept values for backward."""
-        computed = [r.kind == "computed" for r in recipes]
-        wanted = [r.requires_grad and c for r, c in zip(recipes, computed, strict=True)]
-        if not any(wanted):
-            return History()
-        origins = [self.origin(t)[0] if c else None for t, c in zip(outputs, computed, strict=True)]
-        roots = [
-            t._edge() if t is not None and w and t.grad_fn is not None else None
-            for t, w in zip(origins, wanted, strict=True)
-        ]
-        positions = {source.value: i for i, source in enumerate(self.signature.sources)}
-        ends: dict[Edge, int] = {}
-        for tensor, value in self.external.values():
-            edge = tensor._edge()
-            if edge is not None:
-                ends[edge] = ends.get(edge, 0) | 1 << positions[value]
-        found = history_of(roots, ends, self.first_node, self.name_kept)
-        for tensor, bits, one in zip(outputs, found.ends, wanted, strict=True):
-            # All a compiled result can lead to are inputs; to a leaf that is gone nobody can ask for the way.
-            if one and self.new_leaves and (not bits or tensor.grad_fn is None):
-                self.unsupported(
-                    "it returns a new leaf that requires grad, or what hangs on that alone"
-                )
-        return found.placed(
-            *((positions[v], (key, t._writes)) for key, (t, v) in self.external.items()),
-            *((~i, (t._writes,)) for i, t in enumerate(origins) if t is not None),
-        )
-
-    def name_kept(self, tensor: Tensor) -> Any:
-        """What history calls a tensor that a step kept: by the one from outside that it shows, or by its memory."""
-        origin = self.origin(tensor)[0]
-        return id(origin) if id(origin) in self.external else tensor._writes
 
     def effects(
         self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]

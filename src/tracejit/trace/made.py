@@ -101,6 +101,7 @@ class Made:
                 leaf.tape,
                 leaf.recording.later,
                 part_reads=leaf.recording.part_reads,
+                rewrites=len(leaf.recording.kept_writes),
             )
         found: Site = leaf.site
         return found

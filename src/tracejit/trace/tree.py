@@ -102,7 +102,8 @@ class Leaf:
         for i, bits in enumerate(tape.ends):
             if i in shown:
                 ends[shown[i]] |= moved_bits(bits, wrt)
-        return History(parts, tuple(ends), by_value(tape.before), by_value(tape.keepers))
+        kept = (by_value(known) for known in (tape.before, tape.keepers, tape.rewritten))
+        return History(parts, tuple(ends), *kept)
 
     def at(self, key: int) -> Value:
         """The input at a position, or output ``~key`` of the recording."""
@@ -111,8 +112,7 @@ class Leaf:
     def kept(self) -> dict[Value, int]:
         """What backward may read where it lies, because eager execution keeps it: with bits of outputs shown.
 
-        Passes from those come by a step that keeps it. Checkpointed parts would read theirs from there again. What
-        is kept of an input that the run wrote to is another value.
+        Passes from those come by a step that keeps it. Checkpointed parts would read theirs from there again.
         """
         number = {v: i for i, v in enumerate(self.shown)}
         computed = enumerate(self.recording.outputs)
@@ -122,9 +122,7 @@ class Leaf:
             for above, _ in parts:
                 found[self.at(key)] = found.get(self.at(key), 0) | moved_bits(above, shown)
         for i, (value, writes) in enumerate(self.recording.kept_writes):
-            if writes:
-                found.pop(value, None)
-            elif i < self.recording.part_reads:
+            if i < self.recording.part_reads and not writes:
                 found[value] = -1
         return found
 
