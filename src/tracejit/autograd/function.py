@@ -31,6 +31,7 @@ class FunctionNode(Node):
         self._dirty: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
         self._materialize = True
+        self._asks = True  # does backward ask for what was saved, as far as is known?
         self._input_types: list[Any] = []
         self._output_types: list[Any] = []  # None for those without a gradient
         self._output_kinds: list[Any] = []  # None for what is no tensor

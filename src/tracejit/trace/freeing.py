@@ -122,7 +122,9 @@ def history_of(
 
 
 def kept_by(node: Node) -> Iterator[Any]:
-    """The tensors that a step keeps, as it keeps them; not those that hooks have packed."""
+    """The tensors that a step keeps, as it keeps them; not what hooks have packed, or its backward does not ask for."""
+    if not getattr(node, "_asks", True):
+        return
     saved = getattr(node, "saved", None)
     entries = saved.values() if isinstance(saved, dict) else getattr(node, "_saved", None)
     for entry in entries or ():

@@ -164,6 +164,7 @@ class FunctionsInside:
         node.silent = frozenset(
             i for i, g in enumerate(results) if g is None and node.edges[i] is not None
         )
+        node._asks = bool(trial.saved)
         inputs = [called.values[i] for i, _ in reads]
         gradients = [self.value_of(g) for _, g in reads]
         saved = [self.value_of(x) for x in trial.saved.values()]
