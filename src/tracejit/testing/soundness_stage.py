@@ -96,7 +96,10 @@ class Stage:
         part: slice = slice(None),
         towards: tuple[Any, ...] = (),
     ) -> None:
-        """Go backward from the tensors in ``results`` that have a history, or a ``part``, to all or some leaves."""
+        """Go backward from the tensors in ``results`` that have a history, or a ``part``, to all or ``towards`` some.
+
+        Gradients of what is no leaf are laid out alike, since eager ones may be expanded.
+        """
         ends = [t for t in towards if t.requires_grad]
         if towards and not ends:
             return
@@ -112,6 +115,9 @@ class Stage:
         except RuntimeError:
             forget_gradients(found.values())
             raise
+        for t in ends:
+            if not t.is_leaf and t.grad is not None:
+                t.grad = t.grad.contiguous()
 
     def at_once(self, function: Any, *arguments: Any, **options: Any) -> list[Any]:
         """What calls with arguments of their own return or raise: in as many threads, or in turn when not compiling."""
