@@ -222,3 +222,29 @@ def test_a_refused_pass_has_let_go_of_what_it_came_by(changed, retain):
         said.append(messages)
     assert said[0] == said[1]
     assert compiled.stats.compiled_calls == 2
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_a_pass_inside_freed_is_refused_and_nothing_else(whole: bool) -> None:
+    """A result may lead to leaves by ways on which nothing was freed."""
+    layer = nn.Linear(3, 3)
+
+    def body(x: tj.Tensor, y: tj.Tensor) -> tj.Tensor:
+        hidden = layer(tj.tanh(x))
+        (hidden * hidden).mean().backward()
+        return (hidden * y).sin() if whole else hidden.sin() + y * 2
+
+    compiled = tj.compile(body)
+    found = []
+    for call in (body, compiled, compiled, compiled):
+        x, y = tj.ones(3, requires_grad=True), tj.full((3,), 0.5, requires_grad=True)
+        out = call(x, y)
+        seen: list[Any] = []
+        for wanted in (y, x):
+            try:
+                seen.append(tj.autograd.grad(out.sum(), wanted, retain_graph=True)[0].tolist())
+            except RuntimeError as error:
+                seen.append(str(error).split("(")[0])
+        found.append(seen)
+    assert found == [found[0]] * 4
+    assert found[0][1].startswith("Trying to backward through the graph a second time")

@@ -32,7 +32,7 @@ REFUSALS = (
     "reads Python state that has changed since the call",
     "a tensor that a checkpointed part reads",
     "was given other memory since the call",
-    "computes values from again was modified",
+    "a tensor that compiled code computes values from again",
 )
 #: Runs with other roundings that a difference must survive.
 TRIALS = 8

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..autograd.node import AccumulateGrad, Edge, Node
 
@@ -96,13 +96,13 @@ def history_of(
     nodes = sorted(inside, key=lambda node: -node.sequence)  # the last made first
     for node in nodes:
         bits = above[node]
-        for edge in _passing(node):
+        for edge in passing(node):
             if edge[0] in inside:
                 above[edge[0]] = above.get(edge[0], 0) | bits
     below: dict[Node, int] = {}
     for node in reversed(nodes):
         found = 0
-        for edge in _passing(node):
+        for edge in passing(node):
             found |= below.get(edge[0], 0) if edge[0] in inside else ends.get(edge, 0)
         below[node] = found
     parts: dict[Part, None] = {}
@@ -132,7 +132,12 @@ def kept_by(node: Node) -> Iterator[Any]:
             yield entry
 
 
-def _passing(node: Node) -> list[Edge]:
+def is_leaf(node: Node) -> TypeGuard[AccumulateGrad]:
+    """Does the node put gradients into a leaf?"""
+    return isinstance(node, AccumulateGrad)
+
+
+def passing(node: Node) -> list[Edge]:
     """The edges along which gradients flow."""
     silent = node.silent
     return [e for i, e in enumerate(node.edges) if e is not None and i not in silent]
@@ -147,7 +152,7 @@ def _behind(roots: list[Node], first: int) -> set[Node]:
     found = set(roots)
     stack = roots
     while stack:
-        for edge in _passing(stack.pop()):
+        for edge in passing(stack.pop()):
             if edge[0] not in found and _inside(edge[0], first):
                 found.add(edge[0])
                 stack.append(edge[0])

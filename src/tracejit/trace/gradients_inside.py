@@ -18,6 +18,7 @@ from ..ir.graph import Value
 from ..layout import layout_of
 from ..passes.gradient import storage, stored_by
 from ..tensor import Tensor
+from .freeing import is_leaf, passing
 from .functions_inside import FunctionsInside
 from .hooks_inside import HooksInside
 from .state import StateGuard
@@ -242,19 +243,31 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def spent(self, output: Tensor) -> tuple[Value, ...] | None:
-        """For an output whose history was freed by a backward pass inside: the inputs that history led to."""
+        """For an output whose history was freed by a backward pass inside: the inputs that history led to.
+
+        Where something was freed on the ways to some of them only, passes to the others go on.
+        """
         if not (self.freeing and output.requires_grad):
             return None
+        nodes = list(self.nodes_behind([output]))
         leaves: dict[Value, None] = {}
-        freed = False
-        for node in self.nodes_behind([output]):
-            if isinstance(node, AccumulateGrad):
-                known = self.external.get(id(node.variable))
-                if known is not None:
-                    leaves[known[1]] = None
-            else:
-                freed |= node.freed
-        return tuple(leaves) if freed else None
+        below: dict[Node, int] = {}  # the bits of leaves to which passes over a node lead
+        for node in nodes:
+            known = self.external.get(id(node.variable)) if is_leaf(node) else None
+            if known is not None:
+                below[node] = 1 << len(leaves)
+                leaves[known[1]] = None
+        freed = None
+        for node in sorted((n for n in nodes if not is_leaf(n)), key=lambda n: n.sequence):
+            for edge in passing(node):
+                below[node] = below.get(node, 0) | below.get(edge[0], 0)
+            if node.freed:
+                freed = (freed or 0) | below.get(node, 0)
+        if freed is None:
+            return None
+        if freed != (1 << len(leaves)) - 1:
+            self.unsupported("a backward pass inside freed a part of the history of a result")
+        return tuple(leaves)
 
     def effects(
         self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]
