@@ -2,11 +2,12 @@
 
 Kernels whose loops the lowering printed as vector code get the few passes that such code needs. All others get one
 pipeline, chosen by measurement: level 2 with the loop vectoriser and without the SLP vectoriser, which costs a fifth of
-the optimisation time and has nothing to find in loops. Code generation is quick for
-most kernels: it skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves
-its time and costs 0-10 % of speed. Short kernels that evaluate elementary functions keep them, because holding the
-polynomials' coefficients in registers gains 10-30 % there, and so does everything under `thorough=True`. Nothing
-process-wide is set: the vector width is an attribute of our functions, so a user's own Numba code compiles as before.
+the optimisation time and has nothing to find in loops. Code generation is quick for most kernels: it skips the code
+generator's own loop optimisations (`optnone` after the passes have run), which halves its time and costs 0-10 % of
+speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials' coefficients in
+registers gains 3-30 % there (behind the program where `compile_first` made them), and so does everything under
+`thorough=True`. Nothing process-wide is set: the vector width is an attribute of our functions, so a user's own Numba
+code compiles as before.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tracejit.codegen.llvm_threads import (
 )
 from tracejit.codegen.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower_reference import as_python, compile_with_numba
+from tracejit.codegen.replaceable import is_replaceable, made_replaceable
 from tracejit.locks import awaited_rlock, renewed_lock
 
 if TYPE_CHECKING:
@@ -36,10 +38,13 @@ __all__ = [
     "as_python",
     "assembly",
     "code_version",
+    "compile_first",
     "compile_source",
     "compile_with_numba",
+    "is_replaceable",
     "llvm_ir",
     "object_code",
+    "rehearse",
     "target_description",
     "vector_bits",
 ]
@@ -59,6 +64,20 @@ class Compilations:
 
 
 COMPILATIONS = Compilations()
+#: A bit of all that kernels are made of: rows, sums, extremes, an elementary function.
+_REHEARSED = """
+def rehearsed(x: "f32*", out: "f32*", n: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    for i in range(lo, hi):
+        m = float32(-inf)
+        for j in range(n):
+            m = maximum_f32(m, x[i * n + j])
+        s = float32(0.0)
+        for j in range(n):
+            s += exp_f32(x[i * n + j] - m)
+        for j in range(n):
+            out[i * n + j] = exp_f32(x[i * n + j] - m) / s
+    return 0
+"""
 _lock = awaited_rlock(3)
 
 _SEVENS = re.compile(r"\* 7\b")
@@ -120,7 +139,6 @@ def _finish(module: binding.ModuleRef, machine: Any) -> None:
     passes.add_new_gvn_pass()
     passes.add_instruction_combine_pass()
     run_passes(passes, module, builder)
-    COMPILATIONS.add()
 
 
 def _optimize(module: binding.ModuleRef, machine: Any, unroll: bool = True) -> None:
@@ -132,7 +150,6 @@ def _optimize(module: binding.ModuleRef, machine: Any, unroll: bool = True) -> N
     options.loop_unrolling = unroll
     builder = llvm.create_pass_builder(machine, options)
     run_passes(builder.getModulePassManager(), module, builder)
-    COMPILATIONS.add()
 
 
 def _module(
@@ -140,10 +157,16 @@ def _module(
 ) -> binding.ModuleRef:
     """The optimised module, marked for quick code generation unless that is to be thorough."""
     lowered = _lower(source, entry, noalias, _widening())
-    module = made.parse(lowered.text)
-    (_finish if lowered.widened else _optimize)(module, made.machine)
+    module = _optimized(lowered, lowered.text, made)
     if not (thorough or lowered.short_mathematics or _needs_thorough(source)):
         _hasten(module)
+    return module
+
+
+def _optimized(lowered: LoweredKernel, text: str, made: Compiler) -> binding.ModuleRef:
+    module = made.parse(text)
+    (_finish if lowered.widened else _optimize)(module, made.machine)
+    COMPILATIONS.add()
     return module
 
 
@@ -172,6 +195,7 @@ def object_code(module_text: str, *, unroll: bool = True) -> bytes:
     with compiler() as made:
         module = made.parse(module_text)
         _optimize(module, made.machine, unroll)
+        COMPILATIONS.add()
         return emit_object(made.machine, module)
 
 
@@ -196,6 +220,46 @@ def compile_source(
     """
     with compiler() as made:
         return emit_object(made.machine, _module(source, entry, noalias, thorough, made))
+
+
+def compile_first(source: str, entry: str) -> bytes:
+    """Object code as `compile_source` makes it, or sooner where calls can be led to that later.
+
+    That is so for short kernels of elementary functions whose loops are vector code: without the code generator's loop
+    optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go through a cell
+    (`tracejit.codegen.replaceable`).
+
+    >>> code = compile_first('''
+    ... def exponential(x: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
+    ...     for i in range(lo, hi):
+    ...         x[i] = exp_f32(x[i])
+    ...     return 0
+    ... ''', "exponential")
+    >>> is_replaceable(code, "exponential") == (_widening() > 0)
+    True
+    """
+    with compiler() as made:
+        lowered = _lower(source, entry, True, _widening())
+        careful = _needs_thorough(source)
+        sooner = lowered.short_mathematics and lowered.widened and not careful
+        text = made_replaceable(lowered.text, entry) if sooner else lowered.text
+        module = _optimized(lowered, text, made)
+        if sooner or not (lowered.short_mathematics or careful):
+            _hasten(module)
+        return emit_object(made.machine, module)
+
+
+def rehearse() -> None:
+    """Go through a compilation once for nothing: the first of a process takes some 30 ms longer than later ones.
+
+    >>> rehearse()
+    """
+    with compiler() as made:
+        lowered = _lower(_REHEARSED, "rehearsed", True, _widening())
+        module = made.parse(lowered.text)
+        (_finish if lowered.widened else _optimize)(module, made.machine)
+        _hasten(module)
+        emit_object(made.machine, module)
 
 
 def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = False) -> str:

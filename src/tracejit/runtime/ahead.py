@@ -32,9 +32,11 @@ class Request(NamedTuple):
 
     def compile(self) -> bytes:
         """The object code."""
-        from ..codegen.llvm import compile_source
+        from ..codegen.llvm import compile_first, compile_source
 
-        return compile_source(self.source, self.symbol, thorough=self.thorough)
+        if self.thorough:
+            return compile_source(self.source, self.symbol, thorough=True)
+        return compile_first(self.source, self.symbol)
 
 
 class _Job:

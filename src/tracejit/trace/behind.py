@@ -116,10 +116,13 @@ def _read_package() -> None:
 
 def _prepare_runtime() -> None:
     """The native runtime; where the store does not have it, kernels will not be there either, nor LLVM in memory."""
-    if not stored():
-        from ..codegen import llvm  # noqa: F401
+    if stored():
+        prepare()
+        return
+    from ..codegen import llvm
 
     prepare()
+    llvm.rehearse()
 
 
 def _read_compiler() -> None:
