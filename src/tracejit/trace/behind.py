@@ -8,6 +8,7 @@ lie in order, so that the first ``backward()`` finds them.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -105,7 +106,7 @@ def warm_up() -> None:
 
     Whoever compiles a function is about to call it: what is ready by then no call waits for.
     """
-    for job in (_read_package, _prepare_runtime, _read_compiler):
+    for job in (_read_package, _prepare_runtime, _read_compiler, _rehearse):
         worker().submit(job)
 
 
@@ -116,19 +117,23 @@ def _read_package() -> None:
 
 def _prepare_runtime() -> None:
     """The native runtime; where the store does not have it, kernels will not be there either, nor LLVM in memory."""
-    if stored():
-        prepare()
-        return
-    from ..codegen import llvm
+    if not stored():
+        from ..codegen import llvm  # noqa: F401
 
     prepare()
-    llvm.rehearse()
 
 
 def _read_compiler() -> None:
     """What the keys of kernels and their text begin with."""
     versions()
     names()
+
+
+def _rehearse() -> None:
+    """One compilation for nothing, where LLVM had to be loaded: the first of a process takes longer than others."""
+    llvm = sys.modules.get("tracejit.codegen.llvm")
+    if llvm is not None:
+        llvm.rehearse()
 
 
 def why_failed(error: Exception) -> str:
