@@ -87,7 +87,7 @@ def test_nothing_is_made_where_nothing_is_compiled(tmp_path: Path) -> None:
 
 
 def test_it_is_made_once(tmp_path: Path) -> None:
-    assert run(ONCE, tmp_path) == "3\n"
+    assert run(ONCE, tmp_path) == "4\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -17,9 +17,8 @@ import pytest
 import tracejit as tj
 from kernel_tools import kernel
 from tracejit.codegen import llvm
-from tracejit.codegen.replaceable import cell_of, is_replaceable, made_replaceable, replace
+from tracejit.codegen.replaceable import cell_of, made_replaceable, replace, unpacked
 from tracejit.runtime import kernels
-from tracejit.runtime.behind import worker
 from tracejit.runtime.loader import load_object
 from tracejit.runtime.store import KernelStore
 
@@ -66,7 +65,8 @@ def test_both_codes_compute_the_same_bits(function: str, scalar: str) -> None:
         values = np.concatenate([np.linspace(-20, 20, 1003), SPECIAL]).astype(dtype)
     source = text(function, scalar)
     results = []
-    for code in (llvm.compile_first(source, "k"), llvm.compile_source(source, "k")):
+    first = llvm.compile_first(source, "k")
+    for code in ((unpacked(first) or (first,))[0], llvm.compile_source(source, "k")):
         out = np.empty_like(values)
         assert function_at(load_object(code, "k"))(values, out) == 0
         results.append(out.tobytes())
@@ -76,9 +76,10 @@ def test_both_codes_compute_the_same_bits(function: str, scalar: str) -> None:
 @widens
 def test_calls_go_where_the_cell_says() -> None:
     source = text("exp")
-    first, careful = llvm.compile_first(source, "k"), llvm.compile_source(source, "k")
-    assert is_replaceable(first, "k")
-    assert not is_replaceable(careful, "k")
+    careful = llvm.compile_source(source, "k")
+    assert unpacked(careful) is None
+    first, module = both(source)
+    assert llvm.compile_text(module) == careful
     address, other = load_object(first, "k"), load_object(text_of_ones(), "ones")
     cell = load_object(first, cell_of("k"))
     before = ctypes.c_void_p.from_address(cell).value
@@ -91,6 +92,13 @@ def test_calls_go_where_the_cell_says() -> None:
         assert out.tolist() == [1.0] * 5
     finally:
         replace(cell, before)
+
+
+def both(source: str) -> tuple[bytes, str]:
+    """The object code that is there first, and the module that careful code is made from."""
+    found = unpacked(llvm.compile_first(source, "k"))
+    assert found is not None
+    return found
 
 
 def text_of_ones() -> bytes:
@@ -141,9 +149,10 @@ def test_careful_code_comes_when_nobody_waits(alone: KernelStore) -> None:
     x = tj.linspace(-3.0, 3.0, 1001)
     with tj.no_grad():
         found = [f(x) for _ in range(3)]
-        firsts = [k for k in alone._memory if is_replaceable(alone._memory[k], "")]
-        compiled = kernels.COUNTS.compiled
-        assert waited(lambda: len(alone._memory) > len(firsts) and not worker()._idle_jobs)
+        firsts = [key for key, data in alone._memory.items() if unpacked(data) is not None]
+        compiled, there = kernels.COUNTS.compiled, len(alone._memory)
+        assert firsts
+        assert waited(lambda: len(alone._memory) == there + len(firsts))
         found += [f(x) for _ in range(3)]
     assert kernels.COUNTS.compiled == compiled
     assert all(tj.equal(found[1], y) for y in found[2:])
@@ -152,7 +161,8 @@ def test_careful_code_comes_when_nobody_waits(alone: KernelStore) -> None:
 
 @widens
 def test_threads_may_be_inside_while_it_comes() -> None:
-    first, careful = (make(text("tanh"), "k") for make in (llvm.compile_first, llvm.compile_source))
+    first, module = both(text("tanh"))
+    careful = llvm.compile_text(module)
     call, cell = function_at(load_object(first, "k")), load_object(first, cell_of("k"))
     begin = ctypes.c_void_p.from_address(cell).value
     x = np.linspace(-9, 9, 4001, dtype=np.float32)
@@ -178,7 +188,7 @@ def test_threads_may_be_inside_while_it_comes() -> None:
 def test_where_careful_code_fails_calls_stay_where_they_are(
     alone: KernelStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(llvm, "compile_source", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(llvm, "compile_text", lambda _: 1 / 0)
     f = tj.compile(lambda x: (x * 1.75).exp() + 0.625, strict=True)
     x = tj.linspace(-3.0, 3.0, 101)
     with tj.no_grad():

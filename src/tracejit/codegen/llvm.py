@@ -26,7 +26,7 @@ from tracejit.codegen.llvm_threads import (
 )
 from tracejit.codegen.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower_reference import as_python, compile_with_numba
-from tracejit.codegen.replaceable import is_replaceable, made_replaceable
+from tracejit.codegen.replaceable import made_replaceable, packed, unpacked
 from tracejit.locks import awaited_rlock, renewed_lock
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ __all__ = [
     "code_version",
     "compile_first",
     "compile_source",
+    "compile_text",
     "compile_with_numba",
-    "is_replaceable",
     "llvm_ir",
     "object_code",
     "rehearse",
     "target_description",
+    "unpacked",
     "vector_bits",
 ]
 
@@ -64,19 +65,57 @@ class Compilations:
 
 
 COMPILATIONS = Compilations()
-#: A bit of all that kernels are made of: rows, sums, extremes, an elementary function.
+#: A bit of what kernels are made of: a loop over vectors, the rest under a mask, products, comparisons, a sum.
 _REHEARSED = """
-def rehearsed(x: "f32*", out: "f32*", n: "i64", lo: "i64", hi: "i64", worker: "i64") -> "i32":
-    for i in range(lo, hi):
-        m = float32(-inf)
-        for j in range(n):
-            m = maximum_f32(m, x[i * n + j])
-        s = float32(0.0)
-        for j in range(n):
-            s += exp_f32(x[i * n + j] - m)
-        for j in range(n):
-            out[i * n + j] = exp_f32(x[i * n + j] - m) / s
-    return 0
+declare <16 x float> @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, <16 x float>)
+declare void @llvm.masked.store.v16f32.p0(<16 x float>, ptr, i32, <16 x i1>)
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+declare float @llvm.vector.reduce.fadd.v16f32(float, <16 x float>)
+declare <16 x i32> @llvm.stepvector.v16i32()
+
+define internal <16 x float> @term(<16 x float> %x) alwaysinline {
+  %bits = bitcast <16 x float> %x to <16 x i32>
+  %scaled = shl <16 x i32> %bits, splat (i32 1)
+  %moved = add <16 x i32> %scaled, splat (i32 8388608)
+  %power = bitcast <16 x i32> %moved to <16 x float>
+  %p = call <16 x float> @llvm.fma.v16f32(<16 x float> %x, <16 x float> %power, <16 x float> splat (float 0.5))
+  %q = call <16 x float> @llvm.fma.v16f32(<16 x float> %p, <16 x float> %x, <16 x float> splat (float 1.5))
+  %r = fdiv <16 x float> %q, %power
+  %large = fcmp ogt <16 x float> %x, splat (float 88.0)
+  %y = select <16 x i1> %large, <16 x float> %x, <16 x float> %r
+  ret <16 x float> %y
+}
+
+define i32 @rehearsed(ptr %args, i64 %lo, i64 %hi, i64 %worker) nounwind {
+  %slot = alloca <16 x float>
+  store <16 x float> zeroinitializer, ptr %slot
+  %x = load ptr, ptr %args
+  br label %loop
+loop:
+  %i = phi i64 [ %lo, %0 ], [ %next, %loop ]
+  %at = getelementptr float, ptr %x, i64 %i
+  %v = load <16 x float>, ptr %at, align 4
+  %y = call <16 x float> @term(<16 x float> %v)
+  store <16 x float> %y, ptr %at, align 4
+  %s = load <16 x float>, ptr %slot
+  %t = fadd <16 x float> %s, %y
+  store <16 x float> %t, ptr %slot
+  %next = add nsw i64 %i, 16
+  %more = icmp slt i64 %next, %hi
+  br i1 %more, label %loop, label %rest
+rest:
+  %n = trunc i64 %next to i32
+  %a = insertelement <16 x i32> poison, i32 %n, i64 0
+  %b = shufflevector <16 x i32> %a, <16 x i32> poison, <16 x i32> zeroinitializer
+  %counted = call <16 x i32> @llvm.stepvector.v16i32()
+  %mask = icmp slt <16 x i32> %counted, %b
+  %w = call <16 x float> @llvm.masked.load.v16f32.p0(ptr %x, i32 4, <16 x i1> %mask, <16 x float> zeroinitializer)
+  %z = call <16 x float> @term(<16 x float> %w)
+  call void @llvm.masked.store.v16f32.p0(<16 x float> %z, ptr %x, i32 4, <16 x i1> %mask)
+  %sum = call float @llvm.vector.reduce.fadd.v16f32(float 0.0, <16 x float> %z)
+  %code = fptosi float %sum to i32
+  ret i32 %code
+}
 """
 _lock = awaited_rlock(3)
 
@@ -157,15 +196,15 @@ def _module(
 ) -> binding.ModuleRef:
     """The optimised module, marked for quick code generation unless that is to be thorough."""
     lowered = _lower(source, entry, noalias, _widening())
-    module = _optimized(lowered, lowered.text, made)
+    module = _optimized(lowered.widened, lowered.text, made)
     if not (thorough or lowered.short_mathematics or _needs_thorough(source)):
         _hasten(module)
     return module
 
 
-def _optimized(lowered: LoweredKernel, text: str, made: Compiler) -> binding.ModuleRef:
+def _optimized(widened: bool, text: str, made: Compiler) -> binding.ModuleRef:
     module = made.parse(text)
-    (_finish if lowered.widened else _optimize)(module, made.machine)
+    (_finish if widened else _optimize)(module, made.machine)
     COMPILATIONS.add()
     return module
 
@@ -226,8 +265,8 @@ def compile_first(source: str, entry: str) -> bytes:
     """Object code as `compile_source` makes it, or sooner where calls can be led to that later.
 
     That is so for short kernels of elementary functions whose loops are vector code: without the code generator's loop
-    optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go through a cell
-    (`tracejit.codegen.replaceable`).
+    optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go through a cell, and
+    it comes with what `compile_text` makes careful code of (`tracejit.codegen.replaceable.unpacked`).
 
     >>> code = compile_first('''
     ... def exponential(x: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
@@ -235,7 +274,7 @@ def compile_first(source: str, entry: str) -> bytes:
     ...         x[i] = exp_f32(x[i])
     ...     return 0
     ... ''', "exponential")
-    >>> is_replaceable(code, "exponential") == (_widening() > 0)
+    >>> (unpacked(code) is None) == (_widening() == 0)
     True
     """
     with compiler() as made:
@@ -243,10 +282,17 @@ def compile_first(source: str, entry: str) -> bytes:
         careful = _needs_thorough(source)
         sooner = lowered.short_mathematics and lowered.widened and not careful
         text = made_replaceable(lowered.text, entry) if sooner else lowered.text
-        module = _optimized(lowered, text, made)
+        module = _optimized(lowered.widened, text, made)
         if sooner or not (lowered.short_mathematics or careful):
             _hasten(module)
-        return emit_object(made.machine, module)
+        code = emit_object(made.machine, module)
+        return packed(code, lowered.text) if sooner else code
+
+
+def compile_text(text: str) -> bytes:
+    """Careful object code of a lowered kernel whose loops are vector code."""
+    with compiler() as made:
+        return emit_object(made.machine, _optimized(True, text, made))
 
 
 def rehearse() -> None:
@@ -255,9 +301,8 @@ def rehearse() -> None:
     >>> rehearse()
     """
     with compiler() as made:
-        lowered = _lower(_REHEARSED, "rehearsed", True, _widening())
-        module = made.parse(lowered.text)
-        (_finish if lowered.widened else _optimize)(module, made.machine)
+        module = made.parse(_REHEARSED)
+        _finish(module, made.machine)
         _hasten(module)
         emit_object(made.machine, module)
 

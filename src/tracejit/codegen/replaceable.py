@@ -14,14 +14,21 @@ After, what it exports goes where a cell in memory says::
       ret i32 %code
     }
 
-Threads that are inside the first function stay there; the next call of each reads the cell anew.
+Threads that are inside the first function stay there; the next call of each reads the cell anew. The object travels
+with the text that better code is made from, so that nobody has to read the kernel's source again while the program does
+something else: where two threads read source at once, older Pythons fail in either of them (gh-106905).
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
+import zlib
 
-__all__ = ["cell_of", "is_replaceable", "made_replaceable", "replace"]
+__all__ = ["cell_of", "made_replaceable", "packed", "replace", "unpacked"]
+
+_HEADER = struct.Struct("<16sQ")  # magic, length of the object code
+_MAGIC = b"tracejit first\0\0"
 
 _PARAMETERS = "ptr %args, i64 %lo, i64 %hi, i64 %worker"
 
@@ -57,13 +64,23 @@ def made_replaceable(text: str, symbol: str) -> str:
 """
 
 
-def is_replaceable(object_code: bytes, symbol: str) -> bool:
-    """Was the object made from such a module?
+def packed(object_code: bytes, text: str) -> bytes:
+    """Object code with the LLVM module that better code is made from."""
+    header = _HEADER.pack(_MAGIC, len(object_code))
+    return header + object_code + zlib.compress(text.encode(), 1)
 
-    >>> is_replaceable(b"...", "f")
-    False
+
+def unpacked(data: bytes) -> tuple[bytes, str] | None:
+    """The object code and the module of :func:`packed`; None for object code that is to stay.
+
+    >>> unpacked(packed(b"object", "module")), unpacked(b"object")
+    ((b'object', 'module'), None)
     """
-    return cell_of(symbol).encode() in object_code
+    if not data.startswith(_MAGIC):
+        return None
+    _, length = _HEADER.unpack_from(data)
+    end = _HEADER.size + length
+    return data[_HEADER.size : end], zlib.decompress(data[end:]).decode()
 
 
 def replace(cell: int, function: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..codegen.kernel import Function, KernelCode
-from ..codegen.replaceable import cell_of, is_replaceable, replace
+from ..codegen.replaceable import cell_of, replace, unpacked
 from ..locks import awaited_rlock, free_llvmlite
 from .ahead import Ahead, Request
 from .behind import worker
@@ -123,14 +123,16 @@ def _made(key: str, function: Function, ahead: Ahead) -> int:
             for gate in gates:
                 gate()
             data = ahead.take(key) if key in ahead else _request(key, function).compile()
-            store.put(_first(key) if is_replaceable(data, symbol) else key, data)
+            store.put(key if unpacked(data) is None else _first(key), data)
             COUNTS.compiled += 1
         else:
             COUNTS.loaded += 1
-        address = _addresses[key] = load_object(data, symbol)
-        if is_replaceable(data, symbol):
-            cell = load_object(data, cell_of(symbol))
-            worker().submit_idle(lambda: _improve(key, function, store, cell))
+        first = unpacked(data)
+        code = data if first is None else first[0]
+        address = _addresses[key] = load_object(code, symbol)
+        if first is not None:
+            cell, text = load_object(code, cell_of(symbol)), first[1]
+            worker().submit_idle(lambda: _improve(key, symbol, text, store, cell))
         return address
 
 
@@ -139,15 +141,14 @@ def _first(key: str) -> str:
     return hashlib.sha256(f"{key} first".encode()).hexdigest()
 
 
-def _improve(key: str, function: Function, store: KernelStore, cell: int) -> None:
+def _improve(key: str, symbol: str, text: str, store: KernelStore, cell: int) -> None:
     """Lead calls to carefully compiled code, which the store keeps for the next process."""
     for gate in gates:
         gate()
-    request = _request(key, function)
     data = store.get(key)
     if data is None:
-        from ..codegen.llvm import compile_source
+        from ..codegen.llvm import compile_text
 
-        data = compile_source(request.source, request.symbol)
+        data = compile_text(text)
         store.put(key, data)
-    replace(cell, load_object(data, request.symbol))
+    replace(cell, load_object(data, symbol))
