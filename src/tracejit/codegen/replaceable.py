@@ -65,7 +65,11 @@ def made_replaceable(text: str, symbol: str) -> str:
 
 
 def packed(object_code: bytes, text: str) -> bytes:
-    """Object code with the LLVM module that better code is made from."""
+    """Object code with the LLVM module that better code is made from.
+
+    >>> packed(b"object", "module")[:14]
+    b'tracejit first'
+    """
     header = _HEADER.pack(_MAGIC, len(object_code))
     return header + object_code + zlib.compress(text.encode(), 1)
 
