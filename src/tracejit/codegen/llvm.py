@@ -26,7 +26,7 @@ from tracejit.codegen.llvm_threads import (
 )
 from tracejit.codegen.lower import LoweredKernel, lower_kernel
 from tracejit.codegen.lower_reference import as_python, compile_with_numba
-from tracejit.codegen.replaceable import made_replaceable, packed, unpacked
+from tracejit.codegen.replaceable import made_replaceable, packed
 from tracejit.locks import awaited_rlock, renewed_lock
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ __all__ = [
     "object_code",
     "rehearse",
     "target_description",
-    "unpacked",
     "vector_bits",
 ]
 
@@ -268,6 +267,7 @@ def compile_first(source: str, entry: str) -> bytes:
     optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go through a cell, and
     it comes with what `compile_text` makes careful code of (`tracejit.codegen.replaceable.unpacked`).
 
+    >>> from tracejit.codegen.replaceable import unpacked
     >>> code = compile_first('''
     ... def exponential(x: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
     ...     for i in range(lo, hi):

@@ -120,20 +120,25 @@ def _made(key: str, function: Function, ahead: Ahead) -> int:
         store, symbol = kernel_store(), _symbol(key, function)
         data = store.get(key) or store.get(_first(key))
         if data is None:
-            for gate in gates:
-                gate()
+            _pass_gates()
             data = ahead.take(key) if key in ahead else _request(key, function).compile()
-            store.put(key if unpacked(data) is None else _first(key), data)
+            first = unpacked(data)
+            store.put(key if first is None else _first(key), data)
             COUNTS.compiled += 1
         else:
+            first = unpacked(data)
             COUNTS.loaded += 1
-        first = unpacked(data)
         code = data if first is None else first[0]
         address = _addresses[key] = load_object(code, symbol)
         if first is not None:
             cell, text = load_object(code, cell_of(symbol)), first[1]
             worker().submit_idle(lambda: _improve(key, symbol, text, store, cell))
         return address
+
+
+def _pass_gates() -> None:
+    for gate in gates:
+        gate()
 
 
 def _first(key: str) -> str:
@@ -143,8 +148,7 @@ def _first(key: str) -> str:
 
 def _improve(key: str, symbol: str, text: str, store: KernelStore, cell: int) -> None:
     """Lead calls to carefully compiled code, which the store keeps for the next process."""
-    for gate in gates:
-        gate()
+    _pass_gates()
     data = store.get(key)
     if data is None:
         from ..codegen.llvm import compile_text

@@ -283,12 +283,13 @@ class CompiledBackward(LateNode):
         """Refuse the pass if it comes by a step that kept what was changed since, or reads that."""
         site = self.site
         visited = site.visited(grads, wanted)
-        seeds = [grads[i] for i in site.seeds]
+        absent = absent_among([grads[i] for i in site.seeds])
+        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
         for number in changed:
-            if number < len(site.checked) and self.needs(number, seeds, wanted, visited):
+            if number < len(site.checked) and self.needs(number, absent, unwanted, visited):
                 self.before = site.let_go_before(site.checked[number]) & visited
                 self.refuse(number)
-        if self.reads_again({self.versions[i][0] for i in changed}, seeds, wanted):
+        if self.reads_again({self.versions[i][0] for i in changed}, absent, unwanted):
             again = (
                 ", to differentiate its gradient again (create_graph=True)," if MODES.grad else ""
             )
@@ -299,11 +300,7 @@ class CompiledBackward(LateNode):
             )
 
     def needs(
-        self,
-        number: int,
-        seeds: Sequence[Tensor | None],
-        wanted: Sequence[bool] | None,
-        visited: int,
+        self, number: int, absent: Collection[int], unwanted: Collection[int], visited: int
     ) -> bool:
         """Does eager execution look at a tensor whose version is checked, for the gradients given and wanted?
 
@@ -312,24 +309,18 @@ class CompiledBackward(LateNode):
         keepers = self.site.keepers[number]
         if keepers is not None:
             return bool(keepers & visited)
-        absent = absent_among(seeds)
-        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
         position = self.site.positions[number]
         if not (absent or unwanted) or position is None:
             return True
         return position in self.site.backward.reads.kept(absent, unwanted)
 
     def reads_again(
-        self,
-        versions: Collection[Version],
-        seeds: Sequence[Tensor | None],
-        wanted: Sequence[bool] | None,
+        self, versions: Collection[Version], absent: Collection[int], unwanted: Collection[int]
     ) -> bool:
         """Does the pass read memory with one of these versions, where eager execution has what it computed from it?"""
         backward = self.site.backward
         op_by_op = MODES.grad or MODES.recorder is not None
-        unwanted = [i for i, one in enumerate(wanted or ()) if not one]
-        read = backward.reads.again(absent_among(seeds), unwanted, op_by_op)
+        read = backward.reads.again(absent, unwanted, op_by_op)
         if op_by_op:
             return any(self.inputs[i]._writes in versions for i in read) if self.inputs else False
         outside = [i for i, offset in enumerate(backward.offsets) if offset is None]

@@ -99,12 +99,7 @@ def history_of(
         for edge in passing(node):
             if edge[0] in inside:
                 above[edge[0]] = above.get(edge[0], 0) | bits
-    below: dict[Node, int] = {}
-    for node in reversed(nodes):
-        found = 0
-        for edge in passing(node):
-            found |= below.get(edge[0], 0) if edge[0] in inside else ends.get(edge, 0)
-        below[node] = found
+    below = led_to(reversed(nodes), ends)
     parts: dict[Part, None] = {}
     before: dict[Any, tuple[Part, ...]] = {}
     keepers: dict[Any, tuple[Part, ...]] = {}
@@ -119,6 +114,17 @@ def history_of(
             parts[own] = None
     reached = [0 if r is None else below.get(r[0], ends.get(r, 0)) for r in roots]
     return History(tuple(parts), tuple(reached), tuple(before.items()), tuple(keepers.items()))
+
+
+def led_to(nodes: Iterable[Node], ends: Mapping[Edge, int]) -> dict[Node, int]:
+    """The bits of the ends that passes over each node lead to; ``nodes`` come in the order in which they were made."""
+    below: dict[Node, int] = {}
+    for node in nodes:
+        found = 0
+        for edge in passing(node):
+            found |= below[edge[0]] if edge[0] in below else ends.get(edge, 0)
+        below[node] = found
+    return below
 
 
 def kept_by(node: Node) -> Iterator[Any]:
@@ -144,7 +150,7 @@ def passing(node: Node) -> list[Edge]:
 
 
 def _inside(node: Node, first: int) -> bool:
-    return node.sequence >= first and not isinstance(node, AccumulateGrad)
+    return node.sequence >= first and not is_leaf(node)
 
 
 def _behind(roots: list[Node], first: int) -> set[Node]:

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..autograd.node import AccumulateGrad, Node, next_number
+from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
 from ..passes.gradient import storage, stored_by
 from ..tensor import Tensor
-from .freeing import is_leaf, passing
+from .freeing import is_leaf, led_to
 from .functions_inside import FunctionsInside
 from .hooks_inside import HooksInside
 from .state import StateGuard
@@ -249,23 +251,22 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
         """
         if not (self.freeing and output.requires_grad):
             return None
-        nodes = list(self.nodes_behind([output]))
         leaves: dict[Value, None] = {}
-        below: dict[Node, int] = {}  # the bits of leaves to which passes over a node lead
-        for node in nodes:
-            known = self.external.get(id(node.variable)) if is_leaf(node) else None
+        ends: dict[Edge, int] = {}
+        nodes: list[Node] = []
+        for node in self.nodes_behind([output]):
+            if not is_leaf(node):
+                nodes.append(node)
+                continue
+            known = self.external.get(id(node.variable))
             if known is not None:
-                below[node] = 1 << len(leaves)
+                ends[node, 0] = 1 << len(leaves)
                 leaves[known[1]] = None
-        freed = None
-        for node in sorted((n for n in nodes if not is_leaf(n)), key=lambda n: n.sequence):
-            for edge in passing(node):
-                below[node] = below.get(node, 0) | below.get(edge[0], 0)
-            if node.freed:
-                freed = (freed or 0) | below.get(node, 0)
-        if freed is None:
+        below = led_to(sorted(nodes, key=lambda node: node.sequence), ends)
+        freed = [bits for node, bits in below.items() if node.freed]
+        if not freed:
             return None
-        if freed != (1 << len(leaves)) - 1:
+        if reduce(or_, freed) != (1 << len(leaves)) - 1:
             self.unsupported("a backward pass inside freed a part of the history of a result")
         return tuple(leaves)
 

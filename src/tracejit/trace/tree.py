@@ -83,9 +83,7 @@ class Leaf:
 
         Inputs that get no gradient from compiled code are one more.
         """
-        number = {v: i for i, v in enumerate(self.shown)}
-        computed = enumerate(self.recording.outputs)
-        shown = {i: number[r.value] for i, r in computed if r.kind == "computed"}
+        shown = self.numbers_shown()
         wrt = {position: i for i, position in enumerate(self.backward.wrt)}
         rest = 1 << len(wrt)
 
@@ -105,6 +103,12 @@ class Leaf:
         kept = (by_value(known) for known in (tape.before, tape.keepers, tape.rewritten))
         return History(parts, tuple(ends), *kept)
 
+    def numbers_shown(self) -> dict[int, int]:
+        """The number, among the distinct values shown, of each output that is computed."""
+        number = {v: i for i, v in enumerate(self.shown)}
+        computed = enumerate(self.recording.outputs)
+        return {i: number[r.value] for i, r in computed if r.kind == "computed"}
+
     def at(self, key: int) -> Value:
         """The input at a position, or output ``~key`` of the recording."""
         return self.graph.inputs[key] if key >= 0 else self.recording.outputs[~key].value
@@ -114,16 +118,13 @@ class Leaf:
 
         Passes from those come by a step that keeps it. Checkpointed parts would read theirs from there again.
         """
-        number = {v: i for i, v in enumerate(self.shown)}
-        computed = enumerate(self.recording.outputs)
-        shown = {i: number[r.value] for i, r in computed if r.kind == "computed"}
+        shown = self.numbers_shown()
         found: dict[Value, int] = {}
         for key, parts in self.recording.tape.keepers:
             for above, _ in parts:
                 found[self.at(key)] = found.get(self.at(key), 0) | moved_bits(above, shown)
-        for i, (value, writes) in enumerate(self.recording.kept_writes):
-            if i < self.recording.part_reads and not writes:
-                found[value] = -1
+        read = self.recording.kept_writes[: self.recording.part_reads]
+        found.update((value, -1) for value, writes in read if not writes)
         return found
 
     @cached_property
