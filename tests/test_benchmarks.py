@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from process_tools import python
 from tracejit.profiling.floor import SIZES, Floor, asked
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
@@ -46,13 +47,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
 
 
 def run(*arguments: str, timeout: int = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        cwd=FOLDER.parent,
-    )
+    return python(*arguments, timeout=timeout, cwd=FOLDER.parent)
 
 
 def jax_names() -> set[str]:

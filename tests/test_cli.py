@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from process_tools import python
 from tracejit.cli import bench, main, target, timing
 from tracejit.testing.workloads import WORKLOADS, Workload, runner
 
@@ -77,18 +78,8 @@ def assert_mistake(outcome: Outcome, *words: str, code: int = 1) -> None:
         assert word in outcome.err
 
 
-def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), **environment},
-    )
-
-
-def python_m(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return python("-W", "error", "-m", "tracejit", *arguments, **environment)
+def python_m(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return python("-W", "error", "-m", "tracejit", *arguments, PYTHONPATH=str(SOURCE))
 
 
 # -- the group -----------------------------------------------------------------------------------
@@ -133,7 +124,7 @@ def test_help_loads_nothing_heavy():
         "import sys; from tracejit.cli import main; main(['--help']); "
         "print(*sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     )
-    loaded = set(python("-c", code).stderr.split())
+    loaded = set(python("-c", code, PYTHONPATH=str(SOURCE)).stderr.split())
     assert "tracejit" in loaded
     assert not loaded & {"numba", "llvmlite", "scipy", "sklearn", "matplotlib", "rich"}
 

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-
-def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+from process_tools import python
 
 
 def python_m(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

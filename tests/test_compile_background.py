@@ -6,7 +6,6 @@ import copy
 import os
 import pickle
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 import tracejit as tj
+from process_tools import printed, python
 from tracejit import nn
 from tracejit.codegen import llvm
 from tracejit.errors import CompileWarning
@@ -241,13 +241,7 @@ def test_waiting_has_a_limit():
 
 
 def child(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "TRACEJIT_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return python("-c", code, TRACEJIT_CACHE_DIR=str(tmp_path))
 
 
 ENDS = """
@@ -324,11 +318,5 @@ atexit.register(last)
 
 
 def test_a_first_call_while_the_program_ends(tmp_path: Path):
-    done = subprocess.run(
-        [sys.executable, "-c", ENDING],
-        env={**os.environ, "TRACEJIT_CACHE_DIR": str(tmp_path), "TRACEJIT_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.stdout, done.returncode) == ("True 3\n", 0), done.stderr
+    environment = {"TRACEJIT_CACHE_DIR": str(tmp_path), "TRACEJIT_NUM_THREADS": "1"}
+    assert printed(ENDING, **environment) == "True 3\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+
+from process_tools import python
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 MODULES = ("dynamic", "report", "backends", "measure", "processes", "workloads")
@@ -93,9 +94,7 @@ def test_a_difference_is_seen(dynamic: ModuleType, monkeypatch: pytest.MonkeyPat
 def test_the_table_from_the_command_line(tmp_path: Path):
     figures = tmp_path / "figures.json"
     command = ["benchmarks/dynamic.py", "--quick", "--only", "newton", "--json", str(figures)]
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=120, cwd=FOLDER.parent
-    )
+    done = python(*command, cwd=FOLDER.parent)
     assert done.returncode == 0, done.stderr
     assert "compiled against eager" in done.stdout
     (row,) = json.loads(figures.read_text())["rows"]

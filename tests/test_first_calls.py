@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from process_tools import python
 
 READY = """
 import sys
@@ -59,13 +60,7 @@ print(good, os.waitpid(pid, 0)[1])
 
 def run(code: str, store: Path, **environment: str) -> str:
     """What a fresh process prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "TRACEJIT_CACHE_DIR": str(store), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = python("-c", code, TRACEJIT_CACHE_DIR=str(store), **environment)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

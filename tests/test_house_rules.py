@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import subprocess
 import sys
 import textwrap
 import tomllib
@@ -18,6 +17,7 @@ from types import ModuleType
 import pytest
 
 import house_rules as rules
+from process_tools import python
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
@@ -116,9 +116,7 @@ def is_heavy(package: str) -> bool:
 
 def test_import_loads_only_light_packages():
     code = "import sys, tracejit; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60
-    )
+    done = python("-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr
     declared = {import_name(line) for line in all_requirements()}
     assert not (set(done.stdout.split()) & declared) - rules.LIGHT_IMPORTS

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from process_tools import printed
 from tracejit.runtime.assembled import Effort, assembled, is_stored, process_triple
 from tracejit.runtime.behind import Worker
 from tracejit.runtime.loader import load_object
@@ -46,11 +45,7 @@ print(len(hurried), sum(hurried[n] != careful[n] for n in hurried), native.nativ
 
 
 def run_python(code: str, cache: Path) -> str:
-    environment = {**os.environ, "TRACEJIT_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return printed(code, TRACEJIT_CACHE_DIR=str(cache))
 
 
 def test_careful_functions_replace_hurried_ones_where_they_are_in_use(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 import struct
-import subprocess
 import sys
 import threading
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from kernel_tools import ADD, DOT, GATHER, MAXIMUM, SOFTMAX, compiled, kernel, rng
+from process_tools import python
 from tracejit.codegen import llvm as codegen
 from tracejit.codegen.lower import lower
 
@@ -222,5 +222,4 @@ def test_importing_the_compiler_does_not_load_llvm_or_numba() -> None:
         "import sys; import tracejit.codegen.llvm; "
         "sys.exit(any(m in sys.modules for m in ('llvmlite.binding', 'numba', 'scipy')))"
     )
-    arguments = [sys.executable, "-c", script]
-    assert subprocess.run(arguments, check=False, timeout=60).returncode == 0
+    assert python("-c", script).returncode == 0

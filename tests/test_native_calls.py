@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import weakref
@@ -14,6 +13,7 @@ import pytest
 
 import tracejit as tj
 from compiled_tools import ready, served
+from process_tools import printed
 from tracejit.runtime.allocator import Block, memory_stats
 from tracejit.runtime.native import native
 from tracejit.trace.ending import NotReplayable
@@ -290,7 +290,4 @@ print("done")
 
 
 def test_what_dies_with_the_interpreter_dies_in_peace() -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", AT_EXIT], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (found.returncode, found.stdout.strip()) == (0, "done"), found.stderr
+    assert printed(AT_EXIT) == "done\n"

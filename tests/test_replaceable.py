@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +13,7 @@ import pytest
 
 import tracejit as tj
 from kernel_tools import kernel
+from process_tools import printed
 from tracejit.codegen import llvm
 from tracejit.codegen.replaceable import cell_of, made_replaceable, replace, unpacked
 from tracejit.runtime import kernels
@@ -217,19 +215,10 @@ print(kernels.COUNTS.compiled, llvm.COMPILATIONS.count if llvm else 0, y.sum().i
 @widens
 def test_another_process_finds_the_best_there_is(tmp_path: Path) -> None:
     """One that ends at once leaves the first code; one that stays makes it better; the next needs no LLVM."""
-    environment = {**os.environ, "TRACEJIT_CACHE_DIR": str(tmp_path)}
-    found = []
-    for patience in ("0", "30", "30"):
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, patience],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        found.append(done.stdout.split())
+    found = [
+        printed(SCRIPT, patience, TRACEJIT_CACHE_DIR=str(tmp_path)).split()
+        for patience in ("0", "30", "30")
+    ]
     compiled, runs, values = zip(*found, strict=True)
     assert [int(c) > 0 for c in compiled] == [True, False, False]
     assert int(runs[1]) > 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import random
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
 
+from process_tools import python
 from tracejit.runtime import allocator
 from tracejit.runtime.allocator import allocate, empty_cache, memory_stats, set_cache_limit
 
@@ -238,10 +238,6 @@ def test_many_sizes_leave_memory_flat(limit) -> None:
     assert resident() < before + 24 * MIB
 
 
-def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-
-
 def test_a_forked_child_has_its_own_memory() -> None:
     code = """
 import os
@@ -259,7 +255,7 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 print(all((block.array == 1).all() for block in blocks))
 """
-    result = run_python(code)
+    result = python("-c", code)
     assert result.stdout == "True\n", result.stderr
 
 
@@ -273,5 +269,5 @@ sys.kept = [allocator.allocate(n) for n in (10, 1 << 17, 1 << 22)]
 view = allocator.allocate(100).array[:10]
 blocks = [allocator.allocate(10) for _ in range(100)]
 """
-    result = run_python(code)
+    result = python("-c", code)
     assert (result.returncode, result.stderr) == (0, "")

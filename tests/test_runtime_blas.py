@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from process_tools import printed
 from tracejit.runtime import blas, threads
 from tracejit.runtime.blas import Gemm, find_blas, gemm_step
 from tracejit.runtime.blas_ir import BAD_STRIDE
@@ -229,8 +228,5 @@ from tracejit.runtime.blas import find_blas
 found = find_blas()
 print(found.origin, any(name.startswith("scipy") for name in sys.modules))
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    origin, imported = result.stdout.split()
-    assert imported == "False" or origin == "scipy.linalg.cython_blas", result.stderr
+    origin, imported = printed(code).split()
+    assert imported == "False" or origin == "scipy.linalg.cython_blas"

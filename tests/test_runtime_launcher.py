@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from launch_tools import FAIL, all_ways, kernel
+from process_tools import printed
 from tracejit.runtime.launcher import Loop, Step, build_table, failure
 
 
@@ -166,12 +164,6 @@ def test_the_bound_function_keeps_the_table_alive(add: int) -> None:
     assert len(filler) == 50
 
 
-def run_python(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TRACEJIT_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-
-
 def test_a_warm_process_compiles_nothing_for_the_launcher(tmp_path: Path) -> None:
     code = """
 from tracejit.runtime.native import native
@@ -179,6 +171,5 @@ from tracejit.runtime.store import kernel_store
 native()
 print(kernel_store().info().hits, kernel_store().info().misses)
 """
-    cold = run_python(code, tmp_path)
-    warm = run_python(code, tmp_path)
-    assert (cold.stdout, warm.stdout) == ("0 1\n", "1 0\n"), cold.stderr + warm.stderr
+    assert printed(code, TRACEJIT_CACHE_DIR=str(tmp_path)) == "0 1\n"
+    assert printed(code, TRACEJIT_CACHE_DIR=str(tmp_path)) == "1 0\n"

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from process_tools import printed
 from tracejit.codegen.identity import compiler, machine, target_description
 from tracejit.codegen.llvm import compile_source
 from tracejit.runtime import elf, linking
@@ -259,17 +257,7 @@ print(json.dumps([f.stats.compiled_calls, sorted(m for m in ("llvmlite", "numba"
 
 
 def test_a_warm_process_does_without_llvm(tmp_path: Path) -> None:
-    found = []
-    for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env={**os.environ, "TRACEJIT_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        found.append(json.loads(done.stdout))
+    found = [json.loads(printed(SCRIPT, TRACEJIT_CACHE_DIR=str(tmp_path))) for _ in range(2)]
     assert found == [[2, ["llvmlite"]], [2, []]]
 
 
@@ -278,8 +266,5 @@ def test_the_machine_is_told_without_llvm() -> None:
         "import sys; from tracejit.codegen.identity import compiler, machine; "
         "print(machine()); print(compiler()); print('llvmlite' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.splitlines() == [machine(), compiler(), "False"]
+    assert printed(code).splitlines() == [machine(), compiler(), "False"]
     assert machine() != target_description()

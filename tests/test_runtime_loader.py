@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import random
-import subprocess
 import sys
 import threading
 
 import pytest
 
+from process_tools import printed
 from tracejit.codegen.llvm import compile_source
 from tracejit.runtime import elf
 from tracejit.runtime.loader import LoadError, load_object, loaded_count
@@ -164,10 +164,7 @@ print("done")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="maps memory as Linux does")
 def test_constants_are_found_in_a_fragmented_address_space() -> None:
     code = FRAGMENTED.format(path=os.path.dirname(__file__))
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert result.stdout == "done\n", result.stderr
+    assert printed(code) == "done\n"
 
 
 def test_a_missing_symbol_is_an_error_not_the_end() -> None:
@@ -221,7 +218,4 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     code = code.format(path=os.path.dirname(__file__))
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert result.stdout == "34\n", result.stderr
+    assert printed(code) == "34\n"

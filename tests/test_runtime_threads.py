@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import sys
 import threading
 import time
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from launch_tools import ADD, SLOW, kernel, moments_during
+from process_tools import python
 from tracejit.runtime import threads
 from tracejit.runtime.launcher import COARSE, RELEASE_GIL, Step, build_table, pack_slots
 
@@ -199,13 +199,7 @@ def test_a_senseless_number_of_threads_is_refused(bad: object) -> None:
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return python("-X", "faulthandler", "-c", code, **environment)
 
 
 PRELUDE = f"""

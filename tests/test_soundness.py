@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import collections
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from process_tools import python
 from tracejit.codegen import scalar
 from tracejit.testing import soundness
 from tracejit.testing.fuzz_check import Mismatch
@@ -246,9 +245,7 @@ def test_a_failure_is_a_script(tmp_path: Path) -> None:
     ast.parse(text)
     path = tmp_path / "story.py"
     path.write_text(text)
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = python(str(path))
     assert done.returncode == 0, done.stderr
     assert done.stdout == "equal; 1 of 3 calls ran compiled\n"
 

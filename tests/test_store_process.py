@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+
+from process_tools import python
 
 SCRIPT = """
 import json, logging, sys, warnings
@@ -38,15 +37,7 @@ print(json.dumps({
 
 def run(cache: Path | str) -> tuple[dict, str]:
     """What the script reports in a process of its own, and its error output."""
-    environment = {**os.environ, "TRACEJIT_CACHE_DIR": str(cache)}
-    found = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    found = python("-c", SCRIPT, TRACEJIT_CACHE_DIR=str(cache))
     assert found.returncode == 0, found.stderr
     return json.loads(found.stdout.splitlines()[-1]), found.stderr
 
