@@ -33,6 +33,9 @@ def _implicit_dim(dim: int | None, x: Tensor) -> int:
 def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``, shifted by the maximum so that nothing overflows.
 
+    Multiplied by the reciprocal of the sum, one division for each sum: within 1.5 units in the last place of a division
+    for every element, which takes as long as the exponential. The sum is at least 1, so nothing over- or underflows.
+
     Raises ``RuntimeError`` for integers (give ``dtype``), ``IndexError`` for a dimension out of range.
 
     >>> import tracejit as tj
@@ -43,7 +46,8 @@ def softmax(input: Tensor, dim: int | None = None, dtype: DType | None = None) -
     d = dim_of(_implicit_dim(dim, x), x)
     dims = (d,) if x.ndim else ()
     weights = t.exp(_centred(x, dims))
-    return as_type(e.div(weights, r.sum(weights, dims=dims, keepdim=True)), result)
+    share = e.reciprocal(r.sum(weights, dims=dims, keepdim=True))
+    return as_type(e.mul(weights, share), result)
 
 
 @function()
