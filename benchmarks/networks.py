@@ -33,9 +33,10 @@ def classifier(space: Space, widths: tuple[int, ...]) -> Any:
 
 def loss_of(space: Space, model: Any) -> Any:
     """Cross entropy of a model's logits."""
+    functional = space.tj.nn.functional
 
     def loss(x: Any, labels: Any) -> Any:
-        return space.tj.nn.functional.cross_entropy(model(x), labels)
+        return functional.cross_entropy(model(x), labels)
 
     return loss
 

@@ -105,12 +105,13 @@ def reduce_axis(space: Space, axis: int) -> At:
 
 def cross_entropy_grad(space: Space) -> At:
     """Rows of many classes: the loss and the gradient of the logits."""
+    functional = space.tj.nn.functional
 
     def draw(size: Size) -> tuple[Any, Any]:
         logits = space.leaf(normal(2.0, *size))
         return [logits, space.tensor(classes(size[1], size[0]))], [logits]
 
-    return gradient_at(space, lambda x, y: space.tj.nn.functional.cross_entropy(x, y), draw)
+    return gradient_at(space, lambda x, y: functional.cross_entropy(x, y), draw)
 
 
 # --- loops in time ------------------------------------------------------------------------------------
@@ -198,6 +199,7 @@ def bodies(size: Size) -> list[np.ndarray]:
 
 def mandelbrot(space: Space) -> At:
     """Mean escape time of every line; the loop ends when all points have escaped, or after a fixed number of rounds."""
+    where = space.tj.where
 
     def function(cx: Any, cy: Any) -> Any:
         x, y, count = cx * 0.0, cy * 0.0, cx * 0.0
@@ -206,8 +208,8 @@ def mandelbrot(space: Space) -> At:
         while rounds < ITERATIONS and alive.any():
             u = x * x - y * y + cx
             v = 2.0 * x * y + cy
-            x, y = space.tj.where(alive, u, x), space.tj.where(alive, v, y)
-            count = count + space.tj.where(alive, 1.0, 0.0)
+            x, y = where(alive, u, x), where(alive, v, y)
+            count = count + where(alive, 1.0, 0.0)
             alive = x * x + y * y <= 4.0
             rounds += 1
         return count.mean(-1)

@@ -25,9 +25,8 @@ def gpt_arrays(width: int, context: int) -> list[np.ndarray]:
     return arrays
 
 
-def gpt_logits(space: Space, p: list[Any], tokens: Any, heads: int) -> Any:
+def gpt_logits(functional: Any, p: list[Any], tokens: Any, heads: int) -> Any:
     """A decoder with learned positions, norms first, no biases in its linear maps."""
-    functional = space.tj.nn.functional
     rest = iter(p[2:])
     count, context = tokens.shape
     width = p[0].shape[1]
@@ -50,13 +49,12 @@ def gpt(space: Space, width: int) -> At:
     """A training step; size is (batch, context)."""
     longest = 256
     weights = [space.leaf(a) for a in gpt_arrays(width, longest)]
+    functional = space.tj.nn.functional
 
     def loss(tokens: Any, targets: Any) -> Any:
         used = [weights[0], weights[1][: tokens.shape[1]], *weights[2:]]
-        logits = gpt_logits(space, used, tokens, max(width // 32, 1))
-        return space.tj.nn.functional.cross_entropy(
-            logits.reshape(-1, VOCABULARY), targets.reshape(-1)
-        )
+        logits = gpt_logits(functional, used, tokens, max(width // 32, 1))
+        return functional.cross_entropy(logits.reshape(-1, VOCABULARY), targets.reshape(-1))
 
     def draw(size: Size) -> tuple[Any, Any]:
         text = classes(VOCABULARY, size[0], size[1] + 1)
