@@ -26,6 +26,30 @@ def test_rows_of_narrow_numbers(dtype: tj.dtype, width: int) -> None:
     assert f.stats.compiled_calls == 2
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("width", range(2, 13))
+@pytest.mark.parametrize("dtype", [*DTYPES, tj.float32, tj.int64], ids=str)
+def test_truth_values_of_narrow_rows(dtype: tj.dtype, width: int) -> None:
+    def program(x: tj.Tensor) -> tuple[tj.Tensor, ...]:
+        y = x != 0
+        first, last = y[:, :1], y[:, -1:]
+        return (
+            tj.cat([y[:, 1:], x[:, :1] == 0], 1),
+            tj.stack([y[:, 0], y[:, 1]], 1),
+            y[:, 1:] & y[:, :-1],
+            x == x[:, :1],
+            y.flip(1),
+            tj.where(first, y, last),
+        )
+
+    f = tj.compile(program)
+    x = (tj.arange(150 * width) % 5 - (0 if dtype is tj.uint8 else 2)).reshape(150, width).to(dtype)
+    expected = [y.tolist() for y in program(x)]
+    for _ in range(3):
+        assert [y.tolist() for y in f(x)] == expected
+    assert f.stats.compiled_calls == 2
+
+
 def test_steps_of_seven_between_narrow_numbers() -> None:
     x = (tj.arange(700) % 11 - 5).reshape(100, 7).to(tj.int16)
     f = tj.compile(lambda x: tj.cat([x[:, 1:] * 2, x[:, :1] + 1], 1).flip(1))

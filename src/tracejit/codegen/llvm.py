@@ -1,13 +1,13 @@
 """Kernel text to optimised machine code for this host, through LLVM.
 
 Kernels whose loops the lowering printed as vector code get the few passes that such code needs. All others get one
-pipeline, chosen by measurement: level 2 with the loop vectoriser and without the SLP vectoriser, which costs a fifth of
-the optimisation time and has nothing to find in loops. Code generation is quick for most kernels: it skips the code
-generator's own loop optimisations (`optnone` after the passes have run), which halves its time and costs 0-10 % of
-speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials' coefficients in
-registers gains 3-30 % there (behind the program where `compile_first` made them), and so does everything under
-`thorough=True`. Nothing process-wide is set: the vector width is an attribute of our functions, so a user's own Numba
-code compiles as before.
+pipeline, chosen by measurement: level 2 with the loop vectoriser and without the SLP vectoriser, which costs a fifth
+of the optimisation time and has nothing to find in loops. With AVX-512, code generation is quick for most kernels: it
+skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves its time and
+costs 0-10 % of speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials'
+coefficients in registers gains 3-30 % there (behind the program where `compile_first` made them), and so do kernels
+that take vectors apart and everything under `thorough=True`. Nothing process-wide is set: the vector width is an
+attribute of our functions, so a user's own Numba code compiles as before.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ rest:
 """
 _lock = awaited_rlock(3)
 
-_SEVENS = re.compile(r"\* 7\b")
+#: A vector whose elements come from several places, or in another order; a scalar spread over a vector is none.
+_APART = re.compile(r"= shufflevector (?!.*<\d+ x i32> zeroinitializer$)", re.MULTILINE)
 
 
 def compiler_lock() -> Any:
@@ -196,7 +197,7 @@ def _module(
     """The optimised module, marked for quick code generation unless that is to be thorough."""
     lowered = _lower(source, entry, noalias, _widening())
     module = _optimized(lowered.widened, lowered.text, made)
-    if not (thorough or lowered.short_mathematics or _needs_thorough(source)):
+    if not (thorough or lowered.short_mathematics) and _can_hasten(module):
         _hasten(module)
     return module
 
@@ -208,13 +209,14 @@ def _optimized(widened: bool, text: str, made: Compiler) -> binding.ModuleRef:
     return module
 
 
-def _needs_thorough(source: str) -> bool:
-    """Are there steps of seven in a kernel of 16-bit numbers?
+def _can_hasten(module: binding.ModuleRef) -> bool:
+    """May code generation of an optimised module be quick?
 
-    Quick code generation of LLVM 22 for AVX-512 ends the process (a failed assertion) where it parts such vectors;
-    all other widths, and steps up to the eight that LLVM makes vectors of, were tried.
+    Quick code generation of LLVM 22 ends the process (a failed assertion) for many kernels where the host has no
+    AVX-512, and everywhere for some that take vectors apart: 16-bit numbers seven steps from one another, truth values
+    of narrow rows. Decision 0034 has what was tried.
     """
-    return '16*"' in source and _SEVENS.search(source) is not None
+    return _widening() == 512 and _APART.search(str(module)) is None
 
 
 def _hasten(module: binding.ModuleRef) -> None:
@@ -263,9 +265,10 @@ def compile_source(
 def compile_first(source: str, entry: str) -> bytes:
     """Object code as `compile_source` makes it, or sooner where calls can be led to that later.
 
-    That is so for short kernels of elementary functions whose loops are vector code: without the code generator's loop
-    optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go through a cell, and
-    it comes with what `compile_text` makes careful code of (`tracejit.codegen.replaceable.unpacked`).
+    That is so, with AVX-512, for short kernels of elementary functions whose loops are vector code: without the code
+    generator's loop optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go
+    through a cell, and it comes with what `compile_text` makes careful code of
+    (`tracejit.codegen.replaceable.unpacked`).
 
     >>> from tracejit.codegen.replaceable import unpacked
     >>> code = compile_first('''
@@ -274,19 +277,19 @@ def compile_first(source: str, entry: str) -> bytes:
     ...         x[i] = exp_f32(x[i])
     ...     return 0
     ... ''', "exponential")
-    >>> (unpacked(code) is None) == (_widening() == 0)
+    >>> (unpacked(code) is None) == (_widening() < 512)
     True
     """
     with compiler() as made:
         lowered = _lower(source, entry, True, _widening())
-        careful = _needs_thorough(source)
-        sooner = lowered.short_mathematics and lowered.widened and not careful
+        sooner = lowered.short_mathematics and lowered.widened and _widening() == 512
         text = made_replaceable(lowered.text, entry) if sooner else lowered.text
         module = _optimized(lowered.widened, text, made)
-        if sooner or not (lowered.short_mathematics or careful):
+        hastens = (sooner or not lowered.short_mathematics) and _can_hasten(module)
+        if hastens:
             _hasten(module)
         code = emit_object(made.machine, module)
-        return packed(code, lowered.text) if sooner else code
+        return packed(code, lowered.text) if sooner and hastens else code
 
 
 def compile_text(text: str) -> bytes:
