@@ -21,6 +21,7 @@ from .drop_copies import drop_copies
 from .fold import fold
 from .half_sums import half_sums
 from .optimize_loops import optimize_loops
+from .piecewise import piecewise
 from .pooling import pooling
 from .simplify import simplify
 from .taps import taps
@@ -61,6 +62,7 @@ PASSES = (
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("depthwise", depthwise, final=True, device=True),
     Pass("pooling", pooling, final=True),
+    Pass("piecewise", piecewise, final=True, host=True),
     Pass("dead_code", dead_code),
 )
 

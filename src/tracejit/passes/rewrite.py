@@ -65,8 +65,12 @@ class Rewriter:
                 expected = statement.expected
                 self.builder.guard(mapping[statement.value], expected, statement.line)
             else:
-                mapping[statement] = self._simplified(mapped(statement, mapping))
+                mapping[statement] = self.statement(statement, mapping)
         return self.builder.finish(own_outputs(graph, mapping, self.builder))
+
+    def statement(self, statement: Value, mapping: Mapping[Value, Value]) -> Value:
+        """What a statement of the old graph becomes; ``mapping`` leads to what was written before."""
+        return self._simplified(mapped(statement, mapping))
 
 
 def is_view(value: Value) -> bool:
