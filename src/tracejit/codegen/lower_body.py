@@ -8,7 +8,7 @@ address of one element after the other, or of one element: of lanes, once severa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tracejit.codegen.lower_instructions import (
@@ -17,6 +17,7 @@ from tracejit.codegen.lower_instructions import (
     read,
     with_calls_inline,
 )
+from tracejit.codegen.lower_primitives import SUBSTITUTES
 
 __all__ = ["BITS", "NEUTRAL", "Body", "Carried", "Loop", "body_of"]
 
@@ -139,12 +140,12 @@ def body_of(loop: Loop, text_of: Callable[[str], str], lacking: Iterable[str]) -
     >>> body.kind("%t.1"), body.kind("%t.2"), body.kind("%n")
     ('address', 'lanes', 'uniform')
     """
-    body = _resolved(loop, text_of)
-    _classify(body, loop, frozenset(f"llvm.{name}" for name in lacking))
+    body = _resolved(loop, text_of, {f"llvm.{name}": SUBSTITUTES[name] for name in lacking})
+    _classify(body, loop)
     return body
 
 
-def _resolved(loop: Loop, text_of: Callable[[str], str]) -> Body:
+def _resolved(loop: Loop, text_of: Callable[[str], str], substitutes: Mapping[str, str]) -> Body:
     instructions: list[Instruction] = []
     current: dict[str, str] = {}
     loaded: dict[str, str] = {}
@@ -174,18 +175,20 @@ def _resolved(loop: Loop, text_of: Callable[[str], str]) -> Body:
         for slot, first in loaded.items()
         if slot not in stored
     ]
-    flat = _without_calls(before + instructions, carried, text_of)
+    inline = with_calls_inline(before + instructions, text_of, substitutes)
+    flat = _without_names(inline, carried)
     body = Body(flat, carried)
     body.definitions = {i.result: i for i in flat if i.result}
     return body
 
 
-def _without_calls(
-    instructions: list[Instruction], carried: list[Carried], text_of: Callable[[str], str]
+def _without_names(
+    instructions: Iterable[Instruction], carried: list[Carried]
 ) -> list[Instruction]:
+    """The instructions but those that give another name to what is there; `carried` follows."""
     flat: list[Instruction] = []
     same: dict[str, str] = {}
-    for instruction in with_calls_inline(instructions, text_of):
+    for instruction in instructions:
         instruction = instruction.renamed(same)
         if instruction.opcode == "same":
             same[instruction.result] = instruction.operands[0]
@@ -223,7 +226,7 @@ def _folds(instruction: Instruction) -> bool:
     return instruction.opcode in NEUTRAL or instruction.opcode in _IDEMPOTENT
 
 
-def _classify(body: Body, loop: Loop, lacking: frozenset[str]) -> None:
+def _classify(body: Body, loop: Loop) -> None:
     body.kinds[loop.counter] = "linear"
     for carried in body.carried:
         body.kinds[carried.first] = "lanes"
@@ -234,7 +237,7 @@ def _classify(body: Body, loop: Loop, lacking: frozenset[str]) -> None:
     }
     for instruction in body.instructions:
         kind = _kind(body, instruction, stored)
-        if kind == "lanes" and (instruction.divides or instruction.callee in lacking):
+        if kind == "lanes" and instruction.divides:
             raise NotWidened(instruction.opcode)
         if instruction.callee and not instruction.callee.startswith("llvm."):
             raise NotWidened(instruction.callee)

@@ -152,11 +152,14 @@ def _groups(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
 
 
 def with_calls_inline(
-    instructions: Iterable[Instruction], text_of: Callable[[str], str]
+    instructions: Iterable[Instruction],
+    text_of: Callable[[str], str],
+    substitutes: Mapping[str, str] | None = None,
 ) -> list[Instruction]:
     """The same with calls of library functions replaced by their instructions, those within too.
 
-    `text_of` gives the text of ``@tj.NAME`` by its name. What they return is an instruction of its own, ``same``.
+    `text_of` gives the text of ``@tj.NAME`` by its name; `substitutes` are the names for intrinsics that the target
+    lacks. What they return is an instruction of its own, ``same``.
 
     >>> text = "define internal float @tj.f(float %x) a {\\nentry:\\n  %t.1 = fneg float %x\\n  ret float %t.1\\n}\\n"
     >>> calls = read(["  %t.9 = call float @tj.f(float %y)"])
@@ -164,23 +167,28 @@ def with_calls_inline(
     [('fneg', ('%y',)), ('same', ('%c0.t.1',))]
     """
     numbers = count()
-    return list(_inline(instructions, text_of, numbers))
+    return list(_inline(instructions, text_of, substitutes or {}, numbers))
 
 
 def _inline(
-    instructions: Iterable[Instruction], text_of: Callable[[str], str], numbers: Iterator[int]
+    instructions: Iterable[Instruction],
+    text_of: Callable[[str], str],
+    substitutes: Mapping[str, str],
+    numbers: Iterator[int],
 ) -> Iterator[Instruction]:
     for instruction in instructions:
-        if not instruction.callee.startswith("tj."):
+        callee = instruction.callee
+        name = callee[3:] if callee.startswith("tj.") else substitutes.get(callee)
+        if name is None:
             yield instruction
             continue
-        parameters, inner, returned = _function(text_of(instruction.callee[3:]))
+        parameters, inner, returned = _function(text_of(name))
         number = next(numbers)
         names = dict(zip(parameters, instruction.operands, strict=True))
         names |= {i.result: f"%c{number}.{i.result[1:]}" for i in inner}
         value = names.get(returned, returned)
         renamed = [i.renamed(names, names[i.result]) for i in inner]
-        yield from _inline(renamed, text_of, numbers)
+        yield from _inline(renamed, text_of, substitutes, numbers)
         yield Instruction(
             instruction.result, "same", instruction.type, (instruction.type,), (value,)
         )

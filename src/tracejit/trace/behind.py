@@ -131,8 +131,9 @@ def _read_compiler() -> None:
 
 def _rehearse() -> None:
     """One compilation for nothing, where LLVM had to be loaded: the first of a process takes longer than others."""
-    llvm = sys.modules.get("tracejit.codegen.llvm")
-    if llvm is not None:
+    if "tracejit.codegen.llvm" in sys.modules:
+        from ..codegen import llvm  # waits where another thread is still importing it
+
         llvm.rehearse()
 
 
