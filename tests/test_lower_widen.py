@@ -305,3 +305,19 @@ def test_only_what_the_lowering_prints_is_read() -> None:
             [call],
             lambda _: "define internal float @tj.loops(float %x) a {\nentry:\n  br label %b\n}",
         )
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+def test_numbers_that_all_lanes_share_do_not_narrow_vectors(bits: int) -> None:
+    """A start of rows that is computed in two steps is a 64-bit number in memory, read once in a round."""
+    body = """
+base = lo * k
+base = base * k
+for i in range(lo, hi):
+    out[base + i] = maximum_f32(out[base + i], x[i])
+return 0
+"""
+    source = kernel('x: "f32*", out: "f32*", k: "i64"', body)
+    text = lower_kernel(source, "k", noalias=True, vector_bits=bits, widen=bits, lacking=()).text
+    assert f"load <{bits // 32} x float>" in text
+    assert f"load <{bits // 64} x float>" not in text
