@@ -7,6 +7,10 @@ which is most of the time of a compilation.
 
 The results are those of the loop, element by element. A loop may carry sums and the like from round to round where its
 text says `name += value` or `name = maximum(name, value)`; those are gathered in the lanes and folded at the end.
+
+What a round reads of the counter has gone through an assembly statement without instructions. LLVM's code generator
+then takes it for any number, and does not try ways of counting one address for each array instead (its loop strength
+reduction), which is more than half of code generation where loops are many, and gains nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from tracejit.codegen.lower_rounds import Rounds, Target, VectorPrinter, all_lan
 
 __all__ = ["Loop", "NotWidened", "widened"]
 
+#: A number, about which nothing is known that is known of its operand.
+OPAQUE = 'asm "", "=r,0"'
 #: Lanes of a sum that are added one after the other.
 _IN_TURN = 8
 _SUMS = ("fadd", "fmul")
@@ -142,7 +148,7 @@ class _VectorLoop(VectorPrinter):
     def _main(self, starts: Sequence[str]) -> Rounds:
         """The rounds that fill all lanes of all parts."""
         parts = self.loop.interleave
-        rounds = Rounds(self, [], f"%{self.name}.main.i", parts, self.lanes, None)
+        rounds = Rounds(self, [], f"%{self.name}.main.at", parts, self.lanes, None)
         several = [[start] * parts for start in starts]
         ends = (self.loop.start, f"%{self.name}.before", f"%{self.name}.stop", "join")
         self._finish(rounds, "main", several, self.lanes * parts, ends)
@@ -150,7 +156,7 @@ class _VectorLoop(VectorPrinter):
 
     def _rest(self, starts: Sequence[str]) -> Rounds:
         """The rounds of what is left, with a mask or one by one."""
-        counter, lines = f"%{self.name}.rest.i", list[str]()
+        counter, lines = f"%{self.name}.rest.at", list[str]()
         mask = None if self.one_by_one else self._mask(lines, counter)
         rounds = Rounds(self, lines, counter, 1, self.lanes if mask else 1, mask)
         step = 1 if mask is None else f"%{self.name}.limit" if self.pairs else self.lanes
@@ -186,6 +192,7 @@ class _VectorLoop(VectorPrinter):
             now, following = rounds.values[carried.first], rounds.values[carried.last]
             for ref, first, last in zip(now, firsts, following, strict=True):
                 head += self._meeting(ref, type_, [first, last], [origin, block])
+        head.append(f"  {block}.at = call i64 {OPAQUE}(i64 {block}.i)")
         rounds.lines[:0] = head
         rounds.lines += [
             f"  {block}.next = add nsw i64 {block}.i, {step}",
