@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib as _importlib
 import math as _math
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from .trace.collection import Collection as _Collection
@@ -80,7 +81,6 @@ from .dtypes import (
 from .dtypes import bool_ as bool
 from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy, frombuffer
-from .jit import CompiledFunction, compile
 from .memory_formats import (
     channels_last,
     channels_last_3d,
@@ -139,18 +139,32 @@ from .tensor_kinds import KINDS as _KINDS
 from .tensor_make import as_tensor, asarray, tensor
 from .version import __version__
 
+if _TYPE_CHECKING:
+    from .jit import CompiledFunction, compile
+
 _install()
 
 #: Modules that are imported when they are asked for.
 _LATE = (
-    *("_dynamo", "_inductor", "distributed", "distributions", "fx", "hub", "multiprocessing"),
+    *(
+        "_dynamo",
+        "_inductor",
+        "distributed",
+        "distributions",
+        "fx",
+        "hub",
+        "jit",
+        "multiprocessing",
+    ),
     *("signal", "testing"),
 )
+#: Names of such modules that are names of this one, too: all of the compiler comes with them.
+_LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "profile":
-        found = _importlib.import_module(f"{__name__}.profiling").profile
+    if name in _LATE_NAMES:
+        found = getattr(_importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)
     elif name in _LATE:
         found = _importlib.import_module(f"{__name__}.{name}")
     elif name.startswith("_foreach_"):
@@ -159,6 +173,10 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 dtype = DType

@@ -22,6 +22,7 @@ from .errors import ArgumentError
 from .inspection import Inspection
 from .locks import renewed_rlock
 from .modes import MODES
+from .paths import names_of_jit
 from .tensor import Tensor
 from .trace.behind import Pending, warm_up
 from .trace.entry import Entry, NotReplayable, Refused, UnseenSegment
@@ -41,6 +42,7 @@ from .trace.tree_plan import PlanStore
 
 log = logging.getLogger("tracejit")
 globals().update({name: getattr(scripting, name) for name in scripting.__all__})
+globals().update(names_of_jit())
 
 BUSY = "another thread was recording"
 OPTIONS = ("strict", "verify", "background", "capture")  # as ``_compiled`` takes them

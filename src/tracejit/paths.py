@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from . import amp, autograd, jit, nn, optim, profiler, utils
+from . import amp, autograd, nn, optim, profiler, scripting, utils
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .func import functional_call
@@ -70,17 +70,28 @@ def _make_all() -> None:
     make_module(
         "functional", **{name: FUNCTIONS[name] for name in _FUNCTIONAL if name in FUNCTIONS}
     )
-    lists = {f"BroadcastingList{n}": list for n in (1, 2, 3)}
-    make_module("jit.annotations", typing, **lists)
     make_module("cuda.amp.grad_scaler", GradScaler=amp.GradScaler)
     make_module("cuda.amp.autocast_mode", amp.on_cuda.amp)
     sys.modules["tracejit.autograd.function"].FunctionCtx = FunctionNode  # type: ignore[attr-defined]
-    marks = {name: getattr(jit, name) for name in _MARKS}
+    marks = {name: getattr(scripting, name) for name in _MARKS}
     marks.update(_overload=unchanged, _overload_method=unchanged)
     make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
-    jit._overload = jit._overload_method = jit._script_if_tracing = unchanged  # type: ignore[attr-defined]
     make_module("autograd.profiler", profiler)
-    jit.ScriptModule = jit.RecursiveScriptModule = nn.Module  # type: ignore[attr-defined]
+
+
+def names_of_jit() -> dict[str, Any]:
+    """What ``torch.jit`` has besides the marks of :mod:`tracejit.scripting`.
+
+    >>> names_of_jit()["ScriptModule"].__name__
+    'Module'
+    """
+    make_module("jit.annotations", typing, **{f"BroadcastingList{n}": list for n in (1, 2, 3)})
+    decorators = ("_overload", "_overload_method", "_script_if_tracing")
+    return {
+        **dict.fromkeys(decorators, unchanged),
+        **dict.fromkeys(("ScriptModule", "RecursiveScriptModule"), nn.Module),
+        "annotations": sys.modules[f"{__package__}.jit.annotations"],
+    }
 
 
 _make_all()

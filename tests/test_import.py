@@ -1,0 +1,60 @@
+"""What importing the package loads, and what comes when it is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from process_tools import printed
+
+COMPILER = ("codegen", "passes", "trace.recorder", "trace.tree", "runtime.plan", "jit")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "tj.ones(3).exp().sum()",
+        "x = tj.ones(3, requires_grad=True); (x * x).sum().backward()",
+        "tj.nn.Linear(2, 2)(tj.ones(1, 2)), tj.optim.AdamW([tj.ones(2, requires_grad=True)]).step()",
+    ],
+)
+def test_eager_programs_do_without_the_compiler(use: str) -> None:
+    script = f"""
+import sys
+import tracejit as tj
+{use}
+print([name for name in {COMPILER!r} if f"tracejit.{{name}}" in sys.modules])
+"""
+    assert printed(script).strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "tj.compile(lambda x: x + 1)",
+        "from tracejit import compile",
+        "from tracejit import *; compile(lambda x: x + 1)",
+        "tj.CompiledFunction",
+        "from tracejit.jit import compile",
+        "tj.jit.script(lambda x: x)",
+    ],
+)
+def test_the_compiler_comes_when_it_is_asked_for(asked: str) -> None:
+    script = f"""
+import sys
+import tracejit as tj
+assert "compile" in dir(tj)
+{asked}
+print("tracejit.trace.tree" in sys.modules)
+"""
+    assert printed(script).strip() == "True"
+
+
+def test_names_that_pytorch_keeps_beside_its_script_compiler() -> None:
+    script = """
+import tracejit as tj
+from tracejit.jit.annotations import BroadcastingList2
+from tracejit._jit_internal import Final
+print(tj.jit.annotations.BroadcastingList1 is BroadcastingList2 is list)
+print(issubclass(tj.nn.Linear, tj.jit.ScriptModule), tj.jit._overload(len) is len)
+"""
+    assert printed(script).split() == ["True", "True", "True"]
