@@ -25,7 +25,7 @@ from ..tensor import Tensor
 #: Bytes that come together before it is looked what can go.
 MOST_BYTES = 32 << 20
 #: Bytes that come together before the latest are looked at, and how many of those that were there at the last look.
-FEW_BYTES, LATEST = 128 << 10, 16
+FEW_BYTES, LATEST = 512 << 10, 16
 
 
 #: Was memory ever freed in the middle of a recording?
