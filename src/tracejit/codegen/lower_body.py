@@ -69,6 +69,7 @@ class Body:
     definitions: dict[str, Instruction] = field(default_factory=dict)
     #: "linear", "address" or "lanes"; what is not here is uniform.
     kinds: dict[str, str] = field(default_factory=dict)
+    _spelled: dict[str, str] = field(default_factory=dict)
 
     def kind(self, ref: str) -> str:
         """What a result depends on; what was there before the loop is uniform."""
@@ -76,11 +77,14 @@ class Body:
 
     def spelled(self, ref: str) -> str:
         """A result as an expression, the same for results that are computed alike."""
-        made = self.definitions.get(ref)
-        if made is None:
-            return ref
-        operands = " ".join(self.spelled(operand) for operand in made.operands)
-        return f"({made.opcode} {made.flags}{made.type} {operands})"
+        known = self._spelled.get(ref)
+        if known is None:
+            made = self.definitions.get(ref)
+            if made is None:
+                return ref
+            operands = " ".join([self.spelled(operand) for operand in made.operands])
+            known = self._spelled[ref] = f"({made.opcode} {made.flags}{made.type} {operands})"
+        return known
 
     def memory_types(self) -> list[str]:
         """The types of what lanes read, write and carry, and of all numbers with a fraction."""

@@ -26,18 +26,31 @@ def accumulates(node: ast.For) -> bool:
     """
     if any(isinstance(statement, ast.AugAssign) for statement in _statements(node.body)):
         return True
-    stores = [_names(statement, ast.Store) for statement in node.body]
-    changed, known = set[str]().union(*stores), set[str]()
-    for statement, names in zip(node.body, stores, strict=True):
-        if _names(statement, ast.Load) & changed - known:
+    names = [_names(statement) for statement in node.body]
+    changed, known = set[str]().union(*(stored for stored, _ in names)), set[str]()
+    for stored, loaded in names:
+        if loaded & changed - known:
             return True
-        known |= names
+        known |= stored
     return False
 
 
-def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
-    names = (child for child in ast.walk(statement) if isinstance(child, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, context)}
+def _names(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """The names that a statement and those within assign, and those they read."""
+    stored, loaded = set[str](), set[str]()
+    waiting: list[ast.AST] = [statement]
+    while waiting:  # `ast.walk` takes three times as long
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            (stored if isinstance(node.ctx, ast.Store) else loaded).add(node.id)
+            continue
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting += [part for part in value if isinstance(part, ast.AST)]
+    return stored, loaded
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

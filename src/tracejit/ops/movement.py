@@ -384,4 +384,18 @@ def _pad_type(x: TensorType, *, widths: tuple[tuple[int, int], ...], value: Any)
 )
 def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
     """x with ``value`` added before and after along each dimension."""
-    return xp(x).pad(x, widths, constant_values=convert_scalar(value, from_numpy(x.dtype))[()])
+    number = convert_scalar(value, from_numpy(x.dtype))[()]
+    result = xp(x).empty(
+        tuple([a + e + b for e, (a, b) in zip(x.shape, widths, strict=True)]), x.dtype
+    )
+    inside = result
+    for dim, (before, after) in enumerate(widths):
+        end = inside.shape[dim] - after
+        lead = (builtins.slice(None),) * dim
+        if before:
+            inside[(*lead, builtins.slice(before))] = number
+        if after:
+            inside[(*lead, builtins.slice(end, None))] = number
+        inside = inside[(*lead, builtins.slice(before, end))]
+    inside[...] = x
+    return result

@@ -19,9 +19,10 @@ After::
         return %4
     }
 
-What was joined is neither written nor read again. Elements are computed by the same operations, so results are the same
-bits. Left alone is what something else reads as well, what would leave more behind than it saves, and what consists of
-short rows. Runs on graphs that are not differentiated any more.
+What was joined is neither written nor read again, and work whose results only meet it is done on the same pieces.
+Elements are computed by the same operations, so results are the same bits. Left alone is what something else reads as
+well, what would leave as much behind as it saves, and what consists of short rows. Runs on graphs that are not
+differentiated any more.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ..extents import hint
 from ..ir.graph import Graph, Value
 from ..ops import movement
 from ..ops.source import full
-from ..ops.table import Elementwise, Reduction
+from ..ops.table import Elementwise, Reduction, Source
 from ..types import Scalar, Shape
 from .rewrite import Rewriter, Rules, is_view
 from .simplify_moves import MOVE_RULES
@@ -74,23 +75,29 @@ def piecewise(graph: Graph) -> Graph:
 
 
 def _worth_it(graph: Graph) -> set[Value]:
-    """The values, joined or computed from such, whose elementwise work is to be done on pieces."""
-    users, outputs = graph.users(), set(graph.outputs)
-    guarded = {guard.value for guard in graph.guards}
+    """The values, joined or computed from such or meeting those, whose elementwise work is to be done on pieces."""
+    users, kept = graph.users(), {*graph.outputs, *(guard.value for guard in graph.guards)}
     found: set[Value] = set()
     for value in graph.values:
-        if value.op in _JOINING and _has_long_rows(value):
-            region = _region(value, users, outputs | guarded)
-            pieces = len(_pieces(value))
-            if region and pieces * len(region) <= MOST_WRITTEN:
-                found |= region
+        if value.op not in _JOINING or not _has_long_rows(value):
+            continue
+        region, added = _region(value, users, kept)
+        readers = {reader for x in region for reader in users[x]}
+        meeting = _meeting(value, readers, users, kept)
+        work = readers | meeting
+        added += sum(map(_nbytes, _written_to_be_cut(value, work, region | meeting)))
+        many = len(_pieces(value)) * len(work) > MOST_WRITTEN
+        if region and added < _nbytes(value) and not many:
+            found |= region | meeting
     return found
 
 
-def _region(value: Value, users: Mapping[Value, list[Value]], kept: set[Value]) -> set[Value]:
+def _region(
+    value: Value, users: Mapping[Value, list[Value]], kept: set[Value]
+) -> tuple[set[Value], int]:
     """A joined value and what is computed from it, as far as only elementwise work of its shape reads it.
 
-    Empty where more memory would be written than now: what ends a region is written, and reductions or smaller views
+    And how many bytes are written that are not now: what ends a region is written, and reductions or smaller views
     would have computed it again where they read it.
     """
     region: set[Value] = set()
@@ -104,12 +111,56 @@ def _region(value: Value, users: Mapping[Value, list[Value]], kept: set[Value]) 
         if x not in kept and readers and all(_is_work(reader, x) for reader in readers):
             region.add(x)
             waiting += readers
-        elif x is value:
-            return set()
-        elif x not in kept and any(_computes_again(reader) for reader in readers):
-            added += hint(x.spec.numel) * x.spec.dtype.itemsize
-    saved = hint(value.spec.numel) * value.spec.dtype.itemsize
-    return region if added <= saved else set()
+        elif x is not value and x not in kept and any(map(_computes_again, readers)):
+            added += _nbytes(x)
+    return region, added
+
+
+def _meeting(
+    value: Value, work: set[Value], users: Mapping[Value, list[Value]], kept: set[Value]
+) -> set[Value]:
+    """What only ``work`` on pieces reads, or what is found here, and is computed from what can be read in slices."""
+    found: set[Value] = set()
+    waiting = [x for reader in work for x in reader.value_operands]
+    while waiting:
+        x = waiting.pop()
+        if x in found or x in work or x in kept or not _is_cut(x, value):
+            continue
+        if all(reader in work or reader in found for reader in users[x]):
+            found.add(x)
+            waiting += x.value_operands
+    return found
+
+
+def _written_to_be_cut(value: Value, work: set[Value], apart: set[Value]) -> set[Value]:
+    """What kernels compute where they read it now, and would have to be written for work on pieces to read parts."""
+    return {
+        x
+        for reader in work
+        for x in reader.value_operands
+        if x not in apart and (isinstance(x.op, Elementwise) or _draws(x)) and _is_like(x, value)
+    }
+
+
+def _is_cut(x: Value, value: Value) -> bool:
+    """Is this work of the shape of ``value`` on what can be read in slices?"""
+    return _is_like(x, value) and _is_work(x, value) and not any(map(_draws, x.value_operands))
+
+
+def _is_like(x: Value, value: Value) -> bool:
+    """Do two values have one shape?"""
+    return x.spec.ndim == value.spec.ndim and equal(x.spec.shape, value.spec.shape)
+
+
+def _draws(x: Value) -> bool:
+    """Does this come from nowhere, and is no constant?"""
+    return isinstance(x.op, Source) and x.op is not full
+
+
+def _nbytes(value: Value) -> int:
+    """The present size of a value."""
+    size: int = hint(value.spec.numel) * value.spec.dtype.itemsize
+    return size
 
 
 def _is_work(reader: Value, x: Value) -> bool:
@@ -186,11 +237,20 @@ class _Joined:
         return tuple(_shape(part)[self.dim] for part in self.parts)
 
 
-_Part = Value | _Joined
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """An operation that is written when its parts are known: its statement, what it works on, its shape here."""
+
+    statement: Value
+    operands: tuple[_Part | Scalar, ...]
+    shape: Shape
+
+
+_Part = Value | _Joined | _Work
 
 
 def _shape(part: _Part) -> Shape:
-    return part.shape if isinstance(part, _Joined) else part.spec.shape
+    return part.spec.shape if isinstance(part, Value) else part.shape
 
 
 class _Piecewise(Rewriter):
@@ -199,31 +259,32 @@ class _Piecewise(Rewriter):
     def __init__(self, graph: Graph, apart: set[Value]) -> None:
         super().__init__(graph.name, RULES)
         self.apart = apart
-        self.joined: dict[Value, _Joined] = {}
+        self.noted: dict[Value, _Joined | _Work] = {}
 
     def statement(self, statement: Value, mapping: Mapping[Value, Value]) -> Value:
         """The new value; for one that is taken apart, of which nothing is written, the old one."""
         found = self._taken_apart(statement, mapping)
         if found is None:
             return super().statement(statement, mapping)
-        if statement in self.apart and isinstance(found, _Joined):
-            self.joined[statement] = found
+        if statement in self.apart and not isinstance(found, Value):
+            self.noted[statement] = found
             return statement
-        return self._whole(found, statement)
+        return self._whole(found)
 
     def _taken_apart(self, statement: Value, mapping: Mapping[Value, Value]) -> _Part | None:
-        operands = [
-            self.joined.get(x, mapping[x]) if isinstance(x, Value) else x
-            for x in statement.operands
-        ]
+        operands = tuple(
+            self.noted.get(x, mapping[x]) if isinstance(x, Value) else x for x in statement.operands
+        )
         if any(isinstance(x, _Joined) for x in operands):
-            return self._applied(statement, operands, statement.spec.shape)
+            return self._applied(_Work(statement, operands, statement.spec.shape))
         if statement not in self.apart:
             return None
-        parts = [mapping[x] for x in statement.value_operands]
         if statement.op is movement.cat:
-            return _Joined(statement.attributes["dim"], tuple(parts))
-        return self._padded(statement, parts[0], 0) if statement.op is movement.pad else None
+            parts = tuple(mapping[x] for x in statement.value_operands)
+            return _Joined(statement.attributes["dim"], parts)
+        if statement.op is movement.pad:
+            return self._padded(statement, mapping[statement.value_operands[0]], 0)
+        return _Work(statement, operands, statement.spec.shape)
 
     def _padded(self, value: Value, x: Value, dim: int) -> _Part:
         """``x`` with constants before and after along ``dim`` and the dimensions that follow."""
@@ -242,20 +303,23 @@ class _Piecewise(Rewriter):
         parts = (*around(before), inside, *around(after))
         return _Joined(dim, parts) if len(parts) > 1 else inside
 
-    def _applied(self, statement: Value, operands: Sequence[_Part | Scalar], shape: Shape) -> _Part:
-        """The operation of ``statement``, whose result is of this shape here, on each part of its operands."""
-        lead = next((x for x in operands if isinstance(x, _Joined)), None)
+    def _applied(self, work: _Work) -> _Part:
+        """The operation on each part of what is joined among its operands, in the order of the first of these."""
+        lead = next((x for x in work.operands if isinstance(x, _Joined)), None)
         if lead is None:
-            assert statement.op is not None
-            values = [x for x in operands if not isinstance(x, _Joined)]
-            return self.write(statement.op, values, statement.line, **statement.attributes)
-        parts, start, dim = [], 0, lead.dim
+            return self._whole(work)
+        parts, start = [], 0
         for position, extent in enumerate(lead.extents):
-            taken = [self._part(x, lead, position, start, shape) for x in operands]
-            part = (*shape[:dim], extent, *shape[dim + 1 :])
-            parts.append(self._applied(statement, taken, part))
+            parts.append(self._applied(self._part_of_work(work, lead, position, start)))
             start = start + extent
-        return _Joined(dim, tuple(parts))
+        return _Joined(lead.dim, tuple(parts))
+
+    def _part_of_work(self, work: _Work, lead: _Joined, position: int, start: int) -> _Work:
+        """The same operation on what meets one part of ``lead``."""
+        shape, dim = work.shape, lead.dim
+        operands = [self._part(x, lead, position, start, shape) for x in work.operands]
+        part = (*shape[:dim], lead.extents[position], *shape[dim + 1 :])
+        return _Work(work.statement, tuple(operands), part)
 
     def _part(
         self, x: _Part | Scalar, lead: _Joined, position: int, start: int, shape: Shape
@@ -264,7 +328,9 @@ class _Piecewise(Rewriter):
         if isinstance(x, _Joined):
             if x is lead or (x.dim == lead.dim and equal(x.extents, lead.extents)):
                 return x.parts[position]
-            x = self._whole(x, None)
+            x = self._whole(x)
+        if isinstance(x, _Work):
+            return self._part_of_work(x, lead, position, start)
         if not isinstance(x, Value):
             return x
         dim = lead.dim - len(shape) + x.spec.ndim
@@ -277,10 +343,16 @@ class _Piecewise(Rewriter):
         steps = (1,) * x.spec.ndim
         return self.write("slice", (x,), x.line, starts=starts, counts=counts, steps=steps)
 
-    def _whole(self, part: _Part, statement: Value | None) -> Value:
-        """All of a value, its parts joined."""
+    def _whole(self, part: _Part) -> Value:
+        """All of a value: its parts joined, or the operation done."""
         if isinstance(part, Value):
             return part
-        line = statement.line if statement is not None else None
-        parts = [self._whole(x, statement) for x in part.parts]
-        return self.write(movement.cat, parts, line, dim=part.dim)
+        if isinstance(part, _Joined):
+            parts = [self._whole(x) for x in part.parts]
+            return self.write(movement.cat, parts, dim=part.dim)
+        statement = part.statement
+        assert statement.op is not None
+        operands = [
+            self._whole(x) if isinstance(x, (Value, _Joined, _Work)) else x for x in part.operands
+        ]
+        return self.write(statement.op, operands, statement.line, **statement.attributes)
