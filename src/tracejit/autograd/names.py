@@ -10,6 +10,7 @@ _NAMES = {
     "cast": "ToCopyBackward0",
     "detach_copy": "DetachBackward0",
     "reshape": "ViewBackward0",
+    "cube": "PowBackward0",
     "square": "PowBackward0",
     "take": "IndexBackward0",
     "clamp_between": "ClampBackward1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtypes import bool_, complex128, float16, float64, int64
+from ...dtypes import bool_, complex128, float16, float32, float64, int64
 from .. import comparison as c
 from .. import elementwise as e
 from .. import transcendental as t
@@ -139,10 +139,12 @@ def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 
 def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
-    """Squares and roots are exact operations of their own; the other powers go through ``pow``."""
+    """Squares and roots are exact operations of their own, cubes two products; the others go through ``pow``."""
     dtype = promoted(input, exponent)
     if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
         return e.square(input)
+    if exponent == 3 and dtype is input.spec.dtype and dtype in (float32, float64):
+        return e.cube(input)
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if dtype.is_floating_point and dtype is not float16 and exponent in (0.5, -0.5):
