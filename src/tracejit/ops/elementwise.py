@@ -113,12 +113,6 @@ def square(x: Array) -> Array:
     return xp(x).multiply(x, x)
 
 
-@elementwise("x * x * x", promotion=p.numeric, grad=lambda g, x: g * (x * x * 3))
-def cube(x: Array) -> Array:
-    """x * x * x."""
-    return xp(x).multiply(xp(x).multiply(x, x), x)
-
-
 @elementwise(
     "1 / x", promotion=p.to_float_or_complex, grad=lambda g, out: -g * (out * out), domain=POSITIVE
 )

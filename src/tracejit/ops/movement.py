@@ -385,10 +385,8 @@ def _pad_type(x: TensorType, *, widths: tuple[tuple[int, int], ...], value: Any)
 def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
     """x with ``value`` added before and after along each dimension."""
     number = convert_scalar(value, from_numpy(x.dtype))[()]
-    result = xp(x).empty(
-        tuple([a + e + b for e, (a, b) in zip(x.shape, widths, strict=True)]), x.dtype
-    )
-    inside = result
+    shape = [a + e + b for e, (a, b) in zip(x.shape, widths, strict=True)]
+    inside = result = xp(x).empty(shape, x.dtype)
     for dim, (before, after) in enumerate(widths):
         end = inside.shape[dim] - after
         lead = (builtins.slice(None),) * dim

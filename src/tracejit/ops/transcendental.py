@@ -1,4 +1,4 @@
-"""Elementwise ops beyond arithmetic: exponentials, logarithms, trigonometry, special functions."""
+"""Elementwise ops beyond arithmetic: exponentials, logarithms, cubes and roots, trigonometry, special functions."""
 
 # mypy: disable-error-code="has-type"
 # (gradient rules name ops that are declared by the very decorator they stand in)
@@ -107,6 +107,12 @@ def _number_of(x: Any, g: Any) -> Any:
 )
 def logaddexp(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) without overflow."""
+
+
+@elementwise("x * x * x", promotion=p.numeric, grad=lambda g, x: g * (x * x * 3))
+def cube(x: Array) -> Array:
+    """x * x * x."""
+    return xp(x).multiply(xp(x).multiply(x, x), x)
 
 
 @elementwise(

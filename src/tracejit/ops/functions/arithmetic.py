@@ -144,7 +144,7 @@ def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
     if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
         return e.square(input)
     if exponent == 3 and dtype is input.spec.dtype and dtype in (float32, float64):
-        return e.cube(input)
+        return t.cube(input)
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if dtype.is_floating_point and dtype is not float16 and exponent in (0.5, -0.5):
