@@ -6,8 +6,8 @@ of the optimisation time and has nothing to find in loops. With AVX-512, code ge
 skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves its time and
 costs 0-10 % of speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials'
 coefficients in registers gains 3-30 % there (behind the program where `compile_first` made them), and so do kernels
-that take vectors apart and everything under `thorough=True`. Nothing process-wide is set: the vector width is an
-attribute of our functions, so a user's own Numba code compiles as before.
+that take vectors of narrow numbers apart and everything under `thorough=True`. Nothing process-wide is set: the vector
+width is an attribute of our functions, so a user's own Numba code compiles as before.
 """
 
 from __future__ import annotations
@@ -118,8 +118,11 @@ rest:
 """
 _lock = awaited_rlock(3)
 
-#: A vector whose elements come from several places, or in another order; a scalar spread over a vector is none.
-_APART = re.compile(r"= shufflevector (?!.*<\d+ x i32> zeroinitializer$)", re.MULTILINE)
+#: A vector of narrow numbers that come from several places, or in another order; one number spread over it is none.
+_APART = re.compile(
+    r"= shufflevector <\d+ x (?:i1|i8|i16|half|bfloat)> (?!.*<\d+ x i32> zeroinitializer$)",
+    re.MULTILINE,
+)
 
 
 def compiler_lock() -> Any:
