@@ -271,6 +271,41 @@ def test_recomputing_leaves_early_readers_alone() -> None:
     assert np.array_equal(run(graph, arrays)[0], run(again, arrays)[0])
 
 
+def test_what_is_only_read_late_is_not_computed_twice() -> None:
+    text = """graph f(q: f32[2, 64, 4], k: f32[2, 4, 64], v: f32[2, 64, 4]) {
+        %0: f32[2, 64, 64] = matmul(q, k)
+        %1: f32[2, 64, 64] = exp(%0)
+        %2: f32[2, 64, 4] = matmul(%0, v)
+        %3: f32[2, 64, 4] = matmul(%1, %2)
+        return %3
+    }"""
+    found, order = recompute(verify(parse(text)))
+    assert [v.op.name for v in found.values] == ["matmul", "matmul", "matmul", "exp", "matmul"]
+    assert set(order) <= set(found.values)
+
+
+def test_a_step_with_a_contrastive_loss_is_compiled() -> None:
+    encoder = tj.nn.Sequential(tj.nn.Linear(128, 256), tj.nn.ReLU(), tj.nn.Linear(256, 64))
+    optimizer = tj.optim.AdamW(encoder.parameters(), lr=1e-3)
+
+    def step(a: tj.Tensor, b: tj.Tensor) -> tj.Tensor:
+        optimizer.zero_grad()
+        logits = encoder(a) @ encoder(b).t() / 7
+        labels = tj.arange(logits.shape[0])
+        cross_entropy = tj.nn.functional.cross_entropy
+        one = cross_entropy(logits, labels, label_smoothing=0.1)
+        loss = one + cross_entropy(logits.t(), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = tj.compile(step, strict=True)
+    pair = tj.randn(512, 128), tj.randn(512, 128)
+    losses = [float(compiled(*pair)) for _ in range(4)]
+    assert losses == sorted(losses, reverse=True)
+    assert compiled.graphs
+
+
 def test_one_plan_serves_every_length() -> None:
     rng = np.random.default_rng(6)
     w = tj.from_numpy(rng.standard_normal((12, 36)).astype("f") * 0.3).requires_grad_()

@@ -49,6 +49,25 @@ def live(graph: Graph, outputs: Iterable[Value] | None = None) -> Live:
     return found
 
 
+def live_part(graph: Graph) -> Graph:
+    """``graph`` without statements that no output depends on, and without guards.
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = exp(x)  return x }")
+    >>> len(live_part(graph).body)
+    0
+    """
+    seen: set[Value] = set()
+    stack = list(graph.outputs)
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen.add(value)
+            stack.extend(value.value_operands)
+    body = tuple(v for v in graph.values if v in seen)
+    return Graph(graph.name, graph.inputs, body, graph.outputs)
+
+
 def needs(loop: Value, parts: Iterable[int]) -> tuple[set[int], set[int]]:
     """The outputs that the body must have for these parts, and the inputs these depend on.
 

@@ -34,6 +34,7 @@ from ..ops.table import Contraction
 from .crossing import crossing
 from .groups import is_view, root
 from .growth import follows, outgrows
+from .liveness import live_part
 from .partition import is_call
 
 #: For values the others that must be complete before them although they do not read them.
@@ -109,7 +110,10 @@ class _Rewriting:
             }
             self.mapping[value] = self.add(mapped(value, {**self.mapping, **changed}))
         outputs = tuple(self.mapping[v] for v in self.graph.outputs)
-        return Graph(self.graph.name, self.graph.inputs, tuple(self.body), outputs), self.order
+        graph = live_part(Graph(self.graph.name, self.graph.inputs, tuple(self.body), outputs))
+        left = set(graph.values)  # what only late readers read is gone where it first stood
+        order = {v: tuple(x for x in xs if x in left) for v, xs in self.order.items() if v in left}
+        return graph, order
 
     def add(self, value: Value) -> Value:
         self.body.append(value)

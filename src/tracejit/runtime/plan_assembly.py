@@ -43,12 +43,13 @@ from ..ops.elementwise import clone
 from ..ops.source import full
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_constant, is_view, looks_up, picks_from_row, root
+from ..passes.liveness import live_part
 from ..passes.recompute import Order
 from ..types import Shape, TensorType
 from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
 from .plan_records import Products
 from .plan_taps import is_taps, is_written
-from .views import Layouts, contiguous, live_part, matrix_layout, strided_view
+from .views import Layouts, contiguous, matrix_layout, strided_view
 
 
 class Assembly(Contraction):

@@ -12,6 +12,7 @@ from ..ir.loops import is_last_carried, is_loop, split_operands
 from ..ops import elementwise, movement
 from ..ops.table import Contraction, Movement
 from ..passes.groups import is_constant, is_view
+from ..passes.liveness import live_part
 from ..types import Shape
 from .plan_taps import is_read, is_taps
 
@@ -204,22 +205,3 @@ def _shows_all(value: Value) -> bool:
         value = value.value_operands[0]
     moved = isinstance(value.op, (Contraction, Movement)) and not is_view(value)
     return moved or value.op is elementwise.clone
-
-
-def live_part(graph: Graph) -> Graph:
-    """``graph`` without statements that no output depends on, and without guards.
-
-    >>> from tracejit.ir import parse
-    >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = exp(x)  return x }")
-    >>> len(live_part(graph).body)
-    0
-    """
-    seen: set[Value] = set()
-    stack = list(graph.outputs)
-    while stack:
-        value = stack.pop()
-        if value not in seen:
-            seen.add(value)
-            stack.extend(value.value_operands)
-    body = tuple(v for v in graph.values if v in seen)
-    return Graph(graph.name, graph.inputs, body, graph.outputs)
