@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import tracejit as tj
-from tracejit.ir import Builder, Graph, Value
+from tracejit.ir import Builder, Graph, Value, parse
 from tracejit.ops.table import (
     Elementwise,
     Ints,
@@ -23,6 +23,13 @@ SHAPES = ((), (1,), (3,), (2, 3), (1, 3), (3, 2), (2, 1), (0, 3), (2, 1, 3), (3,
 FLOATS = (tj.float32, tj.float64, tj.float16, tj.bfloat16)
 OTHERS = (tj.bool, tj.uint8, tj.int8, tj.int32, tj.int64)
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 0.5)
+
+
+def documented(module: Any, which: str) -> Graph:
+    """The graph that the docstring of a pass shows after ``which`` ("Before" or "After")."""
+    return parse((module.__doc__ or "").split(f"{which}::")[1].split("}")[0] + "}")
+
+
 NUMBERS = (0, 1, -1, 2, 3, True, False, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 4.0, 1.5, np.inf, np.nan)
 
 

@@ -9,19 +9,16 @@ import pytest
 
 import tracejit as tj
 from compiled_tools import host_ops
+from ir_graphs import documented
 from tracejit import ir
 from tracejit.passes import dots as module
 from tracejit.passes.dots import dots
 
 
-def _example(which: str) -> Any:
-    return ir.parse((module.__doc__ or "").split(f"{which}::")[1].split("}")[0] + "}")
-
-
 def test_the_documented_example() -> None:
-    found = dots(_example("Before"))
+    found = dots(documented(module, "Before"))
     ir.verify(found)
-    assert found == _example("After")
+    assert found == documented(module, "After")
 
 
 @pytest.mark.parametrize(

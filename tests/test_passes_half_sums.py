@@ -10,26 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracejit as tj
+from ir_graphs import documented
 from tracejit import ir
 from tracejit.passes import half_sums as module
 from tracejit.passes.half_sums import half_sums
 from tracejit.runtime.plan_records import HostCall
 
 
-def _example(which: str) -> Any:
-    text = (module.__doc__ or "").split(f"{which}::")[1].split("}")[0] + "}"
-    return ir.parse(text)
-
-
 def test_the_documented_example() -> None:
-    found = half_sums(_example("Before"))
+    found = half_sums(documented(module, "Before"))
     ir.verify(found)
-    assert found == _example("After")
+    assert found == documented(module, "After")
 
 
 @pytest.mark.parametrize("change", [("f16", "f32"), ("accumulate=True", "accumulate=False")])
 def test_what_rounds_alike_stays(change: tuple[str, str]) -> None:
-    graph = ir.parse(str(_example("Before")).replace(*change))
+    graph = ir.parse(str(documented(module, "Before")).replace(*change))
     assert half_sums(graph) is graph
 
 

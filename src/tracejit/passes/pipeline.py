@@ -19,6 +19,7 @@ from .dots import dots
 from .draws_inside import draws_inside
 from .drop_copies import drop_copies
 from .fold import fold
+from .half_products import half_products
 from .half_sums import half_sums
 from .optimize_loops import optimize_loops
 from .piecewise import piecewise
@@ -55,6 +56,7 @@ PASSES = (
     Pass("fold", fold),
     Pass("simplify", simplify),
     Pass("half_sums", half_sums, final=True),
+    Pass("half_products", half_products, final=True, host=True),
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
     Pass("taps", taps, final=True, host=True),
