@@ -88,6 +88,50 @@ def test_elements(built: Any, name: str) -> None:
             same(*outs)
 
 
+APART = {
+    "read": ("f32", "f4", "out[i] = exp_f32(x[i * k + 1])"),
+    "written": ("f64", "f8", "out[i * k] = exp_f64(x[i])"),
+    "both": ("f32", "f4", "out[k * (i + 2)] = x[i * k] + x[i * k + i] + float32(i * k)"),
+    "in place": ("f32", "f4", "out[i * k] = out[i * k] * x[i]"),
+    "whole": ("i64", "i8", "out[i * k] = x[i + k * 2] + (i * k - 5)"),
+    "bytes": ("u8", "u1", "out[i * k] = x[i * k] + uint8(3)"),
+    "words": ("u16", "u2", "out[i] = x[i * k] ^ uint16(5)"),
+    "several": ("f32", "f4", "out[i * k] = x[i]\n    more[i * k + 1] = x[i * 2] + x[i]"),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_elements_apart(built: Any, name: str) -> None:
+    scalar, dtype, body = APART[name]
+    text = kernel(
+        f'x: "{scalar}*", out: "{scalar}*", more: "{scalar}*", k: "i64"',
+        f"for i in range(lo, hi):\n    {body}\nreturn 0",
+    )
+    fast, slow = built(text), llvm.as_python(text, "k")
+    for count in COUNTS:
+        for start, step in ((0, 3), (5, 7), (0, 1)):
+            size = (count + start + 3) * (step + 1) + 2
+            x = numbers(dtype, size)
+            outs = [np.full(size, 77, dtype) for _ in range(2)]
+            for run, out in zip((fast, slow), outs, strict=True):
+                more = np.full(size, 77, dtype)
+                assert run(x, out, more, step, start, start + count, 0) == 0
+                out[out == 77] = more[out == 77]
+            same(*outs)
+
+
+def test_sums_of_elements_apart(built: Any) -> None:
+    text = kernel(
+        'x: "f64*", out: "f64*", k: "i64"',
+        "a = float64(0)\nfor i in range(lo, hi):\n    a += x[i * k] * x[i]\nout[0] = a\nreturn 0",
+    )
+    run = built(text)
+    for count in COUNTS:
+        x, out = np.random.default_rng(count).uniform(0.75, 1.25, 3 * count), np.zeros(1)
+        assert run(x, out, 3, 0, count, 0) == 0
+        np.testing.assert_allclose(out[0], (x[::3] * x[:count]).sum(), rtol=1e-13)
+
+
 FOLDS = {
     "sum": ("f32", "f4", "0", "{a} += v"),
     "sum of doubles": ("f64", "f8", "0", "{a} += v * v"),
@@ -212,7 +256,8 @@ def test_functions_of_what_is_the_same_in_all_rounds(built: Any, name: str) -> N
 
 
 LEFT_ALONE = {
-    "elements here and there": "out[i] = x[i * n]",
+    "elements here and there": "out[i] = x[i * i]",
+    "two ways through one array": "out[i * n] = x[i] + out[i]",
     "turned round": "out[n - i] = x[i]",
     "one element": "out[0] = x[i]",
     "read and written": "out[i] = x[i] + out[0]",

@@ -119,8 +119,10 @@ rest:
 _lock = awaited_rlock(3)
 
 #: A vector of narrow numbers that come from several places, or in another order; one number spread over it is none.
+_NARROW = r"<\d+ x (?:i1|i8|i16|half|bfloat)> "
 _APART = re.compile(
-    r"= shufflevector <\d+ x (?:i1|i8|i16|half|bfloat)> (?!.*<\d+ x i32> zeroinitializer$)",
+    rf"= (?:shufflevector {_NARROW}(?!.*<\d+ x i32> zeroinitializer$)"
+    rf"|(?:insert|extract)element {_NARROW}.*, i64 [1-9]\d*$)",
     re.MULTILINE,
 )
 

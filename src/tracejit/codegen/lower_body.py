@@ -1,8 +1,9 @@
 """What the body of an innermost loop does: which results are the same for all rounds, and which are of one element.
 
 The lines of a body, printed for one element, are read back as instructions; stack slots and calls of library functions
-are resolved. Each result is then uniform (the same in every round), linear (the counter and something uniform), the
-address of one element after the other, or of one element: of lanes, once several elements go together.
+are resolved. Each result is then uniform (the same in every round), linear (the counter and something uniform),
+stepping (as linear, but by any uniform number from round to round), the address of one element after the other, the
+place of elements that lie further apart, or of one element: of lanes, once several elements go together.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Body:
     instructions: list[Instruction]
     carried: list[Carried]
     definitions: dict[str, Instruction] = field(default_factory=dict)
-    #: "linear", "address" or "lanes"; what is not here is uniform.
+    #: "linear", "stepping", "address", "place" or "lanes"; what is not here is uniform.
     kinds: dict[str, str] = field(default_factory=dict)
     _spelled: dict[str, str] = field(default_factory=dict)
 
@@ -104,8 +105,12 @@ class Body:
         return [
             (i.opcode, self.definitions[i.operands[-1]])
             for i in self.instructions
-            if i.opcode in ("load", "store") and self.kind(i.operands[-1]) == "address"
+            if i.opcode in ("load", "store") and self.kind(i.operands[-1]) in ("address", "place")
         ]
+
+    def has_places(self) -> bool:
+        """Are elements read or written that do not lie next to each other?"""
+        return any(self.kind(at.result) == "place" for _, at in self.accesses())
 
     def pairs_to_compare(self) -> list[tuple[str, str]]:
         """Indices into one array, written and touched otherwise, that are not the same."""
@@ -116,6 +121,8 @@ class Body:
                 a, b = written.operands[1], other.operands[1]
                 key = (self.spelled(a), self.spelled(b))
                 if written.operands[0] == other.operands[0] and key[0] != key[1]:
+                    if "stepping" in (self.kind(a), self.kind(b)):
+                        raise NotWidened("two ways through one array")
                     found.setdefault(key, (a, b))
         return list(found.values())
 
@@ -259,18 +266,30 @@ def _kind(body: Body, instruction: Instruction, stored: set[str]) -> str:
     if instruction.opcode == "getelementptr":
         if instruction.operands[0] in body.definitions or kinds[1] == "lanes":
             raise NotWidened("elements here and there")
-        return "uniform" if kinds[1] == "uniform" else "address"
+        return _ADDRESSES[kinds[1]]
     if instruction.opcode == "store":
-        if kinds[1] != "address":
+        if kinds[1] not in ("address", "place"):
             raise NotWidened("one element written again and again")
         return "lanes"
     if instruction.opcode == "load":
         pointer = body.definitions.get(instruction.operands[0])
         if kinds[0] == "uniform" and pointer is not None and pointer.operands[0] in stored:
             raise NotWidened("an element that is read and may be written")
-        return "lanes" if kinds[0] == "address" else "uniform"
+        return "uniform" if kinds[0] == "uniform" else "lanes"
     if all(kind == "uniform" for kind in kinds):
         return "uniform"
+    return _counting(instruction, kinds) if instruction.type == "i64" else "lanes"
+
+
+_ADDRESSES = {"uniform": "uniform", "linear": "address", "stepping": "place"}
+
+
+def _counting(instruction: Instruction, kinds: Sequence[str]) -> str:
+    """What arithmetic with the counter gives."""
     moved = instruction.opcode == "add" and sorted(kinds) == ["linear", "uniform"]
-    back = instruction.opcode == "sub" and kinds == ["linear", "uniform"]
-    return "linear" if instruction.type == "i64" and (moved or back) else "lanes"
+    if moved or (instruction.opcode == "sub" and kinds == ["linear", "uniform"]):
+        return "linear"
+    if "lanes" in kinds or (instruction.opcode == "sub" and kinds == ["uniform", "linear"]):
+        return "lanes"  # backwards is what LLVM does better: it turns registers round
+    scaled = instruction.opcode == "mul" and "uniform" in kinds
+    return "stepping" if scaled or instruction.opcode in ("add", "sub") else "lanes"

@@ -35,6 +35,7 @@ class VectorPrinter:
         self._names: dict[str, str] = {}
         self._splats: dict[tuple[str, str], str] = {}
         self._bases: dict[tuple[str, str], str] = {}
+        self._steps: dict[str, str] = {}
 
     def hoist(self) -> None:
         """Print what is uniform."""
@@ -93,6 +94,25 @@ class VectorPrinter:
             text = f"getelementptr {at.type}, ptr {root}, i64 {offset}"
             self._bases[key] = self.emit(self.before, text)
         return self._bases[key]
+
+    def step(self, index: str) -> str:
+        """By how much an index that steps grows from round to round, computed before the loop."""
+        key = self.body.spelled(index)
+        if key not in self._steps:
+            at = [
+                Rounds(self, self.before, start, 1, 1, None).linear(index) for start in ("1", "0")
+            ]
+            self._steps[key] = self.emit(self.before, f"sub i64 {at[0]}, {at[1]}")
+        return self._steps[key]
+
+    def offsets(self, index: str) -> str:
+        """How far the elements of all lanes are from that of the first, computed before the loop."""
+        key = (self.step(index), "offsets")
+        if key not in self._splats:
+            numbers = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
+            every, vector = self.splat(key[0], "i64"), self.spell("i64")
+            self._splats[key] = self.emit(self.before, f"mul {vector} {every}, <{numbers}>")
+        return self._splats[key]
 
 
 class Rounds:
@@ -166,6 +186,8 @@ class Rounds:
         first = self.linear(ref)
         if self.lanes == 1:
             return first
+        if kind == "stepping":
+            return self._lane(self.body.definitions[ref], part)
         numbers = range(part * self.lanes, (part + 1) * self.lanes)
         lanes = ", ".join(f"{type_} {number}" for number in numbers)
         every = printer.spread(self.lines, first, type_)
@@ -184,6 +206,8 @@ class Rounds:
     def _load(self, instruction: Instruction, part: int) -> str:
         printer, type_ = self.printer, instruction.type
         vector, align = printer.spell(type_), BITS[type_] // 8
+        if self.body.kind(instruction.operands[0]) == "place":
+            return self._load_places(instruction, part)
         address = self._address(instruction.operands[0], part)
         if self.mask is None:
             read = type_ if self.lanes == 1 else vector
@@ -198,6 +222,9 @@ class Rounds:
         printer, type_ = self.printer, instruction.type
         vector, align = printer.spell(type_), BITS[type_] // 8
         value, pointer = instruction.operands
+        if self.body.kind(pointer) == "place":
+            self._store_places(instruction)
+            return
         for part in range(self.parts):
             address, lanes = self._address(pointer, part), self._operand(value, type_, part)
             if self.mask is None:
@@ -209,6 +236,67 @@ class Rounds:
             printer.target.declare(f"declare void {name}({vector}, ptr, i32, {mask})")
             given = f"{vector} {lanes}, ptr {address}, i32 {align}, {mask} {self.mask}"
             self.lines.append(f"  call void {name}({given})")
+
+    # --- Elements that do not lie next to each other ---
+
+    def _place(self, pointer: str, number: int) -> str:
+        """The address of the element of one lane of all parts."""
+        made = self.body.definitions[pointer]
+        root, index = made.operands
+        known = self._addresses.get((pointer, number))
+        if known is None:
+            text = f"getelementptr {made.type}, ptr {root}, i64 {self.linear(index)}"
+            if number:
+                before = self._place(pointer, number - 1)
+                text = f"getelementptr {made.type}, ptr {before}, i64 {self.printer.step(index)}"
+            known = self._addresses[pointer, number] = self.printer.emit(self.lines, text)
+        return known
+
+    def _places(self, pointer: str) -> str:
+        """The addresses of the elements of all lanes, of the only part."""
+        made = self.body.definitions[pointer]
+        first, every = self._place(pointer, 0), self.printer.spell("i64")
+        offsets = self.printer.offsets(made.operands[1])
+        text = f"getelementptr {made.type}, ptr {first}, {every} {offsets}"
+        return self.printer.emit(self.lines, text)
+
+    def _load_places(self, instruction: Instruction, part: int) -> str:
+        printer, type_, pointer = self.printer, instruction.type, instruction.operands[0]
+        vector, align = printer.spell(type_), BITS[type_] // 8
+        if self.mask is not None:
+            name = f"@llvm.masked.gather.v{printer.lanes}{_SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
+            pointers, mask = printer.spell("ptr"), printer.spell("i1")
+            printer.target.declare(f"declare {vector} {name}({pointers}, i32, {mask}, {vector})")
+            given = f"{pointers} {self._places(pointer)}, i32 {align}, {mask} {self.mask}, {vector} zeroinitializer"
+            return printer.emit(self.lines, f"call {vector} {name}({given})")
+        whole = "poison"
+        for lane in range(self.lanes):
+            address = self._place(pointer, part * self.lanes + lane)
+            one = printer.emit(self.lines, f"load {type_}, ptr {address}, align {align}")
+            if self.lanes == 1:
+                return one
+            text = f"insertelement {vector} {whole}, {type_} {one}, i64 {lane}"
+            whole = printer.emit(self.lines, text)
+        return whole
+
+    def _store_places(self, instruction: Instruction) -> None:
+        printer, type_ = self.printer, instruction.type
+        vector, align = printer.spell(type_), BITS[type_] // 8
+        value, pointer = instruction.operands
+        for part in range(self.parts):
+            whole = self._operand(value, type_, part)
+            if self.mask is not None:
+                name = f"@llvm.masked.scatter.v{printer.lanes}{_SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
+                pointers, mask = printer.spell("ptr"), printer.spell("i1")
+                printer.target.declare(f"declare void {name}({vector}, {pointers}, i32, {mask})")
+                given = f"{vector} {whole}, {pointers} {self._places(pointer)}, i32 {align}, {mask} {self.mask}"
+                self.lines.append(f"  call void {name}({given})")
+                continue
+            for lane in range(self.lanes):
+                address, one = self._place(pointer, part * self.lanes + lane), whole
+                if self.lanes > 1:
+                    one = printer.emit(self.lines, f"extractelement {vector} {whole}, i64 {lane}")
+                self.lines.append(f"  store {type_} {one}, ptr {address}, align {align}")
 
 
 def all_lanes(type_: str, literal: str, lanes: int) -> str:

@@ -26,6 +26,8 @@ __all__ = ["Loop", "NotWidened", "widened"]
 
 #: A number, about which nothing is known that is known of its operand.
 OPAQUE = 'asm "", "=r,0"'
+#: Elements that lie apart and are reached with one mask.
+_REACHED = 16
 #: Lanes of a sum that are added one after the other.
 _IN_TURN = 8
 _SUMS = ("fadd", "fmul")
@@ -64,6 +66,10 @@ def widened(
         # Masks of bytes and words came with the vectors of 512 bits.
         if body.carried:
             raise NotWidened("folds of small numbers, whose loads would need a mask")
+        printer.one_by_one = True
+    if body.has_places() and lanes > _REACHED:
+        if body.carried:
+            raise NotWidened("folds of small numbers that lie apart")
         printer.one_by_one = True
     return printer.lines()
 
