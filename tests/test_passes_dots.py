@@ -11,6 +11,7 @@ import tracejit as tj
 from compiled_tools import host_ops
 from ir_graphs import documented
 from tracejit import ir
+from tracejit.ir import run
 from tracejit.passes import dots as module
 from tracejit.passes.dots import dots
 
@@ -24,8 +25,8 @@ def test_the_documented_example() -> None:
 @pytest.mark.parametrize(
     ("x", "y", "out"),
     [
-        ("f32[2, 9]", "f32[9, 1]", "f32[2, 1]"),
-        ("f32[1, 9]", "f32[9, 2]", "f32[1, 2]"),
+        ("f32[2, 9]", "f32[9, 3]", "f32[2, 3]"),
+        ("f32[1, 9]", "f32[9, 1]", "f32[1, 1]"),  # by chance
         ("f16[1, 9]", "f16[9, 1]", "f16[1, 1]"),
         ("i64[1, 9]", "i64[9, 1]", "i64[1, 1]"),
     ],
@@ -35,11 +36,123 @@ def test_other_products_stay(x: str, y: str, out: str) -> None:
     assert dots(graph) is graph
 
 
+def test_a_matrix_that_several_rows_share_stays() -> None:
+    graph = ir.parse("""graph f(x: f32[5, 9], w: f32[9, 2]) {
+        %0: f32[5, 1, 9] = unsqueeze(x, dims=(1,))
+        %1: f32[5, 1, 2] = matmul(%0, w)
+        return %1
+    }""")
+    assert dots(graph) is graph
+
+
+FORMS = {
+    "rows": (("f32[4, 9]", "f32[9]", "x", "v1", "f32[4, 1]"), ["permute", "mul", "sum"]),
+    "columns": (("f32[9, 4]", "f32[9]", "v0", "x", "f32[1, 4]"), ["permute", "mul", "sum"]),
+    "outer": (("f64[9]", "f64[9]", "x1", "v0", "f64[9, 9]"), ["mul", "add"]),
+    "inner": (("f64[9]", "f64[9]", "x0", "v1", "f64[1, 1]"), ["permute", "mul", "sum"]),
+    "batch": (("f32[5, 4, 9]", "f32[9]", "x", "v1", "f32[5, 4, 1]"), ["permute", "mul", "sum"]),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str) -> None:
+    (x, v, left, right, out), ops = FORMS[name]
+    lines, sides = [], []
+    for side in (left, right):
+        if side[1:]:
+            one = (x if side[0] == "x" else v).split("[")
+            shape = f"[1, {one[1]}" if side[1] == "0" else f"[{one[1][:-1]}, 1]"
+            lines.append(
+                f"%{len(lines)}: {one[0]}{shape} = unsqueeze({side[0]}, dims=({side[1]},))"
+            )
+        sides.append(f"%{len(lines) - 1}" if side[1:] else side)
+    lines.append(f"%{len(lines)}: {out} = matmul({sides[0]}, {sides[1]})")
+    text = f"graph f(x: {x}, v: {v}) {{ {' '.join(lines)} return %{len(lines) - 1} }}"
+    graph = ir.verify(ir.parse(text))
+    found = ir.verify(dots(graph))
+    assert [v.op.name for v in found.values if v.op is not None][-len(ops) :] == ops
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(v.spec.shape).astype(v.spec.dtype.np) for v in graph.inputs]
+    arrays[0][0] = -0.0
+    for want, have in zip(run(graph, arrays), run(found, arrays), strict=True):
+        np.testing.assert_allclose(have, want, 1e-5, 1e-6)
+        assert np.array_equal(np.signbit(have), np.signbit(want))
+
+
+def test_transposes_of_transposes_are_not_written() -> None:
+    graph = ir.parse("""graph f(v: f32[9], w: f32[4, 9]) {
+        %0: f32[1, 9] = unsqueeze(v, dims=(0,))
+        %1: f32[9, 4] = permute(w, dims=(1, 0))
+        %2: f32[1, 4] = matmul(%0, %1)
+        return %2
+    }""")
+    names = [v.op.name for v in dots(graph).values if v.op is not None]
+    assert names == ["unsqueeze", "permute", "permute", "mul", "sum"]
+
+
+def test_a_matrix_that_has_one_row_by_chance_needs_no_kernel_of_its_own() -> None:
+    layer = tj.nn.Linear(6, 5)
+    compiled = tj.compile(lambda x: layer(x).relu(), strict=True)
+    keys = []
+    for size in (4, 1, 2):
+        for _ in range(2):
+            compiled(tj.ones(size, 6))
+        keys.append({key for kernel in compiled.kernels for key in kernel.keys})
+    assert keys[0] == keys[1] == keys[2]
+
+
+def test_products_of_all_rounds_stay_one_product() -> None:
+    """What rounds only read leaves the loop as a product; what is left there becomes sums."""
+
+    def f(xs: Any, w: Any, u: Any) -> Any:
+        h = tj.zeros(w.shape[1])
+        for x in xs:
+            h = tj.tanh(x @ w + h @ u)
+        return h
+
+    rng = np.random.default_rng(2)
+    args = [
+        tj.from_numpy(rng.standard_normal(s).astype("f") * 0.2) for s in ((9, 7), (7, 8), (8, 8))
+    ]
+    compiled = tj.compile(f, strict=True)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(*args).numpy(), f(*args).numpy(), 1e-5, 1e-6)
+    kinds = [(k.name, k.kind) for k in compiled.profile(*args).kernels]
+    assert sum("matmul" in name for name, _ in kinds) == 1
+    assert not any("matmul" in name for name, _ in kinds if name.startswith("loop"))
+
+
+def slope(x: Any, signs: Any, position: Any) -> Any:
+    return ((-signs * (x @ position)).sigmoid() * -signs) @ x + position
+
+
+def test_a_function_of_each_of_many_rows_is_computed_for_all_of_them() -> None:
+    rng = np.random.default_rng(3)
+    args = [tj.from_numpy(rng.standard_normal(s)) for s in ((2000, 30), (2000,), (30,))]
+    compiled = tj.compile(slope, strict=True)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(*args).numpy(), slope(*args).numpy(), 1e-9, 1e-9)
+    names = [k.name for k in compiled.kernels]
+    assert [("sum" in n, "sigmoid" in n) for n in names if "combine" not in n] == [
+        (True, False),
+        (False, True),
+        (True, False),
+    ]
+
+
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float64], ids=str)
 @pytest.mark.parametrize(
     ("left", "right"),
     [((n,), (n,)) for n in (0, 1, 2, 17, 100_003)]
-    + [((3, 1, 33), (3, 33, 1)), ((1, 5), (4, 5, 1)), ((2, 1, 1, 9), (3, 9, 1)), ((1, 0), (0, 1))],
+    + [((3, 1, 33), (3, 33, 1)), ((1, 5), (4, 5, 1)), ((2, 1, 1, 9), (3, 9, 1)), ((1, 0), (0, 1))]
+    + [
+        ((5, 40), (40,)),
+        ((40,), (40, 5)),
+        ((3, 1, 40), (3, 40, 7)),
+        ((6, 1), (1, 5)),
+        ((5, 0), (0,)),
+    ]
+    + [((4, 1, 30), (30, 6)), ((2, 3, 1, 8), (2, 1, 8, 33)), ((1, 300), (300, 200))],
 )
 def test_values_and_gradients(left: Any, right: Any, dtype: Any) -> None:
     def f(x: Any, y: Any) -> Any:

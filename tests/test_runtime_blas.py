@@ -119,6 +119,49 @@ def test_parts_of_larger_matrices(thread_count, rng) -> None:
     assert np.isnan(whole).all()  # nothing outside the part was written
 
 
+def test_numpys_blas_multiplies_vectors() -> None:
+    found = find_blas()
+    assert found is not None
+    assert all(found.gemv.values())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 65, 33), (65, 1, 33), (1, 1, 70), (1, 9, 1), (9, 1, 1)]
+)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_vectors_among_other_numbers(dtype, m, n, k, batch, thread_count, rng) -> None:
+    """Rows and columns of larger arrays, as they lie: what is beside them is neither read nor written."""
+    for turn_a, turn_b in itertools.product([False, True], repeat=2):
+        whole = [np.full((batch, 90, 80), np.nan, dtype) for _ in range(3)]
+        sides = [(k, m) if turn_a else (m, k), (n, k) if turn_b else (k, n), (m, n)]
+        a, b, c = (x[:, 4 : 4 + r, 5 : 5 + s] for x, (r, s) in zip(whole, sides, strict=True))
+        a[:], b[:] = rng.standard_normal(a.shape), rng.standard_normal(b.shape)
+        a.flat[0] = -0.0
+        gemm = Gemm(
+            NAMES[np.dtype(dtype)],
+            *(x.ctypes.data for x in (a, b, c)),
+            *(m, n, k, 80, 80, 80, turn_a, turn_b, batch),
+            *(90 * 80, 90 * 80, 90 * 80),
+        )
+        assert run(gemm) == 0
+        close(c, a.swapaxes(1, 2) if turn_a else a, b.swapaxes(1, 2) if turn_b else b)
+        c[:] = np.nan
+        assert np.isnan(whole[2]).all()
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 20), (20, 1)])
+def test_what_is_not_finite_comes_through_vectors(m: int, n: int, thread_count) -> None:
+    for number in (np.nan, np.inf, -np.inf):
+        a, b, c = np.zeros((m, 7)), np.ones((7, n)), np.full((m, n), np.nan)
+        (a if n == 1 else b)[:, 3] = number  # 0 * inf is no zero
+        (b if n == 1 else a)[...] = 0.0
+        assert run(describe(a, b, c)) == 0
+        with np.errstate(invalid="ignore"):
+            assert np.array_equal(c, a @ b, equal_nan=True)
+        assert np.isnan(c).any()
+
+
 @pytest.mark.parametrize("batch", [1, 4])
 def test_an_empty_sum_is_zero(batch: int, thread_count) -> None:
     a, b = np.zeros((batch, 50, 0)), np.zeros((batch, 0, 60))

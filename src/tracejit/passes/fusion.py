@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ..extents import hint
 from ..ir.graph import Graph, Value
-from ..ops.table import Reduction
+from ..ops.table import Elementwise, Reduction
 from .axes import aligned, reduced_dims, trailing
 from .groups import (
     COLUMN,
@@ -33,6 +34,7 @@ from .groups import (
     Schedule,
     as_columns,
     is_constant,
+    is_elementary,
     is_random,
     is_view,
     looks_up,
@@ -59,6 +61,8 @@ class Fuser(Merger):
         self.graph = graph
         self.fusible = fusible
         self.order = {v: i for i, v in enumerate(graph.values)}
+        self.readers = graph.users()
+        self.shown = set(graph.outputs)
         self.rounds = Rounds()
 
     # --- the walk ------------------------------------------------------------------------------------------------
@@ -179,13 +183,55 @@ class Fuser(Merger):
                 level = FINAL
         else:
             return False
-        if level == FULL and group.reduced and not self.may_return_to_full(group, levels):
+        if level == ROW and group.has_middling_rows and is_elementary(value):
+            return not self.ends_with(group, value) and self.accept(
+                group, value, dims, level, operands
+            )
+        if level == FULL and group.reduced and not self.may_return_to_full(group, levels, value):
             return False
         return self.accept(group, value, dims, level, operands)
 
-    def may_return_to_full(self, group: Group, levels: set[str | None]) -> bool:
-        """Column groups have no second pass; full reductions have no row to come back to."""
-        return ROW not in levels or not group.is_column
+    def may_return_to_full(self, group: Group, levels: set[str | None], value: Value) -> bool:
+        """Column groups have no second pass; full reductions have no row to come back to.
+
+        And what is only read to reduce columns belongs to their kernel, if that is another.
+        """
+        if ROW not in levels:
+            return True
+        return not group.is_column and not self.is_for_other_columns(group, value)
+
+    def ends_with(self, group: Group, value: Value) -> bool:
+        """Does nothing in ``group`` read ``value``, one for each row, or what elementwise work makes of it?
+
+        A kernel for all rows computes that in lanes, which here is done row by row.
+        """
+        waiting, seen = [value], {value}
+        while waiting:
+            for user in self.readers.get(waiting.pop(), ()):
+                if isinstance(user.op, Reduction):
+                    return False
+                if not is_view(user) and not isinstance(user.op, Elementwise):
+                    continue
+                wider = hint(user.spec.numel) > hint(value.spec.numel) and not is_view(user)
+                if wider and not self.is_for_other_columns(group, user):
+                    return False
+                if not wider and user not in seen:
+                    seen.add(user)
+                    waiting.append(user)
+        return True
+
+    def is_for_other_columns(self, group: Group, value: Value) -> bool:
+        """Is a value over all points of ``group`` only read by reductions of columns, which it may not have?"""
+        if self.across and group.has_long_rows and not group.ends_in_final:
+            return False
+        users = () if value in self.shown else self.readers.get(value, ())
+        kept, width = frozenset(group.kept), value.spec.ndim - len(group.domain)
+        return bool(users) and all(
+            isinstance(user.op, Reduction)
+            and not width
+            and frozenset(user.attributes["dims"]) == kept
+            for user in users
+        )
 
     def admit_reduction(
         self, group: Group, value: Value, operand: tuple[Value, Dims | None]

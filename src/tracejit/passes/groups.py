@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
-from ..extents import Extent
+from ..extents import Extent, hint
 from ..ir.graph import Graph, Value
 from ..ops.random import RandomSource
 from ..ops.shapes import numel
-from ..ops.table import Movement, Reduction, Source
+from ..ops.table import Elementwise, Movement, Reduction, Source
+from ..scalar_math.bounds import ULP_BOUND
 
 Dims = tuple[
     int | None, ...
@@ -25,6 +28,11 @@ MAX_TERMS = 8
 FULL, ROW, COLUMN, FINAL = "full", "row", "column", "final"
 #: Rows of at most so many elements are worked on side by side.
 LONGEST_ROW = 10
+#: Rows shorter than this have no columns beside them, unless they fill registers.
+SHORT_ROW, _LANES = 64, 16
+#: Elements that are reduced in the time of an elementary function of one number.
+MIDDLING_ROW = 512
+_CALLED = re.compile(r"(\w+)\(")
 
 
 @dataclass(eq=False)
@@ -56,9 +64,26 @@ class Group:
 
     @property
     def has_long_rows(self) -> bool:
-        """True for reduced rows that are worked on one after the other."""
-        count = numel([self.domain[a] for a in self.reduced or ()])
-        return varies(count) or bool(count > LONGEST_ROW)
+        """True for reduced rows beside which columns are reduced, too.
+
+        Columns are then added to in memory, row after row. Of short rows that do not fill registers they are had sooner
+        by a kernel of their own, which keeps them in registers.
+        """
+        count = self.row_length
+        if varies(count):
+            return True
+        now = hint(count)
+        return bool(count > LONGEST_ROW) and (now >= SHORT_ROW or now % _LANES == 0)
+
+    @property
+    def has_middling_rows(self) -> bool:
+        """True for reduced rows that take about as long as an elementary function of one number."""
+        return not self.is_column and bool(LONGEST_ROW < hint(self.row_length) < MIDDLING_ROW)
+
+    @property
+    def row_length(self) -> Any:
+        """How many elements are reduced to one."""
+        return numel([self.domain[a] for a in self.reduced or ()])
 
     @property
     def is_long_sum(self) -> bool:
@@ -170,6 +195,22 @@ def root(value: Value) -> Value:
     while value.op is not None and is_view(value):
         value = value.value_operands[0]
     return value
+
+
+@cache
+def _is_elementary(scalar: str) -> bool:
+    return any(f"{name}_f32" in ULP_BOUND for name in _CALLED.findall(scalar))
+
+
+def is_elementary(value: Value) -> bool:
+    """Does an elementwise value take an elementary function, long for a single number and short for many?
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[2]) { %0: f32[2] = exp(x) %1: f32[2] = sqrt(%0) return %1 }")
+    >>> [is_elementary(v) for v in graph.values]
+    [True, False]
+    """
+    return isinstance(value.op, Elementwise) and _is_elementary(value.op.scalar or "")
 
 
 def as_columns(columns: Group, rows: Group) -> Group | None:

@@ -82,16 +82,17 @@ def _with_optimized_body(builder: Builder, loop: Value, used: set[int]) -> Parts
     """The rule: a loop whose body went through the passes."""
     from .pipeline import run_passes  # which calls this
 
-    graph = _without_copies(run_passes(body_of(loop)))
-    return _with_body(builder, loop, split_products(graph, returned=True))
+    graph = _without_copies(run_passes(body_of(loop), inside=True))
+    return with_body(builder, loop, split_products(graph, returned=True))
 
 
 def _with_split_products(builder: Builder, loop: Value, used: set[int]) -> Parts | None:
     """The rule: a loop that joins no matrices only to multiply them."""
-    return _with_body(builder, loop, dead_code(split_products(body_of(loop), returned=True)))
+    return with_body(builder, loop, dead_code(split_products(body_of(loop), returned=True)))
 
 
-def _with_body(builder: Builder, loop: Value, graph: Graph) -> Parts | None:
+def with_body(builder: Builder, loop: Value, graph: Graph) -> Parts | None:
+    """What a rule makes of a loop that gets ``graph`` as its body; None where that is the body it has."""
     if unless_same(body_of(loop), graph) is body_of(loop):
         return None
     return parts_of(builder, Draft.of(loop).finish(graph.values, graph.outputs))

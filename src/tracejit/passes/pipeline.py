@@ -34,7 +34,8 @@ class Pass:
     """A named step of the pipeline.
 
     ``final`` ones run only on graphs that are not differentiated any more, ``host`` ones only on those for the CPU,
-    ``device`` ones only on those for a GPU.
+    ``device`` ones only on those for a GPU. ``outside`` ones do not run on bodies of loops: they look into these
+    themselves, once nothing more leaves the loops.
     """
 
     name: str
@@ -42,11 +43,12 @@ class Pass:
     final: bool = False
     host: bool = False
     device: bool = False
+    outside: bool = False
 
-    def serves(self, final: bool, device: int) -> bool:
+    def serves(self, final: bool, device: int, inside: bool) -> bool:
         """Does this step run on graphs of such a kind, for the GPU of this number (-1: the host)?"""
         here = not self.host if device >= 0 else not self.device
-        return here and (final or not self.final)
+        return here and (final or not self.final) and not (inside and self.outside)
 
 
 PASSES = (
@@ -60,7 +62,7 @@ PASSES = (
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
     Pass("taps", taps, final=True, host=True),
-    Pass("dots", dots, final=True, host=True),
+    Pass("dots", dots, final=True, host=True, outside=True),
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("depthwise", depthwise, final=True, device=True),
     Pass("pooling", pooling, final=True),
@@ -74,6 +76,7 @@ def run_passes(
     *,
     final: bool = True,
     device: int = -1,
+    inside: bool = False,
     timings: MutableMapping[str, float] | None = None,
     check: Callable[[Graph], Graph] | None = None,
 ) -> Graph:
@@ -81,7 +84,7 @@ def run_passes(
 
     ``final=False`` for a graph that will still be differentiated; gradients agree with eager execution to the bit only
     if differentiation comes first, since merging equal values merges their gradients. ``device`` is the number of the
-    GPU it is for, -1 for the host. ``timings`` receives the seconds
+    GPU it is for, -1 for the host. ``inside`` says that it is the body of a loop. ``timings`` receives the seconds
     each pass took, added to what is there. ``check`` (the verifier, in tests) is called on the result of every pass.
     With ``TRACEJIT_DUMP=DIR`` every stage is written to ``DIR/<graph name>/NN_<pass>.txt``.
 
@@ -97,7 +100,7 @@ def run_passes(
     if dump is not None:
         dump.write("input", graph)
     for step in PASSES:
-        if not step.serves(final, device):
+        if not step.serves(final, device, inside):
             continue
         start = perf_counter()
         graph = step.run(graph)

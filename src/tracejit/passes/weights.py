@@ -20,12 +20,17 @@ Ones = tuple[bool, ...]  # for each dimension: is its extent one whatever the in
 
 def weights(inputs: Iterable[Value], values: Sequence[Value]) -> dict[Value, int]:
     """The weight of every value."""
-    ones: dict[Value, Ones] = {v: (False,) * v.spec.ndim for v in inputs}
-    for value in values:
-        ones[value] = _ones(value, ones)
-    found = {value: _weight(value, known) for value, known in ones.items()}
+    found = {value: _weight(value, known) for value, known in ones(inputs, values).items()}
     for value in values:
         found[value] = max(found[value], _inherited(value, found))
+    return found
+
+
+def ones(inputs: Iterable[Value], values: Iterable[Value]) -> dict[Value, Ones]:
+    """For every value which of its extents are one by construction."""
+    found: dict[Value, Ones] = {v: (False,) * v.spec.ndim for v in inputs}
+    for value in values:
+        found[value] = _ones(value, found)
     return found
 
 

@@ -38,6 +38,7 @@ BatchStride = tuple[int, int, int] | int
 _CHUNK_WORK = 1 << 17
 #: Multiply-adds from which on a product lets other Python threads run.
 _RELEASE_WORK = 1 << 21
+_DTYPES = ("f32", "f64")
 _ROW_TILE, _COLUMN_TILE = 8, 32  # what BLAS's inner kernels are made for, so no chunk is ragged
 
 
@@ -45,14 +46,16 @@ _ROW_TILE, _COLUMN_TILE = 8, 32  # what BLAS's inner kernels are made for, so no
 class Blas:
     """A BLAS library in this process.
 
-    `gemm` are the addresses of its Fortran `sgemm` and `dgemm` by dtype. `controlled` says whether
-    its threads can be switched off; where not, it is called once and uses its own.
+    `gemm` are the addresses of its Fortran `sgemm` and `dgemm` by dtype, `gemv` of `sgemv` and
+    `dgemv` (0: unknown). `controlled` says whether its threads can be switched off; where not, it is
+    called once and uses its own.
     """
 
     origin: str
     gemm: dict[str, int]
     max_size: int
     controlled: bool
+    gemv: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def gemm_step(gemm: Gemm) -> Step | None:
     batch = [word for s in (gemm.stride_a, gemm.stride_b, gemm.stride_c) for word in _levels(s)]
     return Step(
         _function(gemm.dtype),
-        [_pair(word) for word in (*words, *strides, *batch)],
+        [_pair(word) for word in (*words, *strides, *batch, blas.gemv[gemm.dtype])],
         (-1, extent),
         grain if blas.controlled else SERIAL,
         (BLAS if blas.controlled else 0) + (COARSE if single else 0) + release,
@@ -189,9 +192,18 @@ def _in_library(origin: str, path: str) -> Blas | None:
     except OSError:
         return None
     for prefix, suffix in DECORATIONS:
-        names = [f"{prefix}{letter}gemm_{'64_' if suffix else ''}" for letter in "sd"]
-        addresses = [_address(library, name) for name in names]
-        if not all(addresses):
+        names = [f"{prefix}{letter}{{}}_{'64_' if suffix else ''}" for letter in "sd"]
+        gemm, gemv = (
+            dict(
+                zip(
+                    _DTYPES,
+                    [_address(library, name.format(routine)) for name in names],
+                    strict=True,
+                )
+            )
+            for routine in ("gemm", "gemv")
+        )
+        if not all(gemm.values()):
             continue
         controls = [
             _address(library, f"{prefix}openblas_{verb}_num_threads{suffix}")
@@ -202,7 +214,7 @@ def _in_library(origin: str, path: str) -> Blas | None:
             set_context("blas_get_threads", controls[0])
             set_context("blas_set_threads", controls[1])
         limit = (1 << 63) - 1 if suffix else (1 << 31) - 1
-        return Blas(origin, dict(zip(("f32", "f64"), addresses, strict=True)), limit, controlled)
+        return Blas(origin, gemm, limit, controlled, gemv)
     return None
 
 
@@ -218,7 +230,7 @@ def _from_cython_blas() -> Blas | None:
     try:
         from scipy.linalg import cython_blas
 
-        capsules = [cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm")]
+        capsules = [cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm", "sgemv", "dgemv")]
     except (ImportError, AttributeError, KeyError):
         return None
     name_of = ctypes.pythonapi.PyCapsule_GetName
@@ -226,5 +238,5 @@ def _from_cython_blas() -> Blas | None:
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     addresses = [pointer_of(capsule, name_of(capsule)) for capsule in capsules]
-    table = dict(zip(("f32", "f64"), addresses, strict=True))
-    return Blas("scipy.linalg.cython_blas", table, (1 << 31) - 1, controlled=False)
+    gemm, gemv = (dict(zip(_DTYPES, part, strict=True)) for part in (addresses[:2], addresses[2:]))
+    return Blas("scipy.linalg.cython_blas", gemm, (1 << 31) - 1, controlled=False, gemv=gemv)

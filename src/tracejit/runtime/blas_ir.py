@@ -10,10 +10,12 @@ from __future__ import annotations
 __all__ = ["BAD_STRIDE", "GEMM_ARGS", "gemm_module_text"]
 
 #: Words of the argument block. Strides count elements; matrix i of a batch lies at
-#: `i / na * sa + i % na * ja` of A, and so on; `columns` says that the parallel range is over N.
+#: `i / na * sa + i % na * ja` of A, and so on; `columns` says that the parallel range is over N. `gemv` multiplies a
+#: matrix by a vector, which `blas` would pack first; 0 where there is none.
 GEMM_ARGS = (
     *("blas", "a", "b", "c", "m", "n", "k", "lda", "ldb", "ldc"),
     *("trans_a", "trans_b", "columns", "na", "sa", "ja", "nb", "sb", "jb", "nc", "sc", "jc"),
+    "gemv",
 )
 
 #: Return code of a gemm step whose row stride is shorter than a row.
@@ -66,14 +68,69 @@ _GEMM = """
 @one.NAME = private constant T_T 1.0
 @zero.NAME = private constant T_T 0.0
 
+; C = op(A) op(B), where A is one row or B one column. In column-major words, y += op(M) x for y = 0.
+;   row:    gemv("NT"[tb], M = B, x = A, y = C);     column: gemv("TN"[ta], M = A, x = B, y = C)
+define internal void @vector.NAME(ptr %gemv, ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k,
+    i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb, i1 %row) nounwind {
+entry:
+  %count = select i1 %row, i64 %n, i64 %m
+  %incy = select i1 %row, i64 1, i64 %ldc
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %clear ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %clear, label %multiply
+clear:
+  %at = mul i64 %i, %incy
+  %y = getelementptr T_T, ptr %c, i64 %at
+  store T_T 0.0, ptr %y
+  %i.next = add i64 %i, 1
+  br label %next
+multiply:
+  %ta.not = sub i64 1, %ta
+  %letter = select i1 %row, i64 %tb, i64 %ta.not
+  %turned = icmp ne i64 %letter, 0
+  %letter.p = getelementptr i8, ptr @letters, i64 %letter
+  %rows = select i1 %turned, i64 %k, i64 %count
+  %columns = select i1 %turned, i64 %count, i64 %k
+  %matrix = select i1 %row, ptr %b, ptr %a
+  %ld = select i1 %row, i64 %ldb, i64 %lda
+  %x = select i1 %row, ptr %a, ptr %b
+  %ta.bit = icmp ne i64 %ta, 0
+  %tb.bit = icmp ne i64 %tb, 0
+  %a.inc = select i1 %ta.bit, i64 %lda, i64 1
+  %b.inc = select i1 %tb.bit, i64 1, i64 %ldb
+  %inc = select i1 %row, i64 %a.inc, i64 %b.inc
+  %rows.p = alloca i64
+  store i64 %rows, ptr %rows.p
+  %columns.p = alloca i64
+  store i64 %columns, ptr %columns.p
+  %ld.p = alloca i64
+  store i64 %ld, ptr %ld.p
+  %incx.p = alloca i64
+  store i64 %inc, ptr %incx.p
+  %incy.p = alloca i64
+  store i64 %incy, ptr %incy.p
+  call void %gemv(ptr %letter.p, ptr %rows.p, ptr %columns.p, ptr @one.NAME, ptr %matrix,
+    ptr %ld.p, ptr %x, ptr %incx.p, ptr @one.NAME, ptr %c, ptr %incy.p)
+  ret void
+}
+
 ; C[m, n] = op(A) op(B), row-major; for column-major BLAS that is C' = op(B)' op(A)'.
 ;   if (k <= 0) set C to zero;                                  -- an empty sum
 ;   else blas(&tb, &ta, &n, &m, &k, &one, b, &ldb, a, &lda, &zero, c, &ldc);
 define internal void @product.NAME(ptr %blas, ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k,
-    i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb) nounwind {
+    i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb, ptr %gemv, i1 %is.row) nounwind {
 entry:
   %sum = icmp sgt i64 %k, 0
-  br i1 %sum, label %multiply, label %rows
+  %matrices = icmp eq ptr %gemv, null
+  br i1 %sum, label %terms, label %rows
+terms:
+  br i1 %matrices, label %multiply, label %vector
+vector:
+  call void @vector.NAME(ptr %gemv, ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k,
+    i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb, i1 %is.row)
+  br label %done
 rows:
   %i = phi i64 [ 0, %entry ], [ %i.next, %clear ]
   %more = icmp slt i64 %i, %m
@@ -134,6 +191,10 @@ shape:
   %some = and i1 %some.m, %some.n
   br i1 %some, label %choose, label %done
 choose:
+  %row = icmp eq i64 %m, 1
+  %column = icmp eq i64 %n, 1
+  %line = or i1 %row, %column
+  %vectors = select i1 %line, ptr %gemv, ptr null
   br i1 %by.columns, label %slab, label %next
 slab:
   %b.unit = select i1 %tb.bit, i64 %ldb, i64 1
@@ -142,7 +203,7 @@ slab:
   %c.part = getelementptr T_T, ptr %c, i64 %lo
   %width = sub i64 %hi, %lo
   call void @product.NAME(ptr %blas, ptr %a, ptr %b.part, ptr %c.part, i64 %m, i64 %width,
-    i64 %k, i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb)
+    i64 %k, i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb, ptr %vectors, i1 %row)
   br label %done
 next:
   %r = phi i64 [ %lo, %choose ], [ %r.next, %rows ]
@@ -167,7 +228,7 @@ rows:
   %c.at = add i64 %c.matrix, %c.row
   %c.here = getelementptr T_T, ptr %c, i64 %c.at
   call void @product.NAME(ptr %blas, ptr %a.here, ptr %b.here, ptr %c.here, i64 %count, i64 %n,
-    i64 %k, i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb)
+    i64 %k, i64 %lda, i64 %ldb, i64 %ldc, i64 %ta, i64 %tb, ptr %vectors, i1 %row)
   %r.next = add i64 %r, %count
   br label %next
 done:
@@ -185,7 +246,7 @@ def _loads() -> str:
         if name == "blas":
             continue
         name = renamed.get(name, name)
-        kind = "ptr" if name in ("a", "b", "c") else "i64"
+        kind = "ptr" if name in ("a", "b", "c", "gemv") else "i64"
         lines.append(f"  %{name}.p = getelementptr i64, ptr %args, i64 {index}")
         lines.append(f"  %{name} = load {kind}, ptr %{name}.p")
     lines.append("  %ta.bit = icmp ne i64 %ta, 0")
