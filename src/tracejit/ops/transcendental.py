@@ -109,10 +109,11 @@ def logaddexp(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) without overflow."""
 
 
-@elementwise("x * x * x", promotion=p.numeric, grad=lambda g, x: g * (x * x * 3))
+@elementwise("x * x * x", promotion=p.floats_only, grad=lambda g, x: g * (x * x * 3))
 def cube(x: Array) -> Array:
-    """x * x * x."""
-    return xp(x).multiply(xp(x).multiply(x, x), x)
+    """x * x * x; half precision computes in float32, and is rounded once."""
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return xp(x).multiply(xp(x).multiply(wide, wide), wide)
 
 
 @elementwise(
