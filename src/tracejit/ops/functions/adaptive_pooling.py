@@ -86,15 +86,16 @@ def _laid_out(x: Tensor, dim: int, runs: Runs, repeat: bool) -> tuple[Tensor, in
     return mix_along(x, dim=dim, places=(places,), weights=((1.0,) * len(places),)), longest
 
 
-def _refuse_few_dimensions(x: Tensor, rank: int) -> None:
-    if rank > 1 and x.ndim <= rank:
-        raise ArgumentValueError(f"Input dimension should be at least {rank + 1}")
+def _refuse_few_dimensions(x: Tensor, rank: int, size: Any) -> None:
+    """Sizes in a sequence stand for the last dimensions, behind one of channels."""
+    if rank > 1 and not isinstance(size, int) and x.ndim <= len(size):
+        raise ArgumentValueError(f"Input dimension should be at least {len(size) + 1}")
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: Any) -> Tensor:
     name = f"adaptive_avg_pool{rank}d"
     check_tensor(name, input)
-    _refuse_few_dimensions(input, rank)
+    _refuse_few_dimensions(input, rank, output_size)
     x, added = batched(name, input, rank)
     require_float(name, x)
     own, size = shape_of(x)[2:], _sizes(name, output_size, x)
@@ -127,7 +128,7 @@ def _uneven_mean(x: Tensor, own: Shape, size: Shape) -> Tensor:
 def _adaptive_max(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
     name = f"adaptive_max_pool{rank}d"
     check_tensor(name, input)
-    _refuse_few_dimensions(input, rank)
+    _refuse_few_dimensions(input, rank, output_size)
     x, added = batched(name, input, rank)
     require_float(name, x)
     own, size = shape_of(x)[2:], _sizes(name, output_size, x)
