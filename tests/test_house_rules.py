@@ -263,3 +263,10 @@ def test_changelog_knows_the_version():
     heads = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert heads[0] == "Unreleased"
     assert len(heads) == 1 or heads[1] == PROJECT["version"]
+
+
+def test_names_of_test_files_differ() -> None:
+    """Files of one name in two folders cannot be collected in one run."""
+    names = [path.name for path in files("tests/**/test_*.py", "benchmarks/test_*.py")]
+    assert len(names) > 100
+    assert [name for name in set(names) if names.count(name) > 1] == []

@@ -86,14 +86,19 @@ def test_filters_that_widen(mode: str, target: dict[str, Any]) -> None:
         )
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_filters_of_bytes(mode: str) -> None:
-    x = RNG.integers(0, 256, (1, 3, 16, 16)).astype(np.uint8)
-    ours, theirs = (
-        t.nn.functional.interpolate(t.tensor(x), (5, 7), mode=mode, antialias=True)
-        for t in (tj, torch)
-    )
-    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+@pytest.mark.parametrize("size", [(5, 7), (16, 9), (31, 40), (1, 2)], ids=str)
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_images_of_bytes(mode: str, size: tuple[int, int]) -> None:
+    x = RNG.integers(0, 256, (2, 3, 16, 16)).astype(np.uint8)
+    for antialias in (True, False) if mode != "lanczos" else (True,):
+        for align in (False, True) if mode != "lanczos" else (False,):
+            ours, theirs = (
+                t.nn.functional.interpolate(
+                    t.tensor(x), size, mode=mode, antialias=antialias, align_corners=align
+                )
+                for t in (tj, torch)
+            )
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
 def test_refusals_of_filters() -> None:

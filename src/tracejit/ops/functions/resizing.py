@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -120,45 +119,72 @@ def interpolate(
     if mode == "area":
         result: Tensor = FUNCTIONS[f"adaptive_avg_pool{len(own)}d"](input, wanted)
         return result
-    x = input if mode.startswith("nearest") else upcast(input)
-    if not mode.startswith("nearest") and not input.dtype.is_floating_point:
-        x = as_type(input, dtypes.float32)
+    bytes_in_planes = input.dtype is dtypes.uint8 and len(own) == 2
+    x = input if mode.startswith("nearest") else _wide(input, bytes_in_planes)
     axes = list(enumerate(zip(own, wanted, scales, strict=True)))
-    for axis, (n, want, scale) in reversed(axes) if antialias else axes:
-        x = _along(x, axis + 2, n, want, scale, mode, bool(align_corners), antialias)
-        if input.dtype is dtypes.uint8 and x.dtype is not dtypes.uint8:  # rounded after each pass
-            x = e.clamp_between(e.round_half_even(x), 0, 255)
+    for axis, (n, want, scale) in reversed(axes) if antialias or bytes_in_planes else axes:
+        if mode.startswith("nearest"):
+            x = _nearest(x, axis + 2, n, want, scale, mode == "nearest-exact")
+        elif n != want or not (align_corners or scale in (None, 1.0)):
+            kind: Any = x.dtype.np.type
+            taps = _taps(n, want, scale, mode, bool(align_corners), antialias, kind)
+            x = _weighted(x, axis + 2, _fixed_point(taps) if bytes_in_planes else taps)
+            if bytes_in_planes:  # rounded after each pass
+                x = e.clamp_between(e.floor(e.add(x, 0.5)), 0, 255)
     return e.clone(x) if x is input else as_type(x, input.dtype)
 
 
-def _along(
-    x: Tensor,
-    dim: int,
+def _wide(x: Tensor, bytes_in_planes: bool) -> Tensor:
+    if bytes_in_planes:  # whose sums of products are whole numbers below 2**53
+        return as_type(x, dtypes.float64)
+    return upcast(x) if x.dtype.is_floating_point else as_type(x, dtypes.float32)
+
+
+#: Positions and weights of every result: those of the first tap, those of the second one, ...
+Taps = list[tuple[list[int], list[Any]]]
+
+
+def _taps(
     n: int,
     want: int,
     scale: float | None,
     mode: str,
     align: bool,
     antialias: bool,
-) -> Tensor:
-    if mode.startswith("nearest"):
-        return _nearest(x, dim, n, want, scale, mode == "nearest-exact")
-    if n == want and (align or scale in (None, 1.0)):
-        return x
-    kind: Any = x.dtype.np.type
+    kind: Any,
+) -> Taps:
     if antialias:
-        return _filtered(x, dim, n, want, float(_step(n, want, scale, align, kind)), mode)
+        return _filter_taps(n, want, float(_step(n, want, scale, align, kind)), mode)
     source = _positions(n, want, scale, align, kind)
     if mode == "bicubic":
-        return _cubic(x, dim, n, source, kind)
+        return _cubic_taps(n, source, kind)
     low = [min(int(max(p, 0)), n - 1) for p in source]
     share = [
         min(max(max(p, kind(0)) - kind(i), kind(0)), kind(1))
         for p, i in zip(source, low, strict=True)
     ]
     high = [min(i + 1, n - 1) for i in low]
-    taps = [(low, [kind(1) - w for w in share]), (high, share)]
-    return _weighted(x, dim, taps)
+    return [(low, [kind(1) - w for w in share]), (high, share)]
+
+
+def _fixed_point(taps: Taps) -> Taps:
+    """Weights in units of the largest 2**-p, p up to 22, in which all fit 16 bits: as images of bytes are resized."""
+    windows: list[dict[int, float]] = [{} for _ in taps[0][0]]
+    for places, weights in taps:  # an element that stands several times has one weight
+        for window, place, weight in zip(windows, places, weights, strict=True):
+            window[place] = window.get(place, 0.0) + float(weight)
+    largest = max(max(window.values()) for window in windows)
+    bits = next((p for p in range(22) if int(0.5 + largest * 2 ** (p + 1)) >= 2**15), 22)
+    for window in windows:
+        for place, weight in window.items():
+            window[place] = int(weight * 2**bits + math.copysign(0.5, weight)) / 2**bits
+    return [
+        (
+            places,
+            [window.pop(place, 0.0) for window, place in zip(windows, places, strict=True)],
+        )
+        for places, _ in taps
+    ]
 
 
 def _step(n: int, want: int, scale: float | None, align: bool, kind: Any) -> Any:
@@ -176,7 +202,7 @@ def _positions(n: int, want: int, scale: float | None, align: bool, kind: Any) -
     return [step * (kind(i) + kind(0.5)) - kind(0.5) for i in range(want)]
 
 
-def _weighted(x: Tensor, dim: int, taps: Sequence[tuple[list[int], list[Any]]]) -> Tensor:
+def _weighted(x: Tensor, dim: int, taps: Taps) -> Tensor:
     """The sum of elements along ``dim`` at the given positions times weights."""
     return mix_along(
         x,
@@ -186,7 +212,7 @@ def _weighted(x: Tensor, dim: int, taps: Sequence[tuple[list[int], list[Any]]]) 
     )
 
 
-def _cubic(x: Tensor, dim: int, n: int, source: list[Any], kind: Any) -> Tensor:
+def _cubic_taps(n: int, source: list[Any], kind: Any) -> Taps:
     """Convolution with Keys' kernel, a = -0.75 (Keys, 1981); the border is repeated."""
     floors = [math.floor(p) for p in source]
     shares = [p - kind(i) for p, i in zip(source, floors, strict=True)]
@@ -194,10 +220,10 @@ def _cubic(x: Tensor, dim: int, n: int, source: list[Any], kind: Any) -> Tensor:
     for offset in range(-1, 3):
         places = [min(max(i + offset, 0), n - 1) for i in floors]
         taps.append((places, [_keys(abs(t - kind(offset))) for t in shares]))
-    return _weighted(x, dim, taps)
+    return taps
 
 
-def _filtered(x: Tensor, dim: int, n: int, want: int, step: float, mode: str) -> Tensor:
+def _filter_taps(n: int, want: int, step: float, mode: str) -> Taps:
     """Averages weighted by a filter, which is as wide as results are apart where they are fewer than elements."""
     wide = max(step, 1.0)
     reach = _REACH[mode] * wide
@@ -214,8 +240,7 @@ def _filtered(x: Tensor, dim: int, n: int, want: int, step: float, mode: str) ->
         times = most - len(places) + 1
         places += places[-1:] * (times - 1)
         weights[-1:] = [weights[-1] / times] * times
-    taps = [([p[k] for p, _ in windows], [w[k] for _, w in windows]) for k in range(most)]
-    return _weighted(x, dim, taps)
+    return [([p[k] for p, _ in windows], [w[k] for _, w in windows]) for k in range(most)]
 
 
 def _weight_at(mode: str, distance: float) -> float:
