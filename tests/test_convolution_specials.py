@@ -115,7 +115,7 @@ def test_they_are_where_eager_execution_has_them(start: int) -> None:
 
 @pytest.mark.parametrize("start", range(48, 66, 6))
 def test_also_where_there_is_no_native_code(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "tap_machine", lambda: None)
+    monkeypatch.setattr(module, "vector_machine", lambda: None)
     for seed in range(start, start + 6):
         assert_alike(draw(seed), seed, DTYPES[seed % 2])
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import tracejit as tj
 import tracejit.nn.functional as F
 from tracejit.codegen.identity import features
-from tracejit.codegen.llvm import object_code
-from tracejit.codegen.tap_machine import Machine, tap_machine
+from tracejit.codegen.llvm import vector_code
 from tracejit.codegen.tap_products import product_scratch, products_text
 from tracejit.codegen.tap_weights import weight_scratch, weights_text
+from tracejit.codegen.vector_machine import Machine, vector_machine
 from tracejit.ir import parse, run, verify
 from tracejit.ops.taps import tap_products, tap_weights
 from tracejit.passes import taps as module
@@ -29,7 +29,7 @@ from tracejit.runtime.loader import load_object
 from tracejit.runtime.plan import HostCall, make_plan
 from tracejit.runtime.program import Program
 
-pytestmark = pytest.mark.skipif(tap_machine() is None, reason="no vectors with masks")
+pytestmark = pytest.mark.skipif(vector_machine() is None, reason="no vectors with masks")
 MACHINES = [
     machine
     for machine, needed in (
@@ -47,7 +47,7 @@ def native(name, dtype, machine):
     """The step's function, compiled once."""
     if (name, dtype, machine) not in _functions:
         text = (products_text if name == "tap_products" else weights_text)(dtype, machine)
-        address = load_object(object_code(text, unroll=False), f"tracejit_{name}")
+        address = load_object(vector_code(text), f"tracejit_{name}")
         _functions[name, dtype, machine] = _ENTRY(address)
     return _functions[name, dtype, machine]
 
@@ -229,7 +229,7 @@ def test_profiles_name_the_steps():
 
 
 def test_other_machines_keep_convolutions(monkeypatch):
-    monkeypatch.setattr(module, "tap_machine", lambda: None)
+    monkeypatch.setattr(module, "vector_machine", lambda: None)
     text = """graph f(x: f32[2, 3, 8], w: f32[4, 3, 2]) {
         %0: f32[2, 4, 7] = convolution(x, w, stride=(1,), padding=((0, 0),), dilation=(1,), groups=1)
         return %0

@@ -14,6 +14,8 @@ from . import cache, output
 if TYPE_CHECKING:
     import click
 
+    from ..runtime.blas import Blas
+
 _PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "ml_dtypes", "safetensors")
 _OPTIONAL = ("scikit-learn", "matplotlib")
 
@@ -48,9 +50,17 @@ def describe() -> dict[str, str]:
         "processor": _processor(),
         "CPUs": str(os.cpu_count()),
         "threads": str(get_num_threads()),
-        "BLAS": "none found: numpy.matmul is used" if blas is None else f"that of {blas.origin}",
+        "BLAS": "none found: numpy.matmul is used" if blas is None else _blas(blas),
     }
     return found | dict(cache.rows())
+
+
+def _blas(found: Blas) -> str:
+    """Which library computes products, and which of them."""
+    from ..runtime.products import product_module
+
+    ours = found.vectors_only and product_module("f32") is not None
+    return f"that of {found.origin}{', for products with vectors' if ours else ''}"
 
 
 def _run(as_json: bool) -> None:

@@ -77,6 +77,10 @@ class FunctionText:
         """The smaller of two words."""
         return self.make(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
 
+    def most(self, a: str | int, b: str | int) -> str:
+        """The larger of two words."""
+        return self.make(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
+
     def divided(self, a: str | int, b: str | int) -> tuple[str, str]:
         """Quotient and remainder of two words."""
         return self.make(f"sdiv i64 {a}, {b}"), self.make(f"srem i64 {a}, {b}")

@@ -12,8 +12,9 @@ are results computed again without them: nan and infinities of the weight leave 
 from __future__ import annotations
 
 from .ir_text import FunctionText, Variable
-from .tap_kind import Kind, arguments, declarations, inner, runs
-from .tap_machine import Machine
+from .tap_runs import arguments, runs
+from .vector_kind import Kind, declarations, inner
+from .vector_machine import Machine
 
 __all__ = ["PRODUCT_WORDS", "product_scratch", "products_text"]
 

@@ -8,8 +8,9 @@ the work a thread does.
 from __future__ import annotations
 
 from .ir_text import FunctionText
-from .tap_kind import Kind, Position, arguments, declarations, inner
-from .tap_machine import Machine
+from .tap_runs import Position, arguments
+from .vector_kind import Kind, declarations, inner
+from .vector_machine import Machine
 
 __all__ = ["WEIGHT_WORDS", "weight_scratch", "weights_text"]
 

@@ -19,8 +19,8 @@ Padding is written out. Where windows are s apart, elements s apart become neigh
 along the dimension, and every tap sees one phase. The gradient of the input is one such product for every phase of the
 result; that of the weight sees the same memory as the convolution. Where eager execution adds up windows for the
 gradient of the input, around them is no zero but a gap, so that nan and infinities of a weight stay where windows are.
-Runs on graphs that are not differentiated any more, on machines for which :mod:`tracejit.codegen.tap_machine` knows a
-vector; depthwise convolutions are left to :mod:`tracejit.passes.depthwise`.
+Runs on graphs that are not differentiated any more, on machines for which :mod:`tracejit.codegen.vector_machine` knows
+a vector; depthwise convolutions are left to :mod:`tracejit.passes.depthwise`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, NamedTuple
 
-from ..codegen.tap_machine import tap_machine
+from ..codegen.vector_machine import vector_machine
 from ..dtypes import float32
 from ..extents import is_symbolic
 from ..ir.graph import Graph, Value
@@ -57,7 +57,7 @@ def taps(graph: Graph) -> Graph:
     >>> [v.op.name for v in taps(graph).values if v.op][-1] in ("tap_products", "convolution")
     True
     """
-    if tap_machine() is None:
+    if vector_machine() is None:
         return graph
     if not any(v.op is not None and v.op.name in ALL_RULES for v in graph.values):
         return graph

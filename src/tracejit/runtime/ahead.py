@@ -12,15 +12,27 @@ import contextlib
 import os
 import threading
 from collections import deque
+from collections.abc import Mapping
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from .threads import get_num_threads
 
-__all__ = ["Ahead", "Request"]
+__all__ = ["NONE", "Ahead", "Job", "Request"]
 
 #: More than this many helpers have never had anything to do.
 MOST = 7
+
+
+class Job(Protocol):
+    """Something to compile."""
+
+    @property
+    def source(self) -> str:
+        """Its text."""
+
+    def compile(self) -> bytes:
+        """The object code."""
 
 
 class Request(NamedTuple):
@@ -42,7 +54,7 @@ class Request(NamedTuple):
 class _Job:
     """A request and what became of it."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Job) -> None:
         self.request = request
         self.begun = threading.Lock()
         self.done = threading.Event()
@@ -83,7 +95,7 @@ class Ahead:
     True
     """
 
-    def __init__(self, requests: dict[str, Request]) -> None:
+    def __init__(self, requests: Mapping[str, Job]) -> None:
         self._jobs = {key: _Job(request) for key, request in requests.items()}
         # The longest first: what is left over at the end, when some have nothing to do, is then short.
         longest = sorted(self._jobs.values(), key=_Job.length, reverse=True)
@@ -144,3 +156,7 @@ def _help(queue: deque[_Job]) -> None:
             return
         with contextlib.suppress(BaseException):
             job.help()
+
+
+#: Nothing is compiled ahead.
+NONE = Ahead({})

@@ -1,31 +1,36 @@
-"""Matrix products as program steps: BLAS called from our own parallel region.
+"""Matrix products as program steps: BLAS, or code of our own, called from our own parallel region.
 
 Two thread pools fight, so a step calls BLAS for its share of rows (or columns) from our pool while
-BLAS's own threads are off. The BLAS is the one NumPy itself is linked to: it is in the process
-already (importing `scipy.linalg` costs 170 ms), and eager products then come from the same
-routines. SciPy's is the second choice. Where neither is found `gemm_step` answers None and the
-caller uses `numpy.matmul`.
+BLAS's own threads are off. The BLAS is MKL where that is installed (`tracejit[mkl]`), else the one NumPy
+itself is linked to: it is in the process already (importing `scipy.linalg` costs 170 ms). SciPy's is the
+next choice. Where none is found `gemm_step` answers None and the caller uses `numpy.matmul`. Without MKL
+the library is asked for vectors only where our own code is better at matrices (`products`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
-from dataclasses import dataclass
+import site
+import sys
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracejit.ops.library_threads import DECORATIONS
+from tracejit.runtime.ahead import NONE, Ahead
 from tracejit.runtime.assembled import assembled, process_triple
 from tracejit.runtime.blas_ir import gemm_module_text
 from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
 from tracejit.runtime.loader import load_object
 from tracejit.runtime.native import set_context
+from tracejit.runtime.products import product_module
+from tracejit.runtime.vector_modules import address
 from tracejit.sizes import call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["Blas", "Gemm", "find_blas", "gemm_step"]
 
@@ -48,7 +53,7 @@ class Blas:
 
     `gemm` are the addresses of its Fortran `sgemm` and `dgemm` by dtype, `gemv` of `sgemv` and
     `dgemv` (0: unknown). `controlled` says whether its threads can be switched off; where not, it is
-    called once and uses its own.
+    called once and uses its own. `vectors_only` says whether our own code multiplies matrices where it can.
     """
 
     origin: str
@@ -56,6 +61,7 @@ class Blas:
     max_size: int
     controlled: bool
     gemv: dict[str, int]
+    vectors_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,8 @@ class Gemm:
     stride_c: BatchStride = 0
 
 
-def gemm_step(gemm: Gemm) -> Step | None:
-    """The step that computes a product, or None when there is no BLAS for it.
+def gemm_step(gemm: Gemm, ahead: Ahead = NONE) -> Step | None:
+    """The step that computes a product, or None when there is no BLAS for it; its code may be compiled ``ahead``.
 
     No dimension of C: the step does nothing; k = 0: it writes zeros. What C held before never
     matters. A row stride shorter than a row makes the step fail with code 22.
@@ -110,7 +116,9 @@ def gemm_step(gemm: Gemm) -> Step | None:
         return None
     single = gemm.batch == 1
     columns, extent, grain, release = call(divide, int(single), gemm.m, gemm.n, gemm.k, gemm.batch)
-    words = (blas.gemm[gemm.dtype], gemm.a, gemm.b, gemm.c, gemm.m, gemm.n, gemm.k)
+    own = product_module(gemm.dtype) if blas.vectors_only else None
+    product = blas.gemm[gemm.dtype] if own is None else address(own, ahead)
+    words = (product, gemm.a, gemm.b, gemm.c, gemm.m, gemm.n, gemm.k)
     strides = (gemm.lda, gemm.ldb, gemm.ldc, int(gemm.trans_a), int(gemm.trans_b), columns)
     batch = [word for s in (gemm.stride_a, gemm.stride_b, gemm.stride_c) for word in _levels(s)]
     return Step(
@@ -167,11 +175,22 @@ def _function(dtype: str) -> int:
 @lru_cache(maxsize=1)
 def find_blas() -> Blas | None:
     """The BLAS steps call, found once; None where there is none."""
+    for path in _mkl_libraries():
+        found = _in_library("mkl", path, MKL)
+        if found is not None:
+            return found
     for origin, path in _extension_modules():
         found = _in_library(origin, path)
         if found is not None:
-            return found
+            return replace(found, vectors_only=found.controlled)
     return _from_cython_blas()
+
+
+def _mkl_libraries() -> Iterator[str]:
+    """Where pip and conda put MKL's single library."""
+    for folder in dict.fromkeys((sys.prefix, site.getuserbase())):
+        for pattern in ("lib/libmkl_rt.so*", "lib/libmkl_rt*.dylib", "Library/bin/mkl_rt*.dll"):
+            yield from sorted(map(str, Path(folder).glob(pattern)), reverse=True)
 
 
 def _extension_modules() -> Iterator[tuple[str, str]]:
@@ -186,12 +205,18 @@ def _extension_modules() -> Iterator[tuple[str, str]]:
             yield "scipy", str(path)
 
 
-def _in_library(origin: str, path: str) -> Blas | None:
+#: The functions that tell and set how many threads a library uses; names of OpenBLAS may be decorated.
+_OPENBLAS = ("openblas_get_num_threads", "openblas_set_num_threads")
+MKL = ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads")
+
+
+def _in_library(origin: str, path: str, controlling: Sequence[str] = _OPENBLAS) -> Blas | None:
     try:
         library = ctypes.CDLL(path)
     except OSError:
         return None
-    for prefix, suffix in DECORATIONS:
+    decorations = DECORATIONS if controlling is _OPENBLAS else (("", ""),)
+    for prefix, suffix in decorations:
         names = [f"{prefix}{letter}{{}}_{'64_' if suffix else ''}" for letter in "sd"]
         gemm, gemv = (
             dict(
@@ -205,10 +230,7 @@ def _in_library(origin: str, path: str) -> Blas | None:
         )
         if not all(gemm.values()):
             continue
-        controls = [
-            _address(library, f"{prefix}openblas_{verb}_num_threads{suffix}")
-            for verb in ("get", "set")
-        ]
+        controls = [_address(library, f"{prefix}{name}{suffix}") for name in controlling]
         controlled = all(controls)
         if controlled:
             set_context("blas_get_threads", controls[0])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ..codegen.kernel import Function, KernelCode
 from ..codegen.replaceable import cell_of, replace, unpacked
 from ..locks import awaited_rlock, free_llvmlite
-from .ahead import Ahead, Request
+from .ahead import NONE, Ahead, Job, Request
 from .behind import worker
 from .loader import load_object
 from .store import KernelStore, kernel_store
@@ -33,8 +33,6 @@ COUNTS = Counts()
 gates: list[Callable[[], None]] = []
 _addresses: dict[str, int] = {}
 _lock = awaited_rlock(0)
-#: Nothing is compiled ahead.
-NONE = Ahead({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +78,9 @@ def build(code: KernelCode, ahead: Ahead = NONE) -> Kernel:
     return Kernel(code.name, code, tuple(keys), tuple(addresses))
 
 
-def compiling(codes: Iterable[KernelCode]) -> Ahead:
-    """The functions of some kernels that have to go through LLVM, to be compiled beside this thread."""
-    found: dict[str, Request] = {}
+def compiling(codes: Iterable[KernelCode], others: Mapping[str, Job]) -> Ahead:
+    """The functions of some kernels that have to go through LLVM, and others, to be compiled beside this thread."""
+    found: dict[str, Job] = dict(others)
     for function in (f for code in codes for f in code.functions):
         key = kernel_key(function.source)
         if key in _addresses or key in found:

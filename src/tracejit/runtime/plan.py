@@ -28,6 +28,7 @@ from .launcher import COARSE, Loop, Step, is_other_form
 from .overwrite import overwrites
 from .plan_assembly import Placed, assemble, is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
+from .plan_modules import missing_modules
 from .plan_products import plan_product
 from .plan_records import Constant, HostCall, HostOperand, Products, Slot
 from .plan_taps import is_taps, plan_taps
@@ -175,12 +176,12 @@ class Planner:
         """Give a materialised value its memory, or its place in that of another."""
         layout = self.layouts(value)
         if layout.root is value:
-            slot = self.slots[value] = self.memory(value)
-            return slot
-        if layout.root not in self.slots:
-            self.place(layout.root)
-        slot = self.slots[value] = self.address(layout, value.spec.dtype.itemsize)
-        return slot
+            self.slots[value] = self.memory(value)
+        else:
+            if layout.root not in self.slots:
+                self.place(layout.root)
+            self.slots[value] = self.address(layout, value.spec.dtype.itemsize)
+        return self.slots[value]
 
     def memory(self, value: Value) -> Slot:
         """New memory."""
@@ -240,7 +241,7 @@ class Planner:
             if isinstance(step, Group):
                 outputs, name = self.schedule.outputs[step], kernel_name(step)
                 self.codes[step] = write_kernel(step, outputs, self.layouts, name, self.overwrites)
-        self.ahead = kernels.compiling(self.codes.values())
+        self.ahead = kernels.compiling(self.codes.values(), missing_modules(self.schedule))
         return self.ahead
 
     def plan_step(self, step: Group | Call) -> None:
@@ -266,9 +267,9 @@ class Planner:
         self.kernels.append(kernel)
         temporary: dict[str, int] = {}
         for function, address in zip(code.functions, kernel.addresses, strict=True):
-            arguments = [self.parameter(owner, p, temporary) for p in function.parameters]
-            extent, grain = (-1, function.extent), largest(1, function.grain)
-            self.items.append(Step(address, arguments, extent, grain, flags))
+            given = [self.parameter(owner, p, temporary) for p in function.parameters]
+            grain = largest(1, function.grain)
+            self.items.append(Step(address, given, (-1, function.extent), grain, flags))
         for key in temporary:
             if self.held is None:
                 self.arena.give((owner, key))
@@ -354,10 +355,8 @@ class Planner:
         """Where a view starts."""
         return self.slots[layout.root].moved(layout.offset * itemsize)
 
-    # --- matrix products -------------------------------------------------------------------------------------------
-
     def plan_gemm(self, value: Value) -> Step | None:
-        """A product as a BLAS step when its operands lie as BLAS can read them."""
+        """A product as a step of its own when its operands lie as BLAS can read them."""
         return plan_product(self, value)
 
     def matrix(self, value: Value, batch: Shape) -> tuple[tuple[int, int], int, bool, Any] | None:

@@ -30,7 +30,8 @@ def plan_product(planner: Planner, value: Value) -> Step | None:
     row, _, stride = result_layout(planner, value)
     lying = (lda, ldb, row, trans_a, trans_b, numel(batch), stride_a, stride_b, stride)
     sizes = (m, n, x.spec.shape[-1])
-    step = gemm_step(Gemm(dtype.short, a, b, planner.argument(slot, 0), *sizes, *lying))
+    gemm = Gemm(dtype.short, a, b, planner.argument(slot, 0), *sizes, *lying)
+    step = gemm_step(gemm, planner.ahead)
     if step is None:
         planner.arena.give(value)
         del planner.slots[value]

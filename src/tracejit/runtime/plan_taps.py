@@ -68,7 +68,7 @@ def is_written(value: Value, strides: Shape) -> bool:
 def plan_taps(planner: Planner, value: Value) -> None:
     """Append the step of a convolution over flat memory.
 
-    >>> from tracejit.codegen.tap_machine import tap_machine
+    >>> from tracejit.codegen.vector_machine import vector_machine
     >>> from tracejit.passes.taps import taps
     >>> from tracejit.ir import parse
     >>> from tracejit.runtime.plan import make_plan
@@ -77,7 +77,7 @@ def plan_taps(planner: Planner, value: Value) -> None:
     ...     return %0
     ... }''')
     >>> found = make_plan(taps(graph), [(24, 8, 1), (6, 2, 1)])
-    >>> tap_machine() is None or [step.name for step in found.items] == ["tap_products"]
+    >>> vector_machine() is None or [step.name for step in found.items] == ["tap_products"]
     True
     """
     x, other = value.value_operands
@@ -102,7 +102,8 @@ def plan_taps(planner: Planner, value: Value) -> None:
     if value.op is tap_products:
         after = (*offsets, *_weight_offsets(other, planner.layouts(other)))
     work = Work(groups, count, positions, rows)
-    planner.items.append(tap_step(value.op.name, dtype.short, words, after, work, moved))
+    step = tap_step(value.op.name, dtype.short, words, after, work, moved, planner.ahead)
+    planner.items.append(step)
     planner.arena.give(key)
 
 

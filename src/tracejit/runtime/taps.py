@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
-from ..codegen.identity import machine
-from ..codegen.tap_machine import Machine, tap_machine
 from ..codegen.tap_products import product_scratch, products_text
 from ..codegen.tap_weights import weight_scratch, weights_text
+from ..codegen.vector_machine import Machine, vector_machine
 from ..sizes import call
+from .ahead import NONE, Ahead
 from .launcher import COARSE, RELEASE_GIL, Step
-from .loader import load_object
-from .store import kernel_store
+from .vector_modules import VectorModule, address
 
-__all__ = ["TapStep", "Work", "scratch_bytes", "tap_step"]
+__all__ = ["TapStep", "Work", "scratch_bytes", "tap_module", "tap_step"]
 
 #: An argument of a step: (slot, value).
 Word = tuple[int, Any]
@@ -53,17 +51,18 @@ def tap_step(
     offsets: Sequence[int],
     work: Work,
     moved: tuple[Any, Any, Any],
+    ahead: Ahead = NONE,
 ) -> TapStep:
     """The step of ``tap_products`` or ``tap_weights``, as ``name`` says.
 
     ``words`` are its arguments in the order of ``PRODUCT_WORDS`` or ``WEIGHT_WORDS``, ``offsets`` what comes after
-    them, ``moved`` the bytes of operands and result.
+    them, ``moved`` the bytes of operands and result; its code may be compiled ``ahead``.
 
-    >>> if tap_machine() is not None:
+    >>> if vector_machine() is not None:
     ...     step = tap_step("tap_weights", "f32", [], [], Work(1, 144, 9, 16), (0, 0, 0))
-    ...     assert step.extent == (-1, -(-144 // tap_machine().rows))
+    ...     assert step.extent == (-1, -(-144 // vector_machine().rows))
     """
-    found = tap_machine()
+    found = vector_machine()
     assert found is not None, "planned for a machine that has native code"
     is_products = name == "tap_products"
     size = 4 if dtype == "f32" else 8
@@ -71,7 +70,7 @@ def tap_step(
     flags = release + (0 if is_products else COARSE)
     arguments = [*words, *((-1, offset) for offset in offsets)]
     return TapStep(
-        _function(name, dtype),
+        address(tap_module(name, dtype), ahead),
         arguments,
         (-1, extent),
         grain,
@@ -89,7 +88,7 @@ def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
     >>> scratch_bytes("tap_weights", "f32", 9) > 0
     True
     """
-    found = tap_machine()
+    found = vector_machine()
     assert found is not None, "planned for a machine that has native code"
     if name == "tap_weights":
         return weight_scratch(found, count)
@@ -127,16 +126,13 @@ def _divide(
     return units, grain, release
 
 
-@lru_cache(maxsize=4)
-def _function(name: str, dtype: str) -> int:
-    found = tap_machine()
-    assert found is not None
-    text = _TEXTS[name](dtype, found)
-    key = hashlib.sha256(f"taps {machine()}\n{text}".encode()).hexdigest()
-    code = kernel_store().get(key)
-    if code is None:
-        from ..codegen.llvm import object_code
+@cache
+def tap_module(name: str, dtype: str) -> VectorModule:
+    """The native code of an op for a dtype.
 
-        code = object_code(text, unroll=False)
-        kernel_store().put(key, code)
-    return load_object(code, f"tracejit_{name}")
+    >>> vector_machine() is None or tap_module("tap_weights", "f32").symbol == "tracejit_tap_weights"
+    True
+    """
+    found = vector_machine()
+    assert found is not None, "planned for a machine that has native code"
+    return VectorModule(f"tracejit_{name}", _TEXTS[name](dtype, found))

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from .identity import features
 
-__all__ = ["Machine", "tap_machine"]
+__all__ = ["Machine", "vector_machine"]
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ _WIDE, _NARROW = Machine(64, 8, 3), Machine(32, 4, 3)
 
 
 @lru_cache(maxsize=1)
-def tap_machine() -> Machine | None:
+def vector_machine() -> Machine | None:
     """What this machine computes with; None where vectors have no masks, and products go through BLAS.
 
-    >>> found = tap_machine()
+    >>> found = vector_machine()
     >>> found is None or found.vector in (32, 64)
     True
     """
