@@ -316,6 +316,7 @@ PROGRAMS = {
     "bfloat16": lambda x: x.to(tj.bfloat16) * 3 + 1,
     "truth": lambda x: ((x > 0.25) & (x < 0.5)).any(-1),
     "integers": lambda x: (x * 10).to(tj.int32) * 3 - 1,
+    "masked": lambda x: F.softmax(x.reshape(4, 10, 50).masked_fill(x[:10] > 0.5, -tj.inf), -1),
 }
 
 

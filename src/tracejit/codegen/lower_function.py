@@ -263,8 +263,8 @@ class FunctionLowering(ExpressionLowering):
     def _while(self, node: ast.While) -> None:
         if node.orelse:
             fail(node, "while/else is not part of the kernel language")
-        if self.widening is not None:
-            raise NotWidened("a while loop")
+        if self.widening is not None and is_innermost(node):
+            raise NotWidened("an innermost while loop")
         head, body, done = self.fresh("while"), self.fresh("do"), self.fresh("endwhile")
         self.lines.append(f"  br label %{head}")
         self.label(head)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 __all__ = ["accumulates", "has_control_flow", "is_innermost", "names_needing_slots"]
 
 
-def is_innermost(node: ast.For) -> bool:
+def is_innermost(node: ast.For | ast.While) -> bool:
     """Is there no loop in a loop?
 
     >>> is_innermost(ast.parse("for i in range(9):\\n    x = i").body[0])
