@@ -8,6 +8,7 @@ A run ends within its time limit (25 minutes, five with ``--quick``); what was n
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from measure import Job, Row, Settings, measure
 from processes import environment, usable_cpus
 from workloads import CASES
 
+import tracejit
 from tracejit.cli import output
 from tracejit.profiling import floor
 
@@ -127,6 +129,8 @@ class Run:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; 1 when something was asked for and could not be measured."""
     options = parser().parse_args(arguments)
+    # As pip does with what it installs: from a checkout every process would compile the package's Python anew.
+    compileall.compile_dir(Path(tracejit.__file__).parent, quiet=1)
     chosen, settings = backends_of(options), settings_of(options)
     left_out: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tracejit-peers-", ignore_cleanup_errors=True) as place:

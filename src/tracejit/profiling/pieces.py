@@ -16,7 +16,7 @@ from ..codegen.kernel import Pointer
 from ..ir.graph import Value
 from ..ops.kinds import Elementwise, Reduction
 from ..passes.groups import root
-from ..runtime.blas import _function
+from ..runtime.blas import is_gemm
 from ..runtime.kernels import Kernel
 from ..runtime.launcher import Loop, Step, rows
 from ..runtime.native_ir import HEADER_WORDS, STEP_WORDS
@@ -110,7 +110,7 @@ def _functions(kernels: tuple[Kernel, ...]) -> Iterator[tuple[int, Kernel, int]]
 def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Program) -> Work:
     if isinstance(step, TileStep):
         return _together(step, [_work(part, kernels, program) for part in step.parts])
-    if step.fn_address in (_function("f32"), _function("f64")):
+    if is_gemm(step.fn_address, "f32") or is_gemm(step.fn_address, "f64"):
         return _product(step, program)
     if isinstance(step, TapStep):
         return _taps(step)
@@ -165,7 +165,7 @@ def _product(step: Step, program: Program) -> Work:
     """From the arguments of a matrix product: function, a, b, c, m, n, k, three strides, transpositions, columns."""
     words = [word for _, word in step.args]
     m, n, k, columns, extent = program.bound([*words[4:7], words[12], step.extent[1]])
-    double = step.fn_address == _function("f64")
+    double = is_gemm(step.fn_address, "f64")
     size = 8 if double else 4
     other = m if columns else n  # the side of the result that is not divided
     batch = 1 if columns else extent // max(m, 1)

@@ -14,25 +14,24 @@ import importlib.util
 import site
 import sys
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracejit.ops.library_threads import DECORATIONS
 from tracejit.runtime.ahead import NONE, Ahead
-from tracejit.runtime.assembled import assembled, process_triple
+from tracejit.runtime.assembled import process_triple
 from tracejit.runtime.blas_ir import gemm_module_text
 from tracejit.runtime.launcher import BLAS, COARSE, RELEASE_GIL, SERIAL, Step
-from tracejit.runtime.loader import load_object
 from tracejit.runtime.native import set_context
 from tracejit.runtime.products import product_module
-from tracejit.runtime.vector_modules import address
+from tracejit.runtime.vector_modules import VectorModule, address, known_address
 from tracejit.sizes import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Blas", "Gemm", "find_blas", "gemm_step"]
+__all__ = ["Blas", "Gemm", "find_blas", "gemm_module", "gemm_step", "is_gemm"]
 
 #: An argument of a step: (slot, value), or a plain number.
 Arg = tuple[int, int] | int
@@ -122,7 +121,7 @@ def gemm_step(gemm: Gemm, ahead: Ahead = NONE) -> Step | None:
     strides = (gemm.lda, gemm.ldb, gemm.ldc, int(gemm.trans_a), int(gemm.trans_b), columns)
     batch = [word for s in (gemm.stride_a, gemm.stride_b, gemm.stride_c) for word in _levels(s)]
     return Step(
-        _function(gemm.dtype),
+        address(gemm_module(gemm.dtype), ahead),
         [_pair(word) for word in (*words, *strides, *batch, blas.gemv[gemm.dtype])],
         (-1, extent),
         grain if blas.controlled else SERIAL,
@@ -162,11 +161,23 @@ def _grain(columns: bool, m: int, n: int, k: int, batch: int) -> int:
     return -(-count // tile) * tile
 
 
-@lru_cache(maxsize=2)
-def _function(dtype: str) -> int:
-    triple = process_triple()
-    code = assembled(gemm_module_text(triple, dtype), triple)
-    return load_object(code, f"tracejit_gemm_{dtype}")
+@cache
+def gemm_module(dtype: str) -> VectorModule:
+    """The function of the step, which calls BLAS or our own code for its share.
+
+    >>> gemm_module("f32").symbol
+    'tracejit_gemm_f32'
+    """
+    return VectorModule(f"tracejit_gemm_{dtype}", gemm_module_text(process_triple(), dtype))
+
+
+def is_gemm(function: int, dtype: str) -> bool:
+    """Is a step's function that of products of a dtype?
+
+    >>> is_gemm(0, "f32")
+    False
+    """
+    return function == known_address(gemm_module(dtype))
 
 
 # Finding a BLAS.

@@ -7,18 +7,12 @@ With registers of 64 bytes it is as fast on large matrices and up to 1.6 times a
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ..codegen.gemm_text import gemm_text
 from ..codegen.vector_machine import vector_machine
 from .vector_modules import VectorModule
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..ir.graph import Value
-
-__all__ = ["product_module", "product_modules"]
+__all__ = ["product_module"]
 
 _VECTOR_BYTES = 64
 _DTYPES = ("f32", "f64")
@@ -35,14 +29,3 @@ def product_module(dtype: str) -> VectorModule | None:
     if machine is None or machine.vector != _VECTOR_BYTES or dtype not in _DTYPES:
         return None
     return VectorModule("tracejit_product", gemm_text(dtype, machine))
-
-
-def product_modules(values: Iterable[Value]) -> list[VectorModule]:
-    """What the products among some values are computed by.
-
-    >>> from tracejit.ir import parse
-    >>> product_modules(parse("graph f(x: f32[2]) { %0: f32[2] = exp(x) return %0 }").outputs)
-    []
-    """
-    products = (v.spec.dtype.short for v in values if v.op is not None and v.op.name == "matmul")
-    return [found for short in dict.fromkeys(products) if (found := product_module(short))]

@@ -11,7 +11,7 @@ from .ahead import NONE, Ahead
 from .loader import load_object
 from .store import kernel_store
 
-__all__ = ["VectorModule", "address", "missing"]
+__all__ = ["VectorModule", "address", "known_address", "missing"]
 
 _addresses: dict[tuple[str, str], int] = {}
 
@@ -44,8 +44,17 @@ def missing(modules: Iterable[VectorModule]) -> dict[str, VectorModule]:
     return {
         module.key: module
         for module in dict.fromkeys(modules)
-        if (module.symbol, module.source) not in _addresses and module.key not in kernel_store()
+        if known_address(module) is None and module.key not in kernel_store()
     }
+
+
+def known_address(module: VectorModule) -> int | None:
+    """Where the function is, None where nobody has asked for it yet.
+
+    >>> known_address(VectorModule("f", "define void @f() { ret void } ; never asked for")) is None
+    True
+    """
+    return _addresses.get((module.symbol, module.source))
 
 
 def address(module: VectorModule, ahead: Ahead = NONE) -> int:
@@ -55,7 +64,7 @@ def address(module: VectorModule, ahead: Ahead = NONE) -> int:
     >>> address(module) == address(module)
     True
     """
-    known = _addresses.get((module.symbol, module.source))
+    known = known_address(module)
     if known is not None:
         return known
     key = module.key

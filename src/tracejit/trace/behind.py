@@ -134,7 +134,8 @@ def _rehearse() -> None:
     if "tracejit.codegen.llvm" in sys.modules:
         from ..codegen import llvm  # waits where another thread is still importing it
 
-        llvm.rehearse()
+        if not llvm.COMPILATIONS.count:  # else the program did not wait for it
+            llvm.rehearse()
 
 
 def why_failed(error: Exception) -> str:
