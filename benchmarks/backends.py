@@ -121,7 +121,8 @@ def known(names: Iterable[str]) -> list[Backend]:
 
 def array(result: Any) -> np.ndarray:
     """A copy of a tensor or array of any namespace."""
-    return np.array(result.detach() if hasattr(result, "detach") else result)
+    result = result.detach() if hasattr(result, "detach") else result
+    return np.array(result.numpy() if hasattr(result, "numpy") else result)
 
 
 def arrays(results: Iterable[Any]) -> list[np.ndarray]:

@@ -23,8 +23,10 @@ from .nest import is_one
 
 #: Columns per tile: partial results of a tile stay in the first-level cache.
 TILE = 1024
-#: Elements per block of rows: enough to be worth a hand-over, few enough to share evenly.
+#: Elements per block of rows, at least: enough to be worth a hand-over, few enough to share evenly.
 BLOCK_ELEMENTS = 1 << 14
+#: Where there are so many tiles, blocks are as long as this: each leaves partial results to be written and read again.
+MANY_TILES, LONGEST = 64, 256
 #: Columns that several narrow rows are to fill.
 WIDE = 128
 #: Rows that are folded into the partial results at a time, where few values are computed.
@@ -44,9 +46,11 @@ class Columns:
         self.rows = nest.axes[nest.reduced[0]].extent
         around = writer.extents_product(nest.reduced[1:])
         work = largest(1, around * smallest(self.columns, TILE))
-        self.block_rows = largest(1, BLOCK_ELEMENTS // largest(1, work))
-        self.blocks = largest(1, -(-self.rows // self.block_rows))
         self.outer_count = writer.extents_product(self.outer)
+        needed = -(-MANY_TILES // largest(1, self.tiles * self.outer_count))
+        long = smallest(LONGEST, -(-self.rows // needed))
+        self.block_rows = largest(largest(1, BLOCK_ELEMENTS // largest(1, work)), long)
+        self.blocks = largest(1, -(-self.rows // self.block_rows))
         self.folds = self._goes_on()
         # Fewer than ROWS of them would be no better than ROWS one after the other.
         lanes = WIDE // largest(1, self.columns) // ROWS * ROWS
