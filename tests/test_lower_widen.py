@@ -380,3 +380,42 @@ def test_code_generation_does_not_see_through_the_counter() -> None:
     counted = re.findall(r"getelementptr float, ptr %\S+, i64 (%\S+)\n", text)
     assert set(hidden) <= set(counted)
     assert not [ref for ref in counted if ref.endswith(".i")]
+
+
+PADDED = """
+for r in range(lo, hi):
+    for i in range(n):
+        row[i] = x[r * n + i] * float32(2)
+    for i in range(n):
+        again[i] = again[i] + row[i]
+    for i in range(n):
+        out[r * n + i] = row[i] + again[i]
+return 0
+"""
+
+
+def padded(kind: str) -> str:
+    head = f'x: "f32*", row: "{kind}", again: "{kind}", out: "f32*", n: "i64"'
+    return kernel(head, PADDED)
+
+
+@pytest.mark.parametrize("n", COUNTS)
+def test_rows_of_padded_memory(built: Any, n: int) -> None:
+    """What is written behind a row stays in its padding; rows that are added to are written with a mask."""
+    x = np.arange(3 * n, dtype=np.float32) - 7
+    row, again = np.full(n + 64, 5, np.float32), np.zeros(n + 64, np.float32)
+    out = np.full(3 * n + 64, 9, np.float32)
+    built(padded("padded f32*"))(x, row, again, out, n, 0, 3, 0)
+    doubled = 2 * x.reshape(3, n)
+    np.testing.assert_array_equal(out[: 3 * n].reshape(3, n), doubled + doubled.cumsum(0))
+    assert (out[3 * n :] == 9).all()
+    assert (again[n:] == 0).all()
+
+
+def test_vectors_of_padded_memory_are_whole() -> None:
+    """A masked store is not handed to the load that follows, which waits for the cache."""
+    for kind, masked in (("f32*", 2), ("padded f32*", 1)):
+        text = lower_kernel(
+            padded(kind), "k", noalias=True, vector_bits=512, lacking=(), widen=512
+        ).text
+        assert text.count("call void @llvm.masked.store") == masked

@@ -25,6 +25,8 @@ from .kernel import Function, Scratch
 
 #: Operations and reads from which on a store and a load are cheaper.
 WORTH_A_ROW = 6
+#: Rows of scratch memory begin so many elements apart, and end as many before the next one: a vector of any type.
+PADDING = 64
 
 
 def write_rows(writer: Writer) -> Function:
@@ -265,12 +267,13 @@ def _exchange(
 
 
 def _scratch_element(writer: Writer, value: Value, key: str) -> str:
-    """Where a row's value is kept: each worker has a row of its own."""
-    count = largest(writer.extents_product(writer.nest.reduced), 1)
+    """Where a row's value is kept: each worker has a row of its own, which begins in a line of the cache of its own."""
+    elements = largest(writer.extents_product(writer.nest.reduced), 1)
+    count = -(-elements // PADDING) * PADDING + PADDING
     kind = scalar.compute_type(value.spec.dtype)
     name = writer.text.parameter(
         key,
-        kind + "*",
+        f"padded {kind}*",
         Scratch(key, scalar.compute_dtype(value.spec.dtype), count, per_worker=True),
     )
     size = writer.number("row_size", count)

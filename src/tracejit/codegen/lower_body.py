@@ -108,6 +108,11 @@ class Body:
             if i.opcode in ("load", "store") and self.kind(i.operands[-1]) in ("address", "place")
         ]
 
+    def reads(self, address: str) -> bool:
+        """Is the array of an address read?"""
+        root = self.definitions[address].operands[0]
+        return any(which == "load" and at.operands[0] == root for which, at in self.accesses())
+
     def has_places(self) -> bool:
         """Are elements read or written that do not lie next to each other?"""
         return any(self.kind(at.result) == "place" for _, at in self.accesses())

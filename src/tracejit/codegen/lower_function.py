@@ -141,6 +141,8 @@ class FunctionLowering(ExpressionLowering):
         if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
             fail(self.node, "parameters are plain names without defaults")
         parameters = {arg.arg: parse_type(arg.annotation, self.node) for arg in args.args}
+        pointers = [(name, t) for name, t in parameters.items() if isinstance(t, Pointer)]
+        self.padded = frozenset(f"%{name}" for name, type_ in pointers if type_.padded)
         for name, type_ in parameters.items():
             if name in self.in_slots:
                 if isinstance(type_, Pointer):
@@ -326,6 +328,10 @@ class FunctionLowering(ExpressionLowering):
         self.metadata.append(f'!{number + 2} = !{{!"llvm.loop.interleave.count", i32 {count}}}')
         return f", !llvm.loop !{number}"
 
+    def is_padded(self, root: str) -> bool:
+        """May a whole vector be read and written where the last elements of an array lie?"""
+        return root in self.padded
+
     def _widen(self, loop: Loop) -> None:
         """Print a loop as vector code instead."""
         assert self.widening is not None
@@ -338,7 +344,7 @@ class FunctionLowering(ExpressionLowering):
         if self.polynomials > polynomials:
             count *= 2
         if self.depth > 0:
-            count = min(count, 2) if accumulates(node) else 1
+            count = min(count, 4) if accumulates(node) else 1
         return count
 
     def _library_text(self, name: str) -> str:

@@ -25,6 +25,9 @@ class Target(Protocol):
     def declare(self, declaration: str) -> None:
         """Note an external declaration."""
 
+    def is_padded(self, root: str) -> bool:
+        """May a whole vector be read and written where the last elements of an array lie?"""
+
 
 class VectorPrinter:
     """Prints instructions for so many lanes; what is uniform goes to `before`, once."""
@@ -209,7 +212,7 @@ class Rounds:
         if self.body.kind(instruction.operands[0]) == "place":
             return self._load_places(instruction, part)
         address = self._address(instruction.operands[0], part)
-        if self.mask is None:
+        if self.mask is None or self._is_padded(instruction.operands[0]):
             read = type_ if self.lanes == 1 else vector
             return printer.emit(self.lines, f"load {read}, ptr {address}, align {align}")
         name = f"@llvm.masked.load.v{printer.lanes}{_SUFFIX.get(type_, type_)}.p0"
@@ -218,6 +221,13 @@ class Rounds:
         given = f"ptr {address}, i32 {align}, {mask} {self.mask}, {vector} zeroinitializer"
         return printer.emit(self.lines, f"call {vector} {name}({given})")
 
+    def _is_padded(self, pointer: str) -> bool:
+        """May a whole vector be read and written here, whatever the mask says?
+
+        Masked stores are not forwarded to the loads that follow, which wait for the cache.
+        """
+        return self.printer.target.is_padded(self.body.definitions[pointer].operands[0])
+
     def _store(self, instruction: Instruction) -> None:
         printer, type_ = self.printer, instruction.type
         vector, align = printer.spell(type_), BITS[type_] // 8
@@ -225,9 +235,11 @@ class Rounds:
         if self.body.kind(pointer) == "place":
             self._store_places(instruction)
             return
+        # What is read in the same loop may be elements of later rounds.
+        whole = self._is_padded(pointer) and not self.body.reads(pointer)
         for part in range(self.parts):
             address, lanes = self._address(pointer, part), self._operand(value, type_, part)
-            if self.mask is None:
+            if self.mask is None or whole:
                 written = type_ if self.lanes == 1 else vector
                 self.lines.append(f"  store {written} {lanes}, ptr {address}, align {align}")
                 continue

@@ -43,14 +43,18 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A pointer parameter to elements of one scalar type."""
+    """A pointer parameter to elements of one scalar type.
+
+    Behind what a loop writes of ``padded`` memory there is room for a whole vector, whose contents mean nothing.
+    """
 
     element: Scalar
+    padded: bool = False
 
     @property
     def name(self) -> str:
         """How kernel text spells the type."""
-        return self.element.name + "*"
+        return f"{'padded ' if self.padded else ''}{self.element.name}*"
 
     @property
     def llvm(self) -> str:
@@ -105,7 +109,7 @@ def fail(node: ast.AST, message: str) -> NoReturn:
 
 
 def parse_type(annotation: ast.expr | None, where: ast.AST) -> Type:
-    """The type written by an annotation, as a name (`f32`) or a string (`"f32*"`)."""
+    """The type written by an annotation, as a name (`f32`) or a string (`"f32*"`, `"padded f32*"`)."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         name = annotation.value
     elif isinstance(annotation, ast.Name):
@@ -113,12 +117,12 @@ def parse_type(annotation: ast.expr | None, where: ast.AST) -> Type:
     else:
         fail(where, "every parameter and the result need a type annotation")
     pointer = name.endswith("*")
-    scalar = SCALARS.get(name[:-1] if pointer else name)
+    scalar = SCALARS.get(name[:-1].removeprefix("padded ") if pointer else name)
     if scalar is None:
         fail(
             where, f"unknown type {name!r}; the types are {', '.join(SCALARS)} and pointers to them"
         )
-    return Pointer(scalar) if pointer else scalar
+    return Pointer(scalar, name.startswith("padded ")) if pointer else scalar
 
 
 def scalar_type(value: Value, node: ast.AST) -> Scalar:
