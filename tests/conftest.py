@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,3 +90,18 @@ def add() -> int:
     from launch_tools import ADD, kernel
 
     return kernel(ADD)
+
+
+@pytest.fixture(params=(128, 256, 512))
+def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Compile a kernel for vectors of so many bits, which any host can do; wider ones are made of several."""
+    from kernel_tools import Loaded, is_widened
+    from tracejit.codegen import llvm
+
+    monkeypatch.setattr(llvm, "_widening", lambda: request.param)
+
+    def build(source: str) -> Loaded:
+        assert is_widened(source, request.param)
+        return Loaded(llvm.compile_source(source, "k"), "k")
+
+    return build

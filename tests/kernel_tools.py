@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracejit.codegen import llvm as codegen
+from tracejit.codegen.lower import lower_kernel
 
 RANGE = 'lo: "i64", hi: "i64", worker: "i64"'
 
@@ -122,3 +123,14 @@ def three_ways(source: str) -> list[Callable[..., int]]:
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+#: Numbers of elements that fill vectors, and that do not.
+COUNTS = (0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 130, 200)
+
+
+def is_widened(source: str, bits: int = 512) -> bool:
+    """Are all innermost loops printed as vectors of so many bits?"""
+    return lower_kernel(
+        source, "k", noalias=True, vector_bits=bits, lacking=codegen._lacking(), widen=bits
+    ).widened

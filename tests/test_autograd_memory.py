@@ -127,8 +127,8 @@ def test_10_000_steps_leave_nothing_behind():
         step()
     counts = [len(gc.get_objects())]
     for _ in range(2):
-        for _ in range(5_000):
+        for _ in range(10_000):
             step()
         counts.append(len(gc.get_objects()))
-    # What steps leave behind every 5,000 of them leave; a thread of the package may add its own once.
+    # What steps leave behind every 10,000 of them leave; a thread of the package may add its own once.
     assert min(after - before for before, after in itertools.pairwise(counts)) < 50

@@ -8,20 +8,8 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from kernel_tools import Loaded, kernel
-from tracejit.codegen import llvm
+from kernel_tools import COUNTS, kernel
 from tracejit.codegen.lower import lower_kernel
-
-WIDTHS = (128, 256, 512)
-COUNTS = (0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 130, 200)
-
-
-@pytest.fixture(params=WIDTHS)
-def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Compile for vectors of so many bits."""
-    monkeypatch.setattr(llvm, "_widening", lambda: request.param)
-    return lambda source: Loaded(llvm.compile_source(source, "k"), "k")
-
 
 PADDED = """
 for r in range(lo, hi):

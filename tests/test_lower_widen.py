@@ -9,34 +9,12 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from kernel_tools import SOFTMAX, Loaded, kernel
+from kernel_tools import COUNTS, SOFTMAX, Loaded, is_widened, kernel
 from tracejit import scalar_math
 from tracejit.codegen import llvm
 from tracejit.codegen.lower import lower_kernel
 from tracejit.codegen.lower_instructions import NotWidened, read, with_calls_inline
 from tracejit.nn import functional as F
-
-#: Vectors that any host can do; wider ones are made of several.
-WIDTHS = (128, 256, 512)
-COUNTS = (0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 130, 200)
-
-
-def is_widened(source: str, bits: int = 512) -> bool:
-    return lower_kernel(
-        source, "k", noalias=True, vector_bits=bits, lacking=llvm._lacking(), widen=bits
-    ).widened
-
-
-@pytest.fixture(params=WIDTHS)
-def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Compile for vectors of so many bits, or say that the kernel is not of this kind."""
-    monkeypatch.setattr(llvm, "_widening", lambda: request.param)
-
-    def build(source: str) -> Loaded:
-        assert is_widened(source, request.param)
-        return Loaded(llvm.compile_source(source, "k"), "k")
-
-    return build
 
 
 def numbers(dtype: str, count: int) -> np.ndarray:
@@ -354,7 +332,7 @@ def test_only_what_the_lowering_prints_is_read() -> None:
         )
 
 
-@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("bits", (128, 256, 512))
 def test_numbers_that_all_lanes_share_do_not_narrow_vectors(bits: int) -> None:
     """A start of rows that is computed in two steps is a 64-bit number in memory, read once in a round."""
     body = """

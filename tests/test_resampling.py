@@ -70,3 +70,10 @@ def test_missing_places_and_many_terms() -> None:
     assert "mix_along" not in names
     many = text.format(places=((0, 1, 0),) * 9, weights=((1.0, 1.0, 1.0),) * 9)
     assert [v.op.name for v in pooling(parse(many)).values if v.op is not None] == ["mix_along"]
+
+
+def test_bytes_are_rounded_whatever_their_rank() -> None:
+    x = tj.tensor([[[0, 3]]], dtype=tj.uint8)
+    assert F.interpolate(x, size=4, mode="linear").tolist() == [[[0, 1, 2, 3]]]
+    y = x.reshape(1, 1, 1, 1, 2)
+    assert F.interpolate(y, size=(1, 1, 4), mode="trilinear").tolist() == [[[[[0, 1, 2, 3]]]]]

@@ -25,7 +25,7 @@ from .nest import is_one
 TILE = 1024
 #: Elements per block of rows, at least: enough to be worth a hand-over, few enough to share evenly.
 BLOCK_ELEMENTS = 1 << 14
-#: Where there are so many tiles, blocks are as long as this: each leaves partial results to be written and read again.
+#: Blocks are as long as leaves so many to share, up to so many rows: each writes partial results that are read again.
 MANY_TILES, LONGEST = 64, 256
 #: Columns that several narrow rows are to fill.
 WIDE = 128

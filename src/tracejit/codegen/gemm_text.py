@@ -94,14 +94,19 @@ def _block(kind: Kind, vectors: int) -> str:
     return f.finish()
 
 
-def _copied(kind: Kind) -> str:
-    """A strip of a right operand whose rows are terms: ``vectors`` vectors of each, zeros beyond ``columns``."""
+def _strip_function(kind: Kind, name: str) -> tuple[FunctionText, str]:
+    """A function that lays out a strip, and the bytes from term to term there."""
     f = inner(
         kind,
-        "internal void @copied(ptr noalias %to, ptr noalias %b, i64 %ldb, i64 %terms, i64 %columns,"
+        f"internal void @{name}(ptr noalias %to, ptr noalias %b, i64 %ldb, i64 %terms, i64 %columns,"
         " i64 %vectors)",
     )
-    pitch = f.product("%vectors", kind.machine.vector)
+    return f, f.product("%vectors", kind.machine.vector)
+
+
+def _copied(kind: Kind) -> str:
+    """A strip of a right operand whose rows are terms: ``vectors`` vectors of each, zeros beyond ``columns``."""
+    f, pitch = _strip_function(kind, "copied")
     with f.loop(0, "%vectors") as v:
         mask = _mask_of(kind, f, f.difference("%columns", f.product(v, kind.lanes)))
         at = f.product(v, kind.machine.vector)
@@ -115,12 +120,7 @@ def _copied(kind: Kind) -> str:
 
 def _turned(kind: Kind) -> str:
     """A strip of a right operand whose columns are terms; writes up to a multiple of as many terms as a vector has."""
-    f = inner(
-        kind,
-        "internal void @turned(ptr noalias %to, ptr noalias %b, i64 %ldb, i64 %terms, i64 %columns,"
-        " i64 %vectors)",
-    )
-    pitch = f.product("%vectors", kind.machine.vector)
+    f, pitch = _strip_function(kind, "turned")
     with f.loop(0, "%vectors") as v:
         left = f.difference("%columns", f.product(v, kind.lanes))
         rows = [
@@ -168,8 +168,12 @@ def _columns(kind: Kind) -> str:
 
 def _mask_of(kind: Kind, f: FunctionText, count: str) -> str:
     """The mask of the first elements of a vector, all where there are more."""
+    return kind.as_mask(f, _bits_of(kind, f, count))
+
+
+def _bits_of(kind: Kind, f: FunctionText, count: str) -> str:
     some = f.least(count, kind.lanes)
-    return kind.as_mask(f, f.difference(f.make(f"shl i64 1, {some}"), 1))
+    return f.difference(f.make(f"shl i64 1, {some}"), 1)
 
 
 class _Strips(NamedTuple):
@@ -199,8 +203,7 @@ class _Strips(NamedTuple):
         """Bits for those elements of the last vector of a strip that are columns of the product."""
         f, lanes = self.f, self.kind.lanes
         begin = f.sum(column, f.product(f.difference(vectors, 1), lanes))
-        some = f.least(f.difference(self.columns, begin), lanes)
-        return f.difference(f.make(f"shl i64 1, {some}"), 1)
+        return _bits_of(self.kind, f, f.difference(self.columns, begin))
 
 
 def _product(kind: Kind) -> str:

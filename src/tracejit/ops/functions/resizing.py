@@ -119,23 +119,23 @@ def interpolate(
     if mode == "area":
         result: Tensor = FUNCTIONS[f"adaptive_avg_pool{len(own)}d"](input, wanted)
         return result
-    bytes_in_planes = input.dtype is dtypes.uint8 and len(own) == 2
-    x = input if mode.startswith("nearest") else _wide(input, bytes_in_planes)
+    in_bytes = input.dtype is dtypes.uint8
+    x = input if mode.startswith("nearest") else _wide(input)
     axes = list(enumerate(zip(own, wanted, scales, strict=True)))
-    for axis, (n, want, scale) in reversed(axes) if antialias or bytes_in_planes else axes:
+    for axis, (n, want, scale) in reversed(axes) if antialias or in_bytes else axes:
         if mode.startswith("nearest"):
             x = _nearest(x, axis + 2, n, want, scale, mode == "nearest-exact")
         elif n != want or not (align_corners or scale in (None, 1.0)):
             kind: Any = x.dtype.np.type
             taps = _taps(n, want, scale, mode, bool(align_corners), antialias, kind)
-            x = _weighted(x, axis + 2, _fixed_point(taps) if bytes_in_planes else taps)
-            if bytes_in_planes:  # rounded after each pass
+            x = _weighted(x, axis + 2, _fixed_point(taps) if in_bytes else taps)
+            if in_bytes:  # rounded after each pass
                 x = e.clamp_between(e.floor(e.add(x, 0.5)), 0, 255)
     return e.clone(x) if x is input else as_type(x, input.dtype)
 
 
-def _wide(x: Tensor, bytes_in_planes: bool) -> Tensor:
-    if bytes_in_planes:  # whose sums of products are whole numbers below 2**53
+def _wide(x: Tensor) -> Tensor:
+    if x.dtype is dtypes.uint8:  # whose sums of products are whole numbers below 2**53
         return as_type(x, dtypes.float64)
     return upcast(x) if x.dtype.is_floating_point else as_type(x, dtypes.float32)
 
