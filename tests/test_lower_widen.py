@@ -332,7 +332,7 @@ def test_only_what_the_lowering_prints_is_read() -> None:
         )
 
 
-@pytest.mark.parametrize("bits", (128, 256, 512))
+@pytest.mark.parametrize("bits", [128, 256, 512])
 def test_numbers_that_all_lanes_share_do_not_narrow_vectors(bits: int) -> None:
     """A start of rows that is computed in two steps is a 64-bit number in memory, read once in a round."""
     body = """
