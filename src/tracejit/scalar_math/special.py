@@ -3,7 +3,7 @@
 Near zero erf(x) = x + x P(x^2). Beyond, erfc(a) = exp(-a^2) Q(t) / (1 + 2 a) with t = (a - k) / (a + k), which maps
 the whole half line to a short interval where Q is nearly constant. exp(-a^2) is taken of the exact square, as a high
 part and a correction, because an error in the exponent is magnified by a^2. In single precision erf alone is cheaper:
-1 - erf(a) = 2^h, where a polynomial h of a low degree suffices because erf is near one.
+erf(a) = 1 - r^4, where a polynomial r of a low degree suffices because erf is near one.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from __future__ import annotations
 from tracejit.scalar_math.exponential import (
     exp_sum_f32,
     exp_sum_f64,
-    integer_f32,
-    shifted_f32,
-    whole_f32,
 )
 from tracejit.scalar_math.primitives import (
     copysign_f32,
@@ -28,39 +25,34 @@ from tracejit.scalar_math.primitives import (
     fma_f64,
     select,
 )
-from tracejit.scalar_math.unfused import power_of_two_f32
 
 
 def erf_near_f32(x: f32) -> f32:
-    """erf(x) for |x| <= 0.95."""
+    """erf(x) for |x| <= 1.15."""
     z = x * x
-    p = float32(-0.0005808046)
-    p = fma_f32(z, p, float32(0.004955341))
-    p = fma_f32(z, p, float32(-0.02673929))
-    p = fma_f32(z, p, float32(0.112810135))
-    p = fma_f32(z, p, float32(-0.3761241))
-    p = fma_f32(z, p, float32(0.12837914))
+    p = float32(6.856363e-05)
+    p = fma_f32(z, p, float32(-0.0007688852))
+    p = fma_f32(z, p, float32(0.0051494753))
+    p = fma_f32(z, p, float32(-0.026832161))
+    p = fma_f32(z, p, float32(0.1128304))
+    p = fma_f32(z, p, float32(-0.37612575))
+    p = fma_f32(z, p, float32(0.12837915))
     return fma_f32(x, p, x)
 
 
 def erf_far_f32(a: f32) -> f32:
-    """erf(a) for a >= 0.95, as 1 - 2^h with a polynomial h."""
+    """erf(a) for a >= 1.15, as 1 - r^4 with a polynomial r; one from 3.95 on."""
     a = select(a > float32(3.95), float32(3.95), a)
-    h = float32(-0.0017436942)
-    h = fma_f32(a, h, float32(0.021990053))
-    h = fma_f32(a, h, float32(-0.12995726))
-    h = fma_f32(a, h, float32(-0.94105685))
-    h = fma_f32(a, h, float32(-1.614481))
-    h = fma_f32(a, h, float32(-0.0031678143))
-    t = shifted_f32(h)
-    r = h - whole_f32(t)
-    q = float32(0.0013269538)
-    q = fma_f32(r, q, float32(0.009671292))
-    q = fma_f32(r, q, float32(0.05550711))
-    q = fma_f32(r, q, float32(0.24022247))
-    q = fma_f32(r, q, float32(0.693147))
-    q = fma_f32(r, q, float32(1.0))
-    return fma_f32(-q, power_of_two_f32(integer_f32(t)), float32(1.0))
+    r = float32(-0.00018262485)
+    r = fma_f32(a, r, float32(0.0032782517))
+    r = fma_f32(a, r, float32(-0.022473808))
+    r = fma_f32(a, r, float32(0.06695973))
+    r = fma_f32(a, r, float32(-0.052064884))
+    r = fma_f32(a, r, float32(-0.06166049))
+    r = fma_f32(a, r, float32(-0.30985743))
+    r = fma_f32(a, r, float32(1.0057722))
+    square = r * r
+    return fma_f32(-square, square, float32(1.0))
 
 
 def erf_near_f64(x: f64) -> f64:
@@ -136,7 +128,7 @@ def erfc_far_f64(a: f64) -> f64:
 def erf_f32(x: f32) -> f32:
     """The error function of x."""
     a = fabs_f32(x)
-    return copysign_f32(select(a < float32(0.95), erf_near_f32(a), erf_far_f32(a)), x)
+    return copysign_f32(select(a < float32(1.15), erf_near_f32(a), erf_far_f32(a)), x)
 
 
 def erf_f64(x: f64) -> f64:
