@@ -19,6 +19,7 @@ from tracejit.codegen.lower_instructions import (
     with_calls_inline,
 )
 from tracejit.codegen.lower_primitives import SUBSTITUTES
+from tracejit.codegen.lower_schedule import scheduled
 
 __all__ = ["BITS", "NEUTRAL", "Body", "Carried", "Loop", "body_of"]
 
@@ -160,6 +161,10 @@ def body_of(loop: Loop, text_of: Callable[[str], str], lacking: Iterable[str]) -
     """
     body = _resolved(loop, text_of, {f"llvm.{name}": SUBSTITUTES[name] for name in lacking})
     _classify(body, loop)
+    # What is the same in all rounds, and addresses, is printed elsewhere.
+    lanes = [i for i in body.instructions if not i.result or body.kind(i.result) == "lanes"]
+    others = [i for i in body.instructions if i.result and body.kind(i.result) != "lanes"]
+    body.instructions = others + scheduled(lanes, loop.interleave)
     return body
 
 
