@@ -73,6 +73,7 @@ class FunctionLowering(ExpressionLowering):
         self.slot_lines: list[str] = []
         self.all_slots: dict[str, Value] = {}
         self.metadata: list[str] = []
+        self.kinds: dict[str, str] = {}
         self.terminated = False
         self.depth = 0
         self.in_slots = names_needing_slots(node)
@@ -142,7 +143,7 @@ class FunctionLowering(ExpressionLowering):
             fail(self.node, "parameters are plain names without defaults")
         parameters = {arg.arg: parse_type(arg.annotation, self.node) for arg in args.args}
         pointers = [(name, t) for name, t in parameters.items() if isinstance(t, Pointer)]
-        self.padded = frozenset(f"%{name}" for name, type_ in pointers if type_.padded)
+        self.kinds = {f"%{name}": type_.kind for name, type_ in pointers}
         for name, type_ in parameters.items():
             if name in self.in_slots:
                 if isinstance(type_, Pointer):
@@ -229,6 +230,10 @@ class FunctionLowering(ExpressionLowering):
         else:
             value = self.expression(node.value)
         expect(node, "return", [value], [self.result])
+        if (
+            "streamed" in self.kinds.values()
+        ):  # other threads see such stores in no order but for a fence
+            self.lines.append("  fence seq_cst")
         self.lines.append(f"  ret {self.result.llvm} {value.ref}")
         self.terminated = True
 
@@ -330,7 +335,16 @@ class FunctionLowering(ExpressionLowering):
 
     def is_padded(self, root: str) -> bool:
         """May a whole vector be read and written where the last elements of an array lie?"""
-        return root in self.padded
+        return self.kinds.get(root) == "padded"
+
+    def is_streamed(self, root: str) -> bool:
+        """Is what is written to an array not to be read soon?"""
+        return self.kinds.get(root) == "streamed"
+
+    def note(self, metadata: str) -> str:
+        """The name of a node of metadata."""
+        self.metadata.append(f"!{len(self.metadata)} = {metadata}")
+        return f"!{len(self.metadata) - 1}"
 
     def _widen(self, loop: Loop) -> None:
         """Print a loop as vector code instead."""

@@ -28,6 +28,12 @@ class Target(Protocol):
     def is_padded(self, root: str) -> bool:
         """May a whole vector be read and written where the last elements of an array lie?"""
 
+    def is_streamed(self, root: str) -> bool:
+        """Is what is written to an array not to be read soon?"""
+
+    def note(self, metadata: str) -> str:
+        """The name of a node of metadata."""
+
 
 class VectorPrinter:
     """Prints instructions for so many lanes; what is uniform goes to `before`, once."""
@@ -132,6 +138,8 @@ class Rounds:
     ) -> None:
         self.printer, self.body, self.lines = printer, printer.body, lines
         self.counter, self.parts, self.lanes, self.mask = counter, parts, lanes, mask
+        #: Pointers whose elements are written past the caches, and the metadata that says so.
+        self.streamed: dict[str, str] = {}
         self.values: dict[str, list[str]] = {}
         self._linear: dict[str, str] = {}
         self._addresses: dict[tuple[str, int], str] = {}
@@ -241,7 +249,10 @@ class Rounds:
             address, lanes = self._address(pointer, part), self._operand(value, type_, part)
             if self.mask is None or whole:
                 written = type_ if self.lanes == 1 else vector
-                self.lines.append(f"  store {written} {lanes}, ptr {address}, align {align}")
+                how = f"align {align}"
+                if pointer in self.streamed:
+                    how = f"align {align * self.lanes}, !nontemporal {self.streamed[pointer]}"
+                self.lines.append(f"  store {written} {lanes}, ptr {address}, {how}")
                 continue
             name = f"@llvm.masked.store.v{printer.lanes}{_SUFFIX.get(type_, type_)}.p0"
             mask = printer.spell("i1")

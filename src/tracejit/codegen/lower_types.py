@@ -46,15 +46,16 @@ class Pointer:
     """A pointer parameter to elements of one scalar type.
 
     Behind what a loop writes of ``padded`` memory there is room for a whole vector, whose contents mean nothing.
+    What is written of ``streamed`` memory will not be read soon, and need not be brought into the caches.
     """
 
     element: Scalar
-    padded: bool = False
+    kind: str = ""
 
     @property
     def name(self) -> str:
         """How kernel text spells the type."""
-        return f"{'padded ' if self.padded else ''}{self.element.name}*"
+        return f"{self.kind} {self.element.name}*".lstrip()
 
     @property
     def llvm(self) -> str:
@@ -63,6 +64,9 @@ class Pointer:
 
 
 Type = Scalar | Pointer
+
+#: What kernel text may say of memory.
+_KINDS = ("padded", "streamed")
 
 SCALARS: dict[str, Scalar] = {
     scalar.name: scalar
@@ -109,7 +113,7 @@ def fail(node: ast.AST, message: str) -> NoReturn:
 
 
 def parse_type(annotation: ast.expr | None, where: ast.AST) -> Type:
-    """The type written by an annotation, as a name (`f32`) or a string (`"f32*"`, `"padded f32*"`)."""
+    """The type written by an annotation: a name (`f32`) or a string (`"f32*"`, `"padded f32*"`, `"streamed f32*"`)."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         name = annotation.value
     elif isinstance(annotation, ast.Name):
@@ -117,12 +121,13 @@ def parse_type(annotation: ast.expr | None, where: ast.AST) -> Type:
     else:
         fail(where, "every parameter and the result need a type annotation")
     pointer = name.endswith("*")
-    scalar = SCALARS.get(name[:-1].removeprefix("padded ") if pointer else name)
+    kind, _, element = name.removesuffix("*").rpartition(" ")
+    scalar = SCALARS.get(element) if kind in ("", *_KINDS) and (pointer or not kind) else None
     if scalar is None:
         fail(
             where, f"unknown type {name!r}; the types are {', '.join(SCALARS)} and pointers to them"
         )
-    return Pointer(scalar, name.startswith("padded ")) if pointer else scalar
+    return Pointer(scalar, kind) if pointer else scalar
 
 
 def scalar_type(value: Value, node: ast.AST) -> Scalar:

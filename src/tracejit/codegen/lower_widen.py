@@ -19,7 +19,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tracejit.codegen.lower_body import BITS, NEUTRAL, Body, Carried, Loop, body_of
-from tracejit.codegen.lower_instructions import NotWidened, is_literal, with_calls_inline
+from tracejit.codegen.lower_instructions import (
+    Instruction,
+    NotWidened,
+    is_literal,
+    with_calls_inline,
+)
 from tracejit.codegen.lower_rounds import Rounds, Target, VectorPrinter, all_lanes
 
 __all__ = ["Loop", "NotWidened", "widened"]
@@ -75,7 +80,10 @@ def widened(
 
 
 class _VectorLoop(VectorPrinter):
-    """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done."""
+    """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done.
+
+    Where an array is streamed, there are two of main, one of which writes past the caches.
+    """
 
     def __init__(
         self, loop: Loop, body: Body, target: Target, text_of: Callable[[str], str], lanes: int
@@ -85,6 +93,7 @@ class _VectorLoop(VectorPrinter):
         self.name = target.fresh("wide")
         self.pairs = body.pairs_to_compare()
         self.one_by_one = body.better_one_by_one()
+        self.streamed = self._streamed()
 
     def lines(self) -> list[str]:
         """All lines, from the branch into the loop to the label after it."""
@@ -109,7 +118,8 @@ class _VectorLoop(VectorPrinter):
         for carried, ref in zip(self.body.carried, sums, strict=True):
             self._fold_lanes(end, carried, ref)
         end += [f"  br label %{name}.done", f"{name}.done:"]
-        return [*self._entry(), *main.lines, *join, *between, *rest.lines, *end]
+        stream = self._stream() if self.streamed else []
+        return [*self._entry(), *stream, *main.lines, *join, *between, *rest.lines, *end]
 
     def _entry(self) -> list[str]:
         """What runs before the rounds; printed last, for they add to what they need of it."""
@@ -124,8 +134,41 @@ class _VectorLoop(VectorPrinter):
             f"  %{name}.whole = and i64 %{name}.span, -{self.lanes * loop.interleave}",
             f"  %{name}.stop = add nsw i64 {loop.start}, %{name}.whole",
             f"  %{name}.several = icmp ne i64 %{name}.whole, 0",
-            f"  br i1 %{name}.several, label %{name}.main, label %{name}.between",
+            f"  br i1 %{name}.several, label %{self._main_entry()}, label %{name}.between",
         ]
+
+    def _main_entry(self) -> str:
+        return f"{self.name}.{'choose' if self.streamed else 'main'}"
+
+    def _streamed(self) -> list[Instruction]:
+        """The addresses of elements that are written past the caches."""
+        if self.body.carried or self.pairs or self.one_by_one:
+            return []
+        return [
+            at
+            for which, at in self.body.accesses()
+            if which == "store"
+            and self.body.kind(at.result) == "address"
+            and self.target.is_streamed(at.operands[0])
+            and not self.body.reads(at.result)
+        ]
+
+    def _stream(self) -> list[str]:
+        """Main once more, for loops whose vectors do not lie across lines of the caches."""
+        name, lines, fits = self.name, [f"{self.name}.choose:"], "true"
+        for at in self.streamed:
+            first = f"getelementptr {at.type}, ptr {self.base(at)}, i64 {self.loop.start}"
+            place = self.emit(lines, f"ptrtoint ptr {self.emit(lines, first)} to i64")
+            across = self.emit(lines, f"and i64 {place}, {self.lanes * BITS[at.type] // 8 - 1}")
+            aligned = self.emit(lines, f"icmp eq i64 {across}, 0")
+            fits = self.emit(lines, f"and i1 {fits}, {aligned}")
+        lines.append(f"  br i1 {fits}, label %{name}.stream, label %{name}.main")
+        parts, node = self.loop.interleave, self.target.note("!{i32 1}")
+        rounds = Rounds(self, [], f"%{name}.stream.at", parts, self.lanes, None)
+        rounds.streamed = {at.result: node for at in self.streamed}
+        ends = (self.loop.start, f"%{name}.choose", f"%{name}.stop", "join")
+        self._finish(rounds, "stream", [], self.lanes * parts, ends)
+        return [*lines, *rounds.lines]
 
     def _apart(self) -> list[str]:
         """How many elements go together: one, should what is written be read elsewhere in the same loop."""
@@ -156,7 +199,8 @@ class _VectorLoop(VectorPrinter):
         parts = self.loop.interleave
         rounds = Rounds(self, [], f"%{self.name}.main.at", parts, self.lanes, None)
         several = [[start] * parts for start in starts]
-        ends = (self.loop.start, f"%{self.name}.before", f"%{self.name}.stop", "join")
+        origin = "choose" if self.streamed else "before"
+        ends = (self.loop.start, f"%{self.name}.{origin}", f"%{self.name}.stop", "join")
         self._finish(rounds, "main", several, self.lanes * parts, ends)
         return rounds
 

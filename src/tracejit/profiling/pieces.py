@@ -17,7 +17,7 @@ from ..ir.graph import Value
 from ..ops.kinds import Elementwise, Reduction
 from ..passes.groups import root
 from ..runtime.blas import is_gemm
-from ..runtime.kernels import Kernel
+from ..runtime.kernels import Kernel, original
 from ..runtime.launcher import Loop, Step, rows
 from ..runtime.native_ir import HEADER_WORDS, STEP_WORDS
 from ..runtime.plan_records import HostCall
@@ -114,7 +114,8 @@ def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Progr
         return _product(step, program)
     if isinstance(step, TapStep):
         return _taps(step)
-    found = next((k for k in kernels if k[0] == step.fn_address), None)
+    address = original(program.bound([step.fn_address])[0])
+    found = next((k for k in kernels if k[0] == address), None)
     if found is None:
         return Work("native step", "kernel", (), (), (), False)
     _, kernel, number = found

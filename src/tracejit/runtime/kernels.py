@@ -78,6 +78,30 @@ def build(code: KernelCode, ahead: Ahead = NONE) -> Kernel:
     return Kernel(code.name, code, tuple(keys), tuple(addresses))
 
 
+def address_of(function: Function) -> int:
+    """Machine code for one function."""
+    return _address(kernel_key(function.source), function)
+
+
+#: Addresses of functions that take the place of others, and those.
+_originals: dict[int, int] = {}
+
+
+def stands_for(address: int, original: int) -> int:
+    """Note that a function takes the place of a kernel's; its address."""
+    _originals[address] = original
+    return address
+
+
+def original(address: int) -> int:
+    """The address of the kernel's function that a program calls, or whose place another takes.
+
+    >>> original(7), original(stands_for(7, 5))
+    (7, 5)
+    """
+    return _originals.get(address, address)
+
+
 def compiling(codes: Iterable[KernelCode], others: Mapping[str, Job]) -> Ahead:
     """The functions of some kernels that have to go through LLVM, and others, to be compiled beside this thread."""
     found: dict[str, Job] = dict(others)

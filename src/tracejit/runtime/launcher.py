@@ -265,7 +265,7 @@ def pack_slots(values: Sequence[int]) -> bytes:
 
 
 def _check(index: int, step: Step) -> None:
-    if step.fn_address == 0:
+    if hint(step.fn_address) == 0:
         raise ValueError(f"step {index} has no function")
     if hint(step.grain) < 1:
         raise ValueError(f"step {index}: the grain is at least 1, not {step.grain}")

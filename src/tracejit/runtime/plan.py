@@ -33,6 +33,7 @@ from .plan_products import plan_product
 from .plan_records import Constant, HostCall, HostOperand, Products, Slot
 from .plan_taps import is_taps, plan_taps
 from .plan_tiles import plan_run
+from .streaming import function_address
 from .threads import get_num_threads
 from .tile_runs import TileRun, find_tile_runs
 from .tiles import FIRST_WINDOW
@@ -252,12 +253,11 @@ class Planner:
             self.plan_call(step)
 
     def plan_group(self, group: Group) -> None:
-        outputs = self.schedule.outputs[group]
         code = self.codes.pop(group)
         for value in group.externals:
             if index_source(value) is None:
                 self.require(root(value))
-        for value in outputs:
+        for value in self.schedule.outputs[group]:
             self.place(value)
         self.add_kernel(group, code)
 
@@ -269,7 +269,8 @@ class Planner:
         for function, address in zip(code.functions, kernel.addresses, strict=True):
             given = [self.parameter(owner, p, temporary) for p in function.parameters]
             grain = largest(1, function.grain)
-            self.items.append(Step(address, given, (-1, function.extent), grain, flags))
+            here = function_address(code, address, self.slots) if self.held is None else address
+            self.items.append(Step(here, given, (-1, function.extent), grain, flags))
         for key in temporary:
             if self.held is None:
                 self.arena.give((owner, key))

@@ -1,0 +1,96 @@
+"""Results larger than the caches are written past them.
+
+Before a processor writes to a line of memory that it does not have it reads it, though all of it is written. Stores
+past the caches spare that: a third of the time of a sum of two large arrays. What reads such a result next finds it in
+memory, where most of it would be anyway. So a kernel without reductions comes in two forms, and the size of what it
+writes decides which of them a program calls; the second is compiled for the first program that is so large.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from ..codegen.kernel import Function, KernelCode, Pointer
+from ..ir.graph import Value
+from ..sizes import call
+from .kernels import address_of, stands_for
+from .plan_records import Slot
+
+__all__ = ["STREAMED_BYTES", "function_address"]
+
+#: Bytes of a result from which on it is worth it even where it is read again at once (measured: 1 to 128 MiB tried).
+STREAMED_BYTES = 1 << 25
+_PARAMETER = re.compile(r'^    (\w+): "(\w+\*)",$', re.MULTILINE)
+
+
+def function_address(code: KernelCode, address: Any, slots: Mapping[Value, Slot]) -> Any:
+    """The address of a function of a kernel: where there are two forms, of one of them, as sizes will say.
+
+    ``slots`` tell where the values lie that it reads and writes.
+
+    >>> from tracejit.ir import parse
+    >>> from tracejit.runtime.plan import make_plan
+    >>> plan = make_plan(parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }"), [(1,)])
+    >>> plan.items[0].fn_address == plan.kernels[0].addresses[0]
+    True
+    """
+    if code.group is None or code.group.reduced or len(code.functions) != 1:
+        return address
+    function = code.functions[0]
+    written = _only_written(function, slots)
+    if not written:
+        return address
+
+    @cache
+    def streaming() -> int:
+        return stands_for(address_of(_streamed(function, written.keys())), address)
+
+    def choose(nbytes: int) -> tuple[int]:
+        return (streaming() if nbytes >= STREAMED_BYTES else address,)
+
+    return call(choose, next(iter(written.values())).spec.nbytes)[0]
+
+
+def _only_written(function: Function, slots: Mapping[Value, Slot]) -> dict[str, Value]:
+    """What a function writes to memory that it does not read, by the names of the parameters."""
+
+    def memory(pointer: Pointer) -> tuple[str, int]:
+        slot = slots[pointer.value]
+        return slot.kind, slot.index
+
+    names = re.findall(r'^    (\w+): "', function.source, re.MULTILINE)
+    pointers = {
+        name: parameter
+        for name, parameter in zip(names, function.parameters, strict=False)
+        if isinstance(parameter, Pointer)
+    }
+    read = {memory(pointer) for pointer in pointers.values() if not pointer.written}
+    return {
+        name: pointer.value
+        for name, pointer in pointers.items()
+        if pointer.written and memory(pointer) not in read
+    }
+
+
+def _streamed(function: Function, names: Collection[str]) -> Function:
+    """The same, writing past the caches.
+
+    >>> text = 'def f(\\n    x: "f32*",\\n    y: "f32*",\\n) -> "i32":\\n    return 0\\n'
+    >>> print(_streamed(Function("f", text, (), 1, 1), {"y"}).source)
+    def f(
+        x: "f32*",
+        y: "streamed f32*",
+    ) -> "i32":
+        return 0
+    <BLANKLINE>
+    """
+
+    def spelled(found: re.Match[str]) -> str:
+        name, type_ = found.groups()
+        return f'    {name}: "streamed {type_}",' if name in names else found[0]
+
+    return replace(function, source=_PARAMETER.sub(spelled, function.source))
