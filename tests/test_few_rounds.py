@@ -10,7 +10,9 @@ import pytest
 import tracejit as tj
 from tracejit import nn
 from tracejit.extents import Extents
+from tracejit.ir.graph import Value
 from tracejit.sizes import Computed, largest, smallest
+from tracejit.trace.rolling_forms import Again
 
 BATCH, INPUT, HIDDEN = 3, 5, 6
 
@@ -263,3 +265,28 @@ def test_which_size_is_smaller_is_open_where_sizes_may_be_few():
     scope.few = True
     n = scope.symbol(7)
     assert Computed(scope, [smallest(n, 2), largest(n, 1), n == 2])({0: 1}) == (1, 1, False)
+
+
+def test_an_interrupt_leaves_no_form_without_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are guessed from examples: a form that has none would fail every later recording."""
+
+    def function(xs):
+        return sum((xs * k).sin() for k in range(60)).sum()
+
+    compiled, struck = tj.compile(function), []
+
+    def strike(self: Again, value: Value) -> Value:
+        struck.append(value)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Again, "statement", strike)
+        with pytest.raises(KeyboardInterrupt):
+            for n in range(1, 5):
+                compiled(tj.ones(n))
+    assert struck
+    for n in range(1, 5):
+        for _ in range(3):
+            x = tj.ones(n)
+            assert tj.allclose(compiled(x), function(x))
+    assert compiled.stats.compiled_calls >= 8

@@ -98,7 +98,7 @@ class Forms:
         """A recording was rolled by itself."""
         results = tuple(rolled.mapping[v] for v in kept)
         key = form_key(inputs, rolled.statements, results)
-        form = self.known.setdefault(key, Form(tuple(inputs), rolled.statements, results))
+        form = self.known.get(key) or Form(tuple(inputs), rolled.statements, results)
         met: list[int] = []
 
         def same(size: int) -> int:
@@ -113,6 +113,8 @@ class Forms:
         if sizes is not None and (sizes, tuple(met)) not in form.examples:
             form.examples.append((sizes, tuple(met)))
             del form.examples[:-MAX_EXAMPLES]
+        if form.examples:  # a form is known with an example, whenever an interrupt comes
+            self.known.setdefault(key, form)
         if len(self.known) > MAX_FORMS:
             self.known.pop(next(iter(self.known)), None)
 
