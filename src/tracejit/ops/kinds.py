@@ -101,7 +101,7 @@ class Elementwise(Op):
                 for position, convert in conversions:
                     arrays[position] = convert(operands[position])
             run = self.host
-            if arrays[0].size >= slabs.LARGE or arrays[-1].size >= slabs.LARGE:
+            if arrays[0].size >= slabs.SHARED or arrays[-1].size >= slabs.SHARED:
                 found = self._in_slabs(arrays, attributes, kind)
                 if found is not None:
                     return found
@@ -124,7 +124,8 @@ class Elementwise(Op):
             return slabs.elementwise(self.host, arrays, {}, kind)
         if self.name in _KERNELS_SERVE:
             return None
-        return slabs.elementwise(self.body, arrays, attributes, kind)
+        run = np.where if self.name == "where" else self.body
+        return slabs.elementwise(run, arrays, attributes, kind)
 
     def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""

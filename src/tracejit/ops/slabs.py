@@ -1,11 +1,13 @@
-"""Large arrays in eager code, slab by slab on several threads: what NumPy does with one.
+"""Large arrays in eager code on several threads: what NumPy does with one.
 
 Elements do not know of each other, and rows that are reduced do not either, so the bits are those of the whole at once.
+What is one universal function the native pool computes (`runtime.strided`); the rest is done slab by slab.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -17,14 +19,27 @@ import numpy as np
 from .. import config
 from .float_errors import ignore, restore
 
-__all__ = ["LARGE", "elementwise", "reduced"]
+__all__ = ["LARGE", "SHARED", "elementwise", "reduced", "set_native"]
 
 Array = Any
-#: Elements from which on a second thread is worth waking.
-LARGE = 1 << 18
+#: Elements from which on a second thread is worth waking, of the native pool and of Python.
+SHARED, LARGE = 1 << 16, 1 << 18
 #: Elements of what is computed at a time where a function makes temporaries, which then stay in the cache.
 BLOCK = 1 << 15
+#: Makes a result of a universal function, its operands and the dtype, or None.
+Native = Callable[[Any, Sequence[Array], Any], Array | None]
+_native: list[Native] = []
 _SUBNORMAL, _ONE = np.full(1, 1e-40, np.float32), np.ones(1, np.float32)
+
+
+def set_native(function: Native) -> None:
+    """Install what computes elementwise results by the native pool.
+
+    >>> before = _native[0]
+    >>> set_native(lambda run, arrays, dtype: None)
+    >>> set_native(before)
+    """
+    _native[:] = [function]
 
 
 def elementwise(
@@ -37,9 +52,16 @@ def elementwise(
     >>> found is None or float(found.sum()) == 4 * LARGE
     True
     """
+    if run is np.where or (isinstance(run, np.ufunc) and _threads() > 1):
+        for native in _native:
+            found = native(run, arrays, dtype)
+            if found is not None:
+                return found
+    if max([x.size for x in arrays]) < LARGE:
+        return None
     shape = _common_shape(arrays)
     axis = _axis(shape)
-    if axis is None or 0 in shape or not all(map(_by_rows, arrays)):
+    if axis is None or math.prod(shape) < LARGE or not all(map(_by_rows, arrays)):
         return None
     out = np.empty(shape, dtype)
     if isinstance(run, np.ufunc) and _gives(run, arrays, dtype):

@@ -1,18 +1,21 @@
-"""Special functions of large arrays in eager code by kernels, where NumPy has none and SciPy's take their time.
+"""What the runtime does for large arrays in eager code.
 
-SciPy computes one element after the other: 18 ns for each error function, which a kernel finds in one. Whether a kernel
-serves depends on the size alone, so that a program computes the same bits whenever it runs; they are those of compiled
-code. A first call in a process that finds its kernels in the store, which is an eager call, is so much shorter.
+Special functions are computed by kernels, where NumPy has none and SciPy's take their time: 18 ns for each error
+function, which a kernel finds in one. Whether a kernel serves depends on the size alone, so that a program computes the
+same bits whenever it runs; they are those of compiled code. A first call in a process that finds its kernels in the
+store, which is an eager call, is so much shorter. Elementwise work is shared among threads (`strided`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import config, dtypes
 from ..ops.namespace import set_kernel_function
+from ..ops.slabs import SHARED, set_native
 
 #: Elements from which on a kernel serves: SciPy would take milliseconds.
 LARGE = 1 << 17
@@ -47,4 +50,15 @@ def _table(name: str, short: str) -> Any:
     return build_table([Step(kernel.addresses[0], [(0, 0), (1, 0)], (2, 0), function.grain)])
 
 
+def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarray | None:
+    """Elementwise results of large arrays by all threads, once there is one: until then nothing of it is imported."""
+    if config.disabled or max([x.size for x in arrays]) < SHARED:
+        return None
+    from .strided import apply
+
+    set_native(apply)
+    return apply(run, arrays, dtype)
+
+
 set_kernel_function(_apply)
+set_native(_elementwise)

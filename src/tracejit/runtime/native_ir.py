@@ -23,6 +23,7 @@ from tracejit.runtime.native_python_ir import PYTHON_IR
 from tracejit.runtime.native_quick_ir import QUICK_IR
 from tracejit.runtime.native_results_ir import RESULTS_IR
 from tracejit.runtime.native_run_ir import RUN_IR
+from tracejit.runtime.native_strided_ir import STRIDED_IR
 
 __all__ = [
     "CONTEXT",
@@ -143,8 +144,10 @@ def module_text(triple: str) -> str:
         + BLAS_IR
         + PYTHON_IR
         + GUARD_IR
+        + STRIDED_IR
     )
-    for word, meaning in (("PAUSE", pause), ("CLOCK", clock), ("ENOUGH", str(enough))):
+    words = {"PAUSE": pause, "CLOCK": clock, "ENOUGH": str(enough), "NEAR": str(enough >> 5)}
+    for word, meaning in words.items():
         text = text.replace(word, meaning)
     objects = Template(OBJECTS_IR + RESULTS_IR + QUICK_IR + DOOR_IR + CALL_IR).substitute(CONTEXT)
     return f'target triple = "{triple}"\n{declaration}\n{counter}\n{text}{objects}'

@@ -1,6 +1,7 @@
 """LLVM assembly of the thread pool: chunk stealing, the workers, and one parallel job.
 
-The words of a pool are named in `native_ir.POOL`.
+The words of a pool are named in `native_ir.POOL`. CLOCK stands for reading a clock into %now, NEAR for what it gains
+in about a millisecond.
 """
 
 from __future__ import annotations
@@ -85,13 +86,21 @@ done:
   ret void
 }
 
-; The life of a worker thread: join an open job it has not seen, else spin a little, else sleep.
-;   for (;;) { for (budget = spins; budget; budget--) {
+define internal i64 @clock(i64 %before) nounwind noinline {
+  CLOCK
+  ret i64 %now
+}
+
+; The life of a worker thread: join an open job it has not seen, else spin a little, else sleep. To be woken takes
+; longer than many jobs do, so it spins for longer where that would have been enough the last time that it slept.
+;   for (near = true;;) { for (budget = near ? 20 * spins : spins; budget; budget--) {
 ;       s = state;  if (stop) return;
 ;       if (open(s) && generation(s) != last) {
-;           if (cas(state, s, s + 2)) { set_float_mode(job_float_mode); work(); state -= 2; } }
+;           if (cas(state, s, s + 2)) {
+;               if (slept) near = clock() - finished < NEAR;
+;               set_float_mode(job_float_mode); work(); state -= 2; finished = clock(); } }
 ;       else pause(); }
-;     lock; sleepers++; while (!stop && !new_job()) wait; sleepers--; unlock; }
+;     lock; sleepers++; while (!stop && !new_job()) wait; sleepers--; unlock; slept = true; }
 define void @tracejit_worker(ptr %pool, i64 %worker) nounwind {
 entry:
   %stop.p = getelementptr i64, ptr %pool, i64 8
@@ -101,10 +110,16 @@ entry:
   %cond.p = getelementptr i64, ptr %pool, i64 12
   %cond = load ptr, ptr %cond.p
   %sleepers.p = getelementptr i64, ptr %pool, i64 16
+  %started = call i64 @clock(i64 0)
   br label %fresh
 fresh:
   %last = phi i64 [ 0, %entry ], [ %last, %woken ], [ %generation, %leave ]
-  %spins = load i64, ptr %spins.p
+  %since = phi i64 [ %started, %entry ], [ %since, %woken ], [ %finished, %leave ]
+  %near = phi i1 [ 1, %entry ], [ %near, %woken ], [ %near.now, %leave ]
+  %slept = phi i1 [ 0, %entry ], [ 1, %woken ], [ 0, %leave ]
+  %few = load i64, ptr %spins.p
+  %many = mul i64 %few, 20
+  %spins = select i1 %near, i64 %many, i64 %few
   br label %poll
 poll:
   %budget = phi i64 [ %spins, %fresh ], [ %budget.next, %idle ], [ %budget, %join ]
@@ -124,11 +139,16 @@ join:
   %joined = extractvalue { i64, i1 } %pair, 1
   br i1 %joined, label %leave, label %poll
 leave:
+  %begun = call i64 @clock(i64 %since)
+  %gap = sub i64 %begun, %since
+  %short = icmp ult i64 %gap, NEAR
+  %near.now = select i1 %slept, i1 %short, i1 %near
   %mode.p = getelementptr i64, ptr %pool, i64 36
   %mode = load i64, ptr %mode.p
   call void @set_float_mode(i64 %mode)
   call void @work(ptr %pool, i64 %worker)
   %s.left = atomicrmw sub ptr %pool, i64 2 release
+  %finished = call i64 @clock(i64 %begun)
   br label %fresh
 idle:
   PAUSE
