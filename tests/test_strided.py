@@ -10,7 +10,7 @@ import pytest
 
 import tracejit as tj
 from process_tools import printed
-from tracejit.runtime import native, strided
+from tracejit.runtime import occupied, strided
 from tracejit.runtime.strided import apply, inner_loop
 
 SIZE = 1 << 18
@@ -18,9 +18,10 @@ SHAPE = (512, 512)
 
 
 @pytest.fixture(autouse=True)
-def _loaded() -> None:
-    native.prepare()
-    assert native.loaded()
+def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    strided._make()
+    assert strided._is_there()
+    monkeypatch.setattr(strided, "is_occupied", lambda: False)  # by what other tests left
 
 
 def numbers(dtype: str, shape: tuple[int, ...] = SHAPE, seed: int = 0) -> np.ndarray:
@@ -182,6 +183,14 @@ def test_eager_operations_go_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(served) == 3
 
 
+def test_threads_that_compile_are_left_their_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strided, "is_occupied", occupied.is_occupied)
+    x = numbers("f4", (1 << 14,))
+    with occupied.occupied(), np.errstate(all="ignore"):
+        assert apply(np.negative, (X,), X.dtype) is None
+        same(apply(np.where, (x > 0, x, x * 2), x.dtype), np.where(x > 0, x, x * 2))
+
+
 def test_one_thread_and_several_find_the_same() -> None:
     x = tj.from_numpy(numbers("f4"))
     before, results = tj.get_num_threads(), []
@@ -211,6 +220,7 @@ ALONE_IN_A_PROCESS = """
 import time
 import numpy as np, tracejit as tj
 from tracejit.runtime.native import loaded
+from tracejit.runtime.occupied import is_occupied
 x = tj.ones(600, 600)
 assert not loaded()
 first = x + 1.5                      # NumPy's, while the runtime is made beside it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .. import config
 from ..ir.graph import Value
 from ..passes.groups import Group
 from ..sizes import largest
@@ -15,6 +14,7 @@ from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
 from .cpu_rows_and_columns import write_rows_and_columns
 from .cpu_running import open_points
+from .grain import elements_per_chunk
 from .kernel import Function, KernelCode
 from .memory_order import in_memory_order
 from .nest import Layout
@@ -81,7 +81,7 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int, 
         writer.text.add(1, "for i0 in range(lo, hi):")
         if axes:
             writer.variables[0] = "i0"
-        return 2, writer.extents_product(axes), config.grain_elements, {}
+        return 2, writer.extents_product(axes), elements_per_chunk(writer.group.values), {}
     crossed = crossed_reads(writer, axes)
     scope: Scope = {}
     if crossed:
@@ -92,6 +92,6 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int, 
     return (
         indent,
         writer.extents_product(axes[:-1]),
-        largest(1, config.grain_elements // largest(1, inner)),
+        largest(1, elements_per_chunk(writer.group.values) // largest(1, inner)),
         scope,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import config
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..passes.groups import FINAL, FULL
@@ -17,6 +16,7 @@ from . import scalar
 from .cpu import BLOCK, Scope, Writer, describe, describe_domain
 from .cpu_rows import finished, row_body, update
 from .cpu_running import open_rows
+from .grain import elements_per_chunk
 from .kernel import Function, Scratch
 
 
@@ -48,9 +48,8 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
         dtype = scalar.combine_of(value).dtype
         name = _partial(writer, i, value, blocks)
         writer.text.add(2, f"{name}[block] = {scalar.store(accumulators[value], dtype)}")
-    grain = largest(
-        1, config.grain_elements // largest(1, size * (1 if points and len(axes) <= 1 else inner))
-    )
+    elements = elements_per_chunk(group.values)
+    grain = largest(1, elements // largest(1, size * (1 if points and len(axes) <= 1 else inner)))
     main = writer.finish(
         blocks, grain, writer.name, f"{describe_domain(group)}: one partial result per block"
     )

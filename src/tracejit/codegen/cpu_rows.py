@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
-from .. import config
 from ..dtypes import DType
 from ..ir.graph import Value
 from ..ops.table import Reduction
@@ -21,6 +20,7 @@ from .cpu import Scope, Writer, computed_operands, describe, describe_domain
 from .cpu_panels import Panels
 from .cpu_running import open_rows
 from .cpu_short_rows import Point, points_of_short_rows
+from .grain import elements_per_chunk
 from .kernel import Function, Scratch
 
 #: Operations and reads from which on a store and a load are cheaper.
@@ -39,7 +39,8 @@ def write_rows(writer: Writer) -> Function:
         writer.extents_product(nest.kept),
         largest(writer.extents_product(nest.reduced), 1),
     )
-    grain = largest(panels.rows, config.grain_elements // largest(1, inner))
+    elements = elements_per_chunk(writer.group.values)
+    grain = largest(panels.rows, elements // largest(1, inner))
     return writer.finish(
         rows, grain, writer.name, f"{describe_domain(writer.group)}: reduces the inner axes"
     )

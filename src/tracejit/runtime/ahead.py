@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
+from .occupied import occupied
 from .threads import get_num_threads
 
 __all__ = ["NONE", "Ahead", "Job", "Request"]
@@ -154,7 +155,7 @@ def _help(queue: deque[_Job]) -> None:
             job = queue.popleft()
         except IndexError:
             return
-        with contextlib.suppress(BaseException):
+        with contextlib.suppress(BaseException), occupied():
             job.help()
 
 

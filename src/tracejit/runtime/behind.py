@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ..locks import renewed_lock
+from .occupied import occupied
 
 __all__ = ["Abandoned", "Worker", "worker"]
 
@@ -118,7 +119,8 @@ class Worker:
                     job = (self._jobs or self._idle_jobs).popleft()
                     self._running += waited_for
                 try:
-                    job()
+                    with occupied():
+                        job()
                 except Abandoned:
                     pass
                 except BaseException:

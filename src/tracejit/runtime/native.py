@@ -115,8 +115,7 @@ class Native:
     pool; `flush` sets whether the calling thread counts subnormal numbers as zero. `can_block` says
     whether threads can sleep (pthreads were found): without it there is no pool. `can_place` says
     whether they can be told which CPUs to run on. `knows_objects` says whether native code may read
-    and make tensors: `run_quick` and `call` are of no use without. `strided` is the address of a kernel
-    over rows, and `selects` those of inner loops for it, by the bytes of an element (`native_strided_ir`).
+    and make tensors: `run_quick` and `call` are of no use without.
     """
 
     launch: Callable[[int, int, int, bytes], int]
@@ -132,8 +131,6 @@ class Native:
     call: _MethodDef
     unchanged: _MethodDef
     knows_objects: bool
-    strided: int
-    selects: dict[int, int]
 
     def bind(self, definition: _MethodDef, table_address: int) -> Callable[..., int]:
         """A Python built-in whose `self` is a table."""
@@ -152,8 +149,7 @@ _BUILTINS = {
     "block_del": (b"__del__", _METH_NOARGS),
     "unchanged": (b"unchanged", _METH_NOARGS),
 }
-_SELECTS = {size: f"select_{size}" for size in (1, 2, 4, 8)}
-_ENTRIES = ("launch", "worker", "wake", "spin", "flush", "strided", *_SELECTS.values(), *_BUILTINS)
+_ENTRIES = ("launch", "worker", "wake", "spin", "flush", *_BUILTINS)
 _lock = awaited_rlock(1)
 _native: Native | None = None
 #: What built-ins point to, by name: Python looks up the function there at every call.
@@ -197,8 +193,6 @@ def _load() -> Native:
         can_block=absent.isdisjoint(_POSIX),
         can_place=absent.isdisjoint(_LINUX),
         knows_objects=_tell_objects(),
-        strided=addresses["strided"],
-        selects={size: addresses[name] for size, name in _SELECTS.items()},
         **bound,
     )
 

@@ -23,7 +23,6 @@ from tracejit.runtime.native_python_ir import PYTHON_IR
 from tracejit.runtime.native_quick_ir import QUICK_IR
 from tracejit.runtime.native_results_ir import RESULTS_IR
 from tracejit.runtime.native_run_ir import RUN_IR
-from tracejit.runtime.native_strided_ir import STRIDED_IR
 
 __all__ = [
     "CONTEXT",
@@ -86,6 +85,7 @@ POOL = {
     "masks": 14,  # per CPU the set of all others, as sched_setaffinity takes it; 0: leave it be
     "thread_ids": 15,  # i32 per thread, the caller's unused
     "sleepers": 16,
+    "patience": 17,  # how many times as long as `spins` workers may spin
     "busy": 24,
     "job_function": 32,
     "job_args": 33,
@@ -144,7 +144,6 @@ def module_text(triple: str) -> str:
         + BLAS_IR
         + PYTHON_IR
         + GUARD_IR
-        + STRIDED_IR
     )
     words = {"PAUSE": pause, "CLOCK": clock, "ENOUGH": str(enough), "NEAR": str(enough >> 5)}
     for word, meaning in words.items():

@@ -93,7 +93,7 @@ define internal i64 @clock(i64 %before) nounwind noinline {
 
 ; The life of a worker thread: join an open job it has not seen, else spin a little, else sleep. To be woken takes
 ; longer than many jobs do, so it spins for longer where that would have been enough the last time that it slept.
-;   for (near = true;;) { for (budget = near ? 20 * spins : spins; budget; budget--) {
+;   for (near = true;;) { for (budget = near ? patience * spins : spins; budget; budget--) {
 ;       s = state;  if (stop) return;
 ;       if (open(s) && generation(s) != last) {
 ;           if (cas(state, s, s + 2)) {
@@ -110,6 +110,7 @@ entry:
   %cond.p = getelementptr i64, ptr %pool, i64 12
   %cond = load ptr, ptr %cond.p
   %sleepers.p = getelementptr i64, ptr %pool, i64 16
+  %patience.p = getelementptr i64, ptr %pool, i64 17
   %started = call i64 @clock(i64 0)
   br label %fresh
 fresh:
@@ -118,7 +119,8 @@ fresh:
   %near = phi i1 [ 1, %entry ], [ %near, %woken ], [ %near.now, %leave ]
   %slept = phi i1 [ 0, %entry ], [ 1, %woken ], [ 0, %leave ]
   %few = load i64, ptr %spins.p
-  %many = mul i64 %few, 20
+  %patience = load i64, ptr %patience.p
+  %many = mul i64 %few, %patience
   %spins = select i1 %near, i64 %many, i64 %few
   br label %poll
 poll:

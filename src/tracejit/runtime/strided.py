@@ -10,15 +10,19 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .assembled import Effort, assembled, is_stored, process_triple
 from .behind import worker
 from .launcher import SERIAL, Step, Table, build_table
-from .native import loaded, native, prepare, stored
-from .native_strided_ir import OPERANDS
+from .loader import load_object
+from .native import prepare, stored
+from .occupied import is_occupied
+from .strided_ir import OPERANDS, SELECTED_BYTES, strided_module_text
 
 __all__ = ["apply", "inner_loop"]
 
@@ -58,6 +62,7 @@ class _Work(NamedTuple):
     rows: int
     shape: tuple[int, ...]
     aligned: tuple[int, ...]  # bits that no address of each may have
+    shared: bool  # by several threads
 
 
 _known: dict[Any, _Work | None] = {}
@@ -82,7 +87,7 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         work = _known[key] = _work(run, arrays, dtype)
-    if work is None:
+    if work is None or (work.shared and is_occupied()):
         return None
     out = np.empty(work.shape, dtype)
     words = [*work.head]
@@ -109,33 +114,52 @@ def _work(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> _Work | No
     if rows is None:
         return None
     number, inner, strides = rows
-    head = (*loop, len(dtypes), inner, size)
-    table = _table(len(dtypes), SERIAL if size < _LEAST else max(1, _CHUNK // inner))
+    head, shared = (*loop, len(dtypes), inner, size), size >= _LEAST
+    table = _table(len(dtypes), max(1, _CHUNK // inner) if shared else SERIAL)
     aligned = tuple([d.alignment - 1 for d in dtypes])
-    return _Work(table, head, tuple(strides), number, shape, aligned)
+    return _Work(table, head, tuple(strides), number, shape, aligned, shared)
+
+
+@dataclass(frozen=True)
+class _Code:
+    """Addresses of the kernel over rows, and of inner loops that choose, by the bytes of an element."""
+
+    rows: int
+    selects: dict[int, int]
+
+
+_code: list[_Code] = []
 
 
 def _is_there() -> bool:
-    """Is the native runtime loaded? Where it is stored that takes no time; else it is made beside this thread."""
-    if loaded():
-        return True
-    if stored():
-        prepare()
-        return loaded()
-    _make_beside()
-    return False
+    """Is the native code loaded?"""
+    if not _code:
+        _ask()
+    return bool(_code)
 
 
 @cache
-def _make_beside() -> None:
-    worker().submit(prepare)
+def _ask() -> None:
+    """Load what is stored, which takes no time; else have it made when there is nothing else to do."""
+    if stored() and is_stored(strided_module_text(process_triple()), Effort.FULL):
+        _make()
+    else:
+        worker().submit_idle(_make)
+
+
+def _make() -> None:
+    prepare()
+    triple = process_triple()
+    code = assembled(strided_module_text(triple), triple)
+    selects = {n: load_object(code, f"tracejit_select_{n}") for n in SELECTED_BYTES}
+    _code[:] = [_Code(load_object(code, "tracejit_strided"), selects)]
 
 
 @cache
 def _table(operands: int, grain: int) -> Table:
     """A program of one step whose arguments are its slots, and the number of rows the last of them."""
     arguments = [(slot, 0) for slot in range(5 + 3 * operands)]
-    return build_table([Step(native().strided, arguments, (len(arguments), 0), grain)])
+    return build_table([Step(_code[0].rows, arguments, (len(arguments), 0), grain)])
 
 
 def _rows(
@@ -181,7 +205,7 @@ def inner_loop(run: Any, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int, int] |
         return None
     if run is np.where:
         condition, *values = dtypes
-        address = native().selects.get(values[-1].itemsize)
+        address = _code[0].selects.get(values[-1].itemsize)
         fits = condition == np.bool_ and len(values) == 3 and len(set(values)) == 1
         return (address, 0) if fits and address else None
     if not isinstance(run, np.ufunc) or run.signature is not None:

@@ -1,10 +1,11 @@
 """One thread pool for every kernel of the process.
 
 Workers are daemon threads that enter native code and stay there: between jobs they spin for some
-tens of microseconds and then sleep, so a job that follows another starts within a microsecond or
-two and an idle process uses no CPU. The thread that launches a program takes part as worker 0.
-The pool starts with the first step that wants it, is rebuilt after a fork and after
-`set_num_threads`, and where the platform has no pthreads kernels run on one thread.
+tens of microseconds (up to a millisecond where that has paid) and then sleep, so a job that
+follows another starts within a microsecond or two and an idle process uses no CPU. The thread
+that launches a program takes part as worker 0. The pool starts with the first step that wants it,
+is rebuilt after a fork and after `set_num_threads`, and where the platform has no pthreads
+kernels run on one thread.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tracejit import config
 from tracejit.locks import renewed_lock
 from tracejit.runtime.native import context, native, set_context
 from tracejit.runtime.native_ir import CONTEXT, MASK_BYTES, POOL, POOL_CELLS
+from tracejit.runtime.occupied import is_occupied, watchers
 
 __all__ = ["get_num_threads", "set_num_threads"]
 
@@ -29,6 +31,7 @@ _log = logging.getLogger("tracejit.threads")
 
 _MAX_THREADS = 256
 _SPIN_SECONDS = 40e-6
+_PATIENCE = 20  # times as long where the next job has come soon
 _PTHREAD_OBJECT_BYTES = 256  # more than any platform's pthread_mutex_t or pthread_cond_t
 
 _lock = renewed_lock()
@@ -52,9 +55,14 @@ class _Pool:
         process.pthread_cond_init(self._condition, None)
         self._set("threads", threads)
         self._set("spins", _spins_of(_SPIN_SECONDS))
+        self.set_patience()
         self._set("mutex", ctypes.addressof(self._mutex))
         self._set("condition", ctypes.addressof(self._condition))
         self.workers: list[threading.Thread] = []
+
+    def set_patience(self) -> None:
+        """Spin for long only while nobody compiles, who needs the processor."""
+        self._set("patience", 1 if is_occupied() else _PATIENCE)
 
     def _set(self, word: str, value: int) -> None:
         self._words[POOL[word]] = value
@@ -200,6 +208,13 @@ def _at_exit() -> None:
         _retire()
 
 
+def _set_patience() -> None:
+    pool = _pool
+    if pool is not None:
+        pool.set_patience()
+
+
+watchers.append(_set_patience)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from string import Template
 
-__all__ = ["OPERANDS", "STRIDED_IR"]
+__all__ = ["OPERANDS", "SELECTED_BYTES", "strided_module_text"]
 
 #: Operands of an inner loop, the result included.
 OPERANDS = 4
+#: Bytes of the elements that there are loops for which choose between two.
+SELECTED_BYTES = (1, 2, 4, 8)
 
 _ROWS_IR = """
 ; A kernel over rows: an inner loop for each of the rows lo..hi-1.
@@ -167,6 +169,13 @@ done:
   ret void
 }
 """)
-STRIDED_IR = _ROWS_IR + "".join(
-    _SELECT_IR.substitute(BYTES=size, BITS=8 * size) for size in (1, 2, 4, 8)
-)
+
+
+def strided_module_text(triple: str) -> str:
+    """The module with `tracejit_strided` and the inner loops `tracejit_select_1` to `tracejit_select_8`.
+
+    >>> strided_module_text("x86_64-unknown-linux-gnu").count("define void @tracejit_select_")
+    4
+    """
+    selects = [_SELECT_IR.substitute(BYTES=size, BITS=8 * size) for size in SELECTED_BYTES]
+    return "".join([f'target triple = "{triple}"\n', _ROWS_IR, *selects])
