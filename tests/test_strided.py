@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,39 @@ def test_eager_operations_go_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert z[1:].min().item() == 0.0
     assert (tj.ones(4, 4) + 1.0).sum().item() == 32.0
     assert len(served) == 3
+
+
+BODIES: dict[str, Callable[[Any], Any]] = {
+    "relu": lambda x: x.relu(),
+    "square": lambda x: x**2,
+    "cube": lambda x: x**3,
+    "clamp": lambda x: x.clamp(-0.5, 1.5),
+    "reciprocal": lambda x: x.reciprocal(),
+    "rsqrt": lambda x: x.rsqrt(),
+    "floor": lambda x: x.floor(),
+    "round": lambda x: x.round(),
+    "clone": lambda x: x.clone(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *product(BODIES, ["float16", "bfloat16", "float32", "float64", "int32"]),
+        ("clone", "bool"),
+    ],
+)
+def test_bodies_made_of_functions(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tj.from_numpy(numbers("f4")).nan_to_num(0.0, 7.0, -7.0).to(getattr(tj, dtype))
+    x = tj.cat([x[:, :1] * float("nan"), x[:, 1:]], 1) if x.is_floating_point() else x
+    found = BODIES[name](x)
+    monkeypatch.setattr("tracejit.ops.slabs._native", [])
+    expected = BODIES[name](x)
+    assert found.dtype is expected.dtype
+    assert tj.equal(found.isnan(), expected.isnan())
+    kept = ~expected.isnan()
+    assert tj.equal(found[kept], expected[kept])
+    assert found.data_ptr() != x.data_ptr()
 
 
 def test_threads_that_compile_are_left_their_processor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from .comparison import eq as eq
 from .comparison import isnan as isnan
 from .comparison import ne as ne
 from .namespace import xp
+from .slabs import copied, shared
 from .source import full
 from .table import Array, Sample, elementwise
 
@@ -84,7 +85,7 @@ def neg(x: Array) -> Array:
 @elementwise("x", promotion=p.same_or_complex, grad=lambda g: g)
 def clone(x: Array) -> Array:
     """A contiguous copy of x."""
-    return xp(x).array(x, copy=True, order="C")
+    return copied(x)
 
 
 @elementwise("x", promotion=p.same_or_complex)
@@ -110,7 +111,7 @@ def cast(x: Array, *, dtype: Any) -> Array:
 @elementwise("x * x", promotion=p.numeric_or_complex, grad=lambda g, x: g * (x * 2))
 def square(x: Array) -> Array:
     """x * x."""
-    return xp(x).multiply(x, x)
+    return shared(x).multiply(x, x)
 
 
 @elementwise(
@@ -118,7 +119,7 @@ def square(x: Array) -> Array:
 )
 def reciprocal(x: Array) -> Array:
     """1 / x."""
-    return xp(x).true_divide(x.dtype.type(1), x)
+    return shared(x).true_divide(x.dtype.type(1), x)
 
 
 # --- powers -------------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def clamp_max(x: Array, high: Array) -> Array:
 )
 def clamp_between(x: Array, low: Array, high: Array) -> Array:
     """x between ``low`` and ``high``; ``high`` wins where the bounds cross."""
-    n = xp(x, low, high)
+    n = shared(x, low, high)
     return n.minimum(n.maximum(x, low), high)
 
 
@@ -353,7 +354,7 @@ def copysign(x: Array, y: Array) -> Array:
 @elementwise("maximum(x, 0)", promotion=p.numeric, grad=lambda g, out: where(out <= 0, 0.0, g))
 def relu(x: Array) -> Array:
     """max(x, 0); NaN stays NaN."""
-    return xp(x).maximum(x, x.dtype.type(0))
+    return shared(x).maximum(x, x.dtype.type(0))
 
 
 # --- selection ----------------------------------------------------------------------------------
@@ -378,22 +379,22 @@ def where(condition: Array, x: Array, y: Array) -> Array:
 @elementwise("floor(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def floor(x: Array) -> Array:
     """The largest integer not above x."""
-    return x.copy() if x.dtype.kind in "iu" else xp(x).floor(x)
+    return x.copy() if x.dtype.kind in "iu" else shared(x).floor(x)
 
 
 @elementwise("ceil(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def ceil(x: Array) -> Array:
     """The smallest integer not below x."""
-    return x.copy() if x.dtype.kind in "iu" else xp(x).ceil(x)
+    return x.copy() if x.dtype.kind in "iu" else shared(x).ceil(x)
 
 
 @elementwise("round(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def round_half_even(x: Array) -> Array:
     """x rounded to the nearest integer, halves to even."""
-    return x.copy() if x.dtype.kind in "iu" else xp(x).rint(x)
+    return x.copy() if x.dtype.kind in "iu" else shared(x).rint(x)
 
 
 @elementwise("trunc(x)", promotion=p.numeric, grad=lambda g: zeros_like(g))
 def trunc(x: Array) -> Array:
     """x without its fractional part."""
-    return x.copy() if x.dtype.kind in "iu" else xp(x).trunc(x)
+    return x.copy() if x.dtype.kind in "iu" else shared(x).trunc(x)

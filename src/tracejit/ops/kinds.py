@@ -20,6 +20,8 @@ from .strides import Strided
 
 #: Ops of which kernels compute large arrays, see ``runtime.functions``.
 _KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid"})
+#: Ops whose bodies take long for every element.
+_DEAR = frozenset({"floor_divide", "remainder"})
 _MOST_ACCEPTED = 4096  # combinations of operand types an op remembers
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
@@ -124,8 +126,11 @@ class Elementwise(Op):
             return slabs.elementwise(self.host, arrays, {}, kind)
         if self.name in _KERNELS_SERVE:
             return None
-        run = np.where if self.name == "where" else self.body
-        return slabs.elementwise(run, arrays, attributes, kind)
+        if self.name == "where":
+            return slabs.elementwise(np.where, arrays, attributes, kind)
+        if self.name not in _DEAR and max(arrays[0].size, arrays[-1].size) < slabs.BODIES:
+            return None
+        return slabs.elementwise(self.body, arrays, attributes, kind)
 
     def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""

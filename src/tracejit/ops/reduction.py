@@ -95,7 +95,7 @@ def over(name: str, x: Array, dims: Shape, keepdim: bool) -> Array:
     """The function ``name`` of the array's module along ``dims``; on the host what that function ends in."""
     n = xp(x)
     function = _REDUCTIONS[name] if n is np else getattr(n, name)
-    if n is np and x.size >= slabs.LARGE:
+    if n is np and x.size >= slabs.REDUCED:
         found = slabs.reduced(function, x, dims, keepdim)
         if found is not None:
             return found

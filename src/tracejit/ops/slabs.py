@@ -10,20 +10,32 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .. import config
+from ..cuda.arrays import module_of
 from .float_errors import ignore, restore
 
-__all__ = ["LARGE", "SHARED", "elementwise", "reduced", "set_native"]
+__all__ = [
+    "BODIES",
+    "LARGE",
+    "REDUCED",
+    "SHARED",
+    "copied",
+    "elementwise",
+    "reduced",
+    "set_native",
+    "shared",
+]
 
 Array = Any
-#: Elements from which on a second thread is worth waking, of the native pool and of Python.
-SHARED, LARGE = 1 << 16, 1 << 18
+#: Elements from which on a second thread is worth waking, of the native pool and of Python: for what takes long for
+#: each of them, for reductions, and for what writes its results twice, to temporaries first.
+SHARED, LARGE, REDUCED, BODIES = 1 << 16, 1 << 18, 1 << 21, 1 << 22
 #: Elements of what is computed at a time where a function makes temporaries, which then stay in the cache.
 BLOCK = 1 << 15
 #: Makes a result of a universal function, its operands and the dtype, or None.
@@ -40,6 +52,56 @@ def set_native(function: Native) -> None:
     >>> set_native(before)
     """
     _native[:] = [function]
+
+
+class _Shared:
+    """NumPy, whose universal functions are computed by the native pool where that serves."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        if isinstance(found, np.ufunc):
+            found = partial(_shared_call, found)
+        setattr(self, name, found)
+        return found
+
+
+_SHARED_NUMPY = _Shared()
+
+
+def shared(*arrays: Any) -> Any:
+    """The module of some arrays; for large ones on the host, one that shares their elements among threads.
+
+    >>> shared(np.zeros(3)) is np, shared(np.zeros(SHARED)) is np
+    (True, False)
+    """
+    n = module_of(*arrays)
+    if n is not np or max([x.size for x in arrays]) < SHARED:
+        return n
+    return _SHARED_NUMPY
+
+
+def copied(x: Array) -> Array:
+    """A contiguous copy of an array.
+
+    >>> copied(np.ones((2, 3))[:, ::2]).flags.c_contiguous
+    True
+    """
+    n = shared(x)
+    if n is _SHARED_NUMPY and x.dtype.kind in "iufc":
+        found: Array = n.positive(x)  # a loop that copies
+        return found if found.flags.c_contiguous else found.copy("C")
+    return module_of(x).array(x, copy=True, order="C")
+
+
+def _shared_call(run: np.ufunc, *operands: Any) -> Array:
+    arrays = [np.asarray(x) for x in operands]
+    if _threads() > 1:
+        dtype = _result(run, tuple([x.dtype for x in arrays]))
+        for native in _native:
+            found = native(run, arrays, dtype)
+            if found is not None:
+                return found
+    return run(*operands)
 
 
 def elementwise(

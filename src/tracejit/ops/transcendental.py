@@ -14,6 +14,7 @@ from ..dtypes import bool_
 from . import promotion as p
 from .elementwise import POSITIVE, cast, where
 from .namespace import special, special_of, xp
+from .slabs import shared
 from .table import Array, elementwise
 
 UNIT = (-0.95, 0.95)
@@ -113,7 +114,8 @@ def logaddexp(x: Array, y: Array) -> Array:
 def cube(x: Array) -> Array:
     """x * x * x; half precision computes in float32, and is rounded once."""
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    return xp(x).multiply(xp(x).multiply(wide, wide), wide)
+    n = shared(wide)
+    return n.multiply(n.multiply(wide, wide), wide)
 
 
 @elementwise(
@@ -135,7 +137,8 @@ def sqrt(x: Array) -> Array:
 )
 def rsqrt(x: Array) -> Array:
     """1 / sqrt(x)."""
-    return xp(x).true_divide(x.dtype.type(1), xp(x).sqrt(x))
+    n = shared(x)
+    return n.true_divide(x.dtype.type(1), n.sqrt(x))
 
 
 @elementwise(
