@@ -217,6 +217,15 @@ def test_bodies_made_of_functions(name: str, dtype: str, monkeypatch: pytest.Mon
     assert found.data_ptr() != x.data_ptr()
 
 
+def test_platforms_without_the_runtime_stay_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strided, "_code", [])
+    monkeypatch.setattr(strided, "loaded", lambda: False)
+    strided._make()
+    assert strided._code == []
+    assert apply(np.negative, (X,), X.dtype) is None
+    assert (tj.from_numpy(X[:, :9].copy()) * 2.0).shape == (600, 9)
+
+
 def test_threads_that_compile_are_left_their_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strided, "is_occupied", occupied.is_occupied)
     x = numbers("f4", (1 << 14,))

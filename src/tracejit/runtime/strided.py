@@ -20,7 +20,7 @@ from .assembled import Effort, assembled, is_stored, process_triple
 from .behind import worker
 from .launcher import SERIAL, Step, Table, build_table
 from .loader import load_object
-from .native import prepare, stored
+from .native import loaded, prepare, stored
 from .occupied import is_occupied
 from .strided_ir import OPERANDS, SELECTED_BYTES, strided_module_text
 
@@ -149,6 +149,8 @@ def _ask() -> None:
 
 def _make() -> None:
     prepare()
+    if not loaded():  # the platform has none, or it failed: NumPy goes on by itself
+        return
     triple = process_triple()
     code = assembled(strided_module_text(triple), triple)
     selects = {n: load_object(code, f"tracejit_select_{n}") for n in SELECTED_BYTES}
