@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,19 @@ def test_nothing_is_moved_across_a_store(seed: int) -> None:
 
     assert between_stores(scheduled(body, 2)) == between_stores(body)
     assert any(i.opcode == "store" for i in body)
+
+
+def test_the_time_grows_with_the_length_alone() -> None:
+    """A body of thousands of instructions that wait for nothing is not compared each with each."""
+
+    def seconds(count: int) -> float:
+        body = read([f"  %v{i} = fadd float %x, %y" for i in range(count)])
+        start = time.process_time()
+        assert len(scheduled(body, 2)) == count
+        return time.process_time() - start
+
+    few = min(seconds(1024) for _ in range(3))
+    assert min(seconds(8192) for _ in range(3)) < 24 * few
 
 
 def test_short_bodies_stay_as_they_are() -> None:

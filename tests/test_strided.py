@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -232,6 +233,20 @@ def test_threads_that_compile_are_left_their_processor(monkeypatch: pytest.Monke
     with occupied.occupied(), np.errstate(all="ignore"):
         assert apply(np.negative, (X,), X.dtype) is None
         same(apply(np.where, (x > 0, x, x * 2), x.dtype), np.where(x > 0, x, x * 2))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_no_thread_compiles_in_a_child_that_did_not_begin_to() -> None:
+    code = """
+import os
+from tracejit.runtime.occupied import is_occupied, occupied
+with occupied():
+    child = os.fork()
+    if child == 0:
+        os._exit(int(is_occupied()))
+    print(is_occupied(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert printed(code) == "True 0\n"
 
 
 def test_one_thread_and_several_find_the_same() -> None:

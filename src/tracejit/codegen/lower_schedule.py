@@ -19,6 +19,8 @@ __all__ = ["scheduled"]
 
 #: Bodies with fewer instructions fit into the window several times over.
 _LONG = 60
+#: So many are looked at at a time: four times what a processor looks ahead, while the time grows with the square.
+_WINDOW = 512
 #: Registers, which the values that are alive share; where there are fewer, memory takes part sooner.
 _REGISTERS = 32
 #: Instructions that a cycle takes in, of vectors as wide as there are.
@@ -58,7 +60,8 @@ def scheduled(instructions: Sequence[Instruction], parts: int) -> list[Instructi
     """
     if len(instructions) < _LONG:
         return list(instructions)
-    return _Scheduler(instructions, parts).run()
+    windows = range(0, len(instructions), _WINDOW)
+    return [i for at in windows for i in _Scheduler(instructions[at : at + _WINDOW], parts).run()]
 
 
 class _Scheduler:

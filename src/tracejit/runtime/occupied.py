@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -45,3 +46,11 @@ def _add(number: int) -> None:
         _threads[0] += number
     for watcher in watchers:
         watcher()
+
+
+def _after_fork() -> None:
+    _threads[0] = 0  # the threads that compiled are not in the child
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
