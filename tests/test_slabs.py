@@ -11,7 +11,8 @@ import pytest
 import tracejit as tj
 from tracejit import config
 from tracejit.ops import slabs
-from tracejit.ops.table import lookup
+from tracejit.ops.kinds import SHARE
+from tracejit.ops.table import Elementwise, all_ops, lookup
 
 N = slabs.LARGE
 
@@ -173,3 +174,30 @@ def test_a_thread_that_counts_subnormal_numbers_as_zero(threads) -> None:
     finally:
         tj.set_flush_denormal(False)
     assert int(tj.count_nonzero(x * 0.5)) == x.numel()
+
+
+def test_bodies_that_share_their_elements_are_those_listed() -> None:
+    """What is listed is not given to threads of Python; what reaches the pool and is not would be, in vain."""
+    bodies = {op.name: op.body for op in all_ops() if isinstance(op, Elementwise)}
+    found = {
+        name
+        for name, body in bodies.items()
+        if {"shared", "copied"} & set(getattr(getattr(body, "__code__", None), "co_names", ()))
+    }
+    assert found == SHARE
+
+
+@pytest.mark.parametrize("name", ["lgamma", "erfinv", "fmod", "floor_divide"])
+def test_bodies_that_take_long_are_shared(monkeypatch, threads, name) -> None:
+    calls = []
+    real = slabs._share
+
+    def counting(work, extent, elements):
+        calls.append(elements)
+        real(work, extent, elements)
+
+    monkeypatch.setattr(slabs, "_share", counting)
+    x = tj.rand(4, N // 4) * 0.5 + 0.25
+    op = lookup(name)
+    op(x) if len(op.operands) == 1 else op(x, x + 0.25)
+    assert calls == [N]

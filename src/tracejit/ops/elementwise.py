@@ -370,7 +370,7 @@ def relu(x: Array) -> Array:
 )
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where the condition holds, else y."""
-    return xp(condition, x, y).where(condition, x, y)
+    return shared(condition, x, y).where(condition, x, y)
 
 
 # --- rounding -----------------------------------------------------------------------------------

@@ -20,8 +20,12 @@ from .strides import Strided
 
 #: Ops of which kernels compute large arrays, see ``runtime.functions``.
 _KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid"})
-#: Ops whose bodies take long for every element.
-_DEAR = frozenset({"floor_divide", "remainder"})
+#: Ops whose bodies share their elements among threads themselves, see ``slabs.shared``.
+SHARE = frozenset(
+    "where clone square cube reciprocal rsqrt clamp_between relu floor ceil round_half_even trunc".split()  # noqa: SIM905
+)
+#: Scalar functions that take long on the host.
+_REMAINDERS = ("floor_divide(", "remainder(", "fmod(")
 _MOST_ACCEPTED = 4096  # combinations of operand types an op remembers
 
 OperandInfo = tuple[DType, int]  # dtype and promotion rank, see dtypes.result_type_of
@@ -126,11 +130,15 @@ class Elementwise(Op):
             return slabs.elementwise(self.host, arrays, {}, kind)
         if self.name in _KERNELS_SERVE:
             return None
-        if self.name == "where":
-            return slabs.elementwise(np.where, arrays, attributes, kind)
-        if self.name not in _DEAR and max(arrays[0].size, arrays[-1].size) < slabs.BODIES:
+        size = max(arrays[0].size, arrays[-1].size)
+        if self.name in SHARE or (size < slabs.BODIES and not self._is_dear):
             return None
         return slabs.elementwise(self.body, arrays, attributes, kind)
+
+    @property
+    def _is_dear(self) -> bool:
+        """Does the body take long for every element: a library's function, or a remainder?"""
+        return self.scalar is None or self.scalar.startswith(_REMAINDERS)
 
     def _convert(self, operands: Sequence[Array | Scalar], attributes: Mapping[str, Any]) -> _Found:
         """How operands of these types become arrays of the dtypes computed in, and the dtype of the result."""

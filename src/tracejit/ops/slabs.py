@@ -55,11 +55,11 @@ def set_native(function: Native) -> None:
 
 
 class _Shared:
-    """NumPy, whose universal functions are computed by the native pool where that serves."""
+    """NumPy, whose universal functions and `where` are computed by the native pool where that serves."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
-        if isinstance(found, np.ufunc):
+        if isinstance(found, np.ufunc) or found is np.where:
             found = partial(_shared_call, found)
         setattr(self, name, found)
         return found
@@ -90,18 +90,21 @@ def copied(x: Array) -> Array:
     if n is _SHARED_NUMPY and x.dtype.kind in "iufc":
         found: Array = n.positive(x)  # a loop that copies
         return found if found.flags.c_contiguous else found.copy("C")
-    return module_of(x).array(x, copy=True, order="C")
+    return n.array(x, copy=True, order="C")
 
 
-def _shared_call(run: np.ufunc, *operands: Any) -> Array:
+def _shared_call(run: Any, *operands: Any) -> Array:
     arrays = [np.asarray(x) for x in operands]
-    if _threads() > 1:
-        dtype = _result(run, tuple([x.dtype for x in arrays]))
-        for native in _native:
-            found = native(run, arrays, dtype)
-            if found is not None:
-                return found
-    return run(*operands)
+    dtypes = tuple([x.dtype for x in arrays])
+    found = _by_pool(run, arrays, dtypes[-1] if run is np.where else _result(run, dtypes))
+    return run(*operands) if found is None else found
+
+
+def _by_pool(run: Any, arrays: Sequence[Array], dtype: Any) -> Array | None:
+    """What the native pool makes of it; of a choice on one thread, too, because NumPy's loop branches."""
+    if run is not np.where and _threads() < 2:
+        return None
+    return _native[0](run, arrays, dtype) if _native else None
 
 
 def elementwise(
@@ -114,11 +117,10 @@ def elementwise(
     >>> found is None or float(found.sum()) == 4 * LARGE
     True
     """
-    if run is np.where or (isinstance(run, np.ufunc) and _threads() > 1):
-        for native in _native:
-            found = native(run, arrays, dtype)
-            if found is not None:
-                return found
+    if isinstance(run, np.ufunc):
+        found = _by_pool(run, arrays, dtype)
+        if found is not None:
+            return found
     if max([x.size for x in arrays]) < LARGE:
         return None
     shape = _common_shape(arrays)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cuda.arrays import address_of
 from .assembled import Effort, assembled, is_stored, process_triple
 from .behind import worker
 from .launcher import SERIAL, Step, Table, build_table
@@ -92,7 +93,7 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
     out = np.empty(work.shape, dtype)
     words = [*work.head]
     for x, strides, bits in zip((*arrays, out), work.strides, work.aligned, strict=True):
-        place = x.__array_interface__["data"][0]
+        place = address_of(x)
         if place & bits:
             return None
         words += (place, *strides)
