@@ -230,9 +230,8 @@ class FunctionLowering(ExpressionLowering):
         else:
             value = self.expression(node.value)
         expect(node, "return", [value], [self.result])
-        if (
-            "streamed" in self.kinds.values()
-        ):  # other threads see such stores in no order but for a fence
+        # Other threads see streamed stores in no order but for a fence.
+        if "streamed" in self.kinds.values():
             self.lines.append("  fence seq_cst")
         self.lines.append(f"  ret {self.result.llvm} {value.ref}")
         self.terminated = True
@@ -327,11 +326,10 @@ class FunctionLowering(ExpressionLowering):
         if constant_length or not is_innermost(node):
             return ""
         count = self._interleave(node, weight, polynomials)
-        number = len(self.metadata)
-        self.metadata.append(f"!{number} = distinct !{{!{number}, !{number + 1}, !{number + 2}}}")
-        self.metadata.append(f'!{number + 1} = !{{!"llvm.loop.unroll.disable"}}')
-        self.metadata.append(f'!{number + 2} = !{{!"llvm.loop.interleave.count", i32 {count}}}')
-        return f", !llvm.loop !{number}"
+        unrolled = self.note('!{!"llvm.loop.unroll.disable"}')
+        together = self.note(f'!{{!"llvm.loop.interleave.count", i32 {count}}}')
+        itself = f"!{len(self.metadata)}"
+        return f", !llvm.loop {self.note(f'distinct !{{{itself}, {unrolled}, {together}}}')}"
 
     def is_padded(self, root: str) -> bool:
         """May a whole vector be read and written where the last elements of an array lie?"""

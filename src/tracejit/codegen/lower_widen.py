@@ -100,7 +100,7 @@ class _VectorLoop(VectorPrinter):
         name, loop = self.name, self.loop
         self.hoist()
         starts = [self._start(carried) for carried in self.body.carried]
-        main = self._main(starts)
+        main = self._main("main", starts)
         join = [f"{name}.join:"]
         joined = [
             self._joined(join, carried, main.values[carried.last]) for carried in self.body.carried
@@ -118,12 +118,12 @@ class _VectorLoop(VectorPrinter):
         for carried, ref in zip(self.body.carried, sums, strict=True):
             self._fold_lanes(end, carried, ref)
         end += [f"  br label %{name}.done", f"{name}.done:"]
-        stream = self._stream() if self.streamed else []
+        stream = self._main("stream", []).lines if self.streamed else []
         return [*self._entry(), *stream, *main.lines, *join, *between, *rest.lines, *end]
 
     def _entry(self) -> list[str]:
         """What runs before the rounds; printed last, for they add to what they need of it."""
-        name, loop, apart = self.name, self.loop, self._apart()
+        name, loop, apart, choice = self.name, self.loop, self._apart(), self._choice()
         return [
             f"  %{name}.count = sub nsw i64 {loop.stop}, {loop.start}",
             f"  %{name}.any = icmp sgt i64 %{name}.count, 0",
@@ -134,11 +134,10 @@ class _VectorLoop(VectorPrinter):
             f"  %{name}.whole = and i64 %{name}.span, -{self.lanes * loop.interleave}",
             f"  %{name}.stop = add nsw i64 {loop.start}, %{name}.whole",
             f"  %{name}.several = icmp ne i64 %{name}.whole, 0",
-            f"  br i1 %{name}.several, label %{self._main_entry()}, label %{name}.between",
+            f"  br i1 %{name}.several, label %{name}.choose, label %{name}.between",
+            f"{name}.choose:",
+            *choice,
         ]
-
-    def _main_entry(self) -> str:
-        return f"{self.name}.{'choose' if self.streamed else 'main'}"
 
     def _streamed(self) -> list[Instruction]:
         """The addresses of elements that are written past the caches."""
@@ -153,22 +152,18 @@ class _VectorLoop(VectorPrinter):
             and not self.body.reads(at.result)
         ]
 
-    def _stream(self) -> list[str]:
-        """Main once more, for loops whose vectors do not lie across lines of the caches."""
-        name, lines, fits = self.name, [f"{self.name}.choose:"], "true"
+    def _choice(self) -> list[str]:
+        """Which main it is: the one that streams where vectors do not lie across lines of the caches."""
+        name, lines, fits = self.name, list[str](), "true"
+        if not self.streamed:
+            return [f"  br label %{name}.main"]
         for at in self.streamed:
             first = f"getelementptr {at.type}, ptr {self.base(at)}, i64 {self.loop.start}"
             place = self.emit(lines, f"ptrtoint ptr {self.emit(lines, first)} to i64")
             across = self.emit(lines, f"and i64 {place}, {self.lanes * BITS[at.type] // 8 - 1}")
             aligned = self.emit(lines, f"icmp eq i64 {across}, 0")
             fits = self.emit(lines, f"and i1 {fits}, {aligned}")
-        lines.append(f"  br i1 {fits}, label %{name}.stream, label %{name}.main")
-        parts, node = self.loop.interleave, self.target.note("!{i32 1}")
-        rounds = Rounds(self, [], f"%{name}.stream.at", parts, self.lanes, None)
-        rounds.streamed = {at.result: node for at in self.streamed}
-        ends = (self.loop.start, f"%{name}.choose", f"%{name}.stop", "join")
-        self._finish(rounds, "stream", [], self.lanes * parts, ends)
-        return [*lines, *rounds.lines]
+        return [*lines, f"  br i1 {fits}, label %{name}.stream, label %{name}.main"]
 
     def _apart(self) -> list[str]:
         """How many elements go together: one, should what is written be read elsewhere in the same loop."""
@@ -194,14 +189,17 @@ class _VectorLoop(VectorPrinter):
         behind = self.emit(lines, f"icmp sge i64 {back}, {count}")
         return self.emit(lines, f"or i1 {ahead}, {behind}")
 
-    def _main(self, starts: Sequence[str]) -> Rounds:
-        """The rounds that fill all lanes of all parts."""
+    def _main(self, which: str, starts: Sequence[str]) -> Rounds:
+        """The rounds that fill all lanes of all parts: "main", or "stream" past the caches."""
         parts = self.loop.interleave
-        rounds = Rounds(self, [], f"%{self.name}.main.at", parts, self.lanes, None)
+        rounds = Rounds(self, [], f"%{self.name}.{which}.at", parts, self.lanes, None)
+        if which == "stream":
+            rounds.streamed = dict.fromkeys(
+                [at.result for at in self.streamed], self.target.note("!{i32 1}")
+            )
         several = [[start] * parts for start in starts]
-        origin = "choose" if self.streamed else "before"
-        ends = (self.loop.start, f"%{self.name}.{origin}", f"%{self.name}.stop", "join")
-        self._finish(rounds, "main", several, self.lanes * parts, ends)
+        ends = (self.loop.start, f"%{self.name}.choose", f"%{self.name}.stop", "join")
+        self._finish(rounds, which, several, self.lanes * parts, ends)
         return rounds
 
     def _rest(self, starts: Sequence[str]) -> Rounds:
