@@ -196,8 +196,8 @@ def test_bodies_that_take_long_are_shared(monkeypatch, threads, name) -> None:
         calls.append(elements)
         real(work, extent, elements)
 
+    x, op = np.random.default_rng(0).uniform(0.25, 0.75, (4, N // 4)), lookup(name)
+    operands = [tj.tensor(x)] * len(op.operands)
     monkeypatch.setattr(slabs, "_share", counting)
-    x = tj.rand(4, N // 4) * 0.5 + 0.25
-    op = lookup(name)
-    op(x) if len(op.operands) == 1 else op(x, x + 0.25)
+    op(*operands)
     assert calls == [N]
