@@ -36,7 +36,9 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(("serialization", "questions"), 2),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime", "settings"), 4),
-    **dict.fromkeys(("jit", "bound_function", "compiled_module", "explain", "inspection"), 5),
+    **dict.fromkeys(
+        ("early", "jit", "bound_function", "compiled_module", "explain", "inspection"), 5
+    ),
     **dict.fromkeys(
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),

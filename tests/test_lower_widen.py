@@ -10,11 +10,11 @@ import pytest
 
 import tracejit as tj
 from kernel_tools import COUNTS, SOFTMAX, Loaded, is_widened, kernel
-from tracejit import scalar_math
 from tracejit.codegen import llvm
 from tracejit.codegen.lower import lower_kernel
 from tracejit.codegen.lower_instructions import NotWidened, read, with_calls_inline
 from tracejit.nn import functional as F
+from tracejit.scalar_math import library as scalar_math
 
 
 def numbers(dtype: str, count: int) -> np.ndarray:

@@ -14,7 +14,9 @@ from ir_graphs import assert_same_bits, random_graph
 from tracejit import config
 from tracejit.ir import Builder, parse, run, verify
 from tracejit.ops.table import lookup
-from tracejit.passes import PASSES, differentiate, partition, run_passes
+from tracejit.passes.gradient import differentiate
+from tracejit.passes.partition import partition
+from tracejit.passes.pipeline import PASSES, run_passes
 from tracejit.types import TensorType
 
 GRAPH = parse("""graph f(x: f32[4, 3]) {

@@ -10,7 +10,7 @@ import pytest
 import tracejit as tj
 from ir_graphs import assert_same_bits
 from tracejit.ir import interpreter, parse, verify
-from tracejit.passes import run_passes
+from tracejit.passes.pipeline import run_passes
 from tracejit.runtime.plan import make_plan
 from tracejit.runtime.program import Program
 

@@ -13,8 +13,8 @@ import pytest
 import scipy.special
 
 from scalar_tools import DTYPES, FLOATS, INF, NAN, any_bits, rng_for, same_bits, special_values
-from tracejit import scalar_math
-from tracejit.scalar_math import ULP_BOUND, evaluate
+from tracejit.scalar_math import library as scalar_math
+from tracejit.scalar_math.library import ULP_BOUND, evaluate
 
 LONG = np.longdouble
 wide_long_double = pytest.mark.skipif(

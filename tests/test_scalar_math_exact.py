@@ -12,8 +12,8 @@ import scipy.stats
 
 from kernel_tools import compiled, kernel
 from scalar_tools import DTYPES, FLOATS, any_bits, rng_for, same_bits, special_values
-from tracejit import scalar_math
-from tracejit.scalar_math import evaluate
+from tracejit.scalar_math import library as scalar_math
+from tracejit.scalar_math.library import evaluate
 
 
 @pytest.mark.parametrize("type_name", FLOATS)

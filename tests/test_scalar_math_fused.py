@@ -15,7 +15,7 @@ from scalar_tools import DTYPES, FLOATS, any_bits, rng_for, same_bits, special_v
 from tracejit.codegen import llvm as codegen
 from tracejit.codegen.lower import lower
 from tracejit.codegen.lower_primitives import SUBSTITUTES
-from tracejit.scalar_math import evaluate
+from tracejit.scalar_math.library import evaluate
 
 Triple = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
 

@@ -79,6 +79,7 @@ from .dtypes import (
     uint8,
 )
 from .dtypes import bool_ as bool
+from .early import load_early as _load_early
 from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy, frombuffer
 from .memory_formats import (
@@ -199,6 +200,7 @@ globals().update(_PUBLISHED)
 globals().update(_KINDS)
 _grow_old()
 _collection.as_before()
+_load_early()
 
 __all__ = [
     "CompiledFunction",

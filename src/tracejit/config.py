@@ -6,6 +6,7 @@
 ``TRACEJIT_NUM_THREADS``   threads that run kernels (number of usable CPUs)
 ``TRACEJIT_DUMP``          directory that receives every stage of every compilation as text
 ``TRACEJIT_DISABLE``       ``1`` turns every ``compile`` into the plain function
+``TRACEJIT_LOAD_EARLY``    ``0`` loads the compiler when a function is compiled, not behind the import
 =========================  ==================================================================================
 """
 
@@ -16,6 +17,7 @@ import os
 
 dump_directory: str | None = os.environ.get("TRACEJIT_DUMP") or None
 disabled: bool = os.environ.get("TRACEJIT_DISABLE", "0") == "1"
+loads_early: bool = os.environ.get("TRACEJIT_LOAD_EARLY", "1") != "0"
 
 #: Threads for libraries that divide their own work, as many as run kernels; 0 until those are counted.
 threads: int = 0

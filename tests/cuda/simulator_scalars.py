@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tracejit import scalar_math
 from tracejit.codegen.cuda_functions import RENAMED, source_of
+from tracejit.scalar_math import library as scalar_math
 from tracejit.scalar_math.fused import fused_f64
 
 Scalar = Any

@@ -15,7 +15,7 @@ from test_scalar_math_compiled import WHOLE, mixed_operands
 from tracejit.codegen.cuda_functions import FUNCTIONS, divisor
 from tracejit.codegen.cuda_lower import LIBRARY
 from tracejit.codegen.cuda_ptx import ptx
-from tracejit.scalar_math import evaluate
+from tracejit.scalar_math.library import evaluate
 
 COUNT = 1024
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")

@@ -70,7 +70,7 @@ def test_scalars_are_those_of_the_kernel_language() -> None:
     x = Memory(np.linspace(-5, 3e10, 64).astype(np.float32))
     out, n = floats(64, written=False), Memory(np.zeros(64, np.int32), written=False)
     run(source, x, out, n)
-    from tracejit.scalar_math import evaluate
+    from tracejit.scalar_math.library import evaluate
 
     assert out.array.tobytes() == evaluate("exp_f32", x.array).tobytes()
     assert n.array[-1] == -(2**31)

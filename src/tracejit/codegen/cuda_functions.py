@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 
-from tracejit import scalar_math
+from tracejit.scalar_math import library as scalar_math
 from tracejit.scalar_math.primitives import (
     bits_f32,
     bits_f64,

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tracejit import scalar_math
 from tracejit.codegen.lower_expr import POLYNOMIAL
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_instructions import NotWidened
@@ -21,6 +20,7 @@ from tracejit.codegen.lower_module import LIBRARY, Library
 from tracejit.codegen.lower_primitives import SUBSTITUTES
 from tracejit.codegen.lower_types import I32, I64, LoweringError, Pointer, Type, fail
 from tracejit.generated import parse
+from tracejit.scalar_math import library as scalar_math
 
 __all__ = ["LoweredKernel", "LoweringError", "lower", "lower_kernel"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from tracejit import scalar_math
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
 from tracejit.codegen.lower_types import fail
 from tracejit.generated import parse
+from tracejit.scalar_math import library as scalar_math
 
 _ATTRIBUTES = "alwaysinline nounwind"
 

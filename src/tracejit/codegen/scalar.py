@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .. import dtypes, scalar_math
+from .. import dtypes
 from ..dtypes import DType
 from ..generated import parse
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.table import Elementwise, Reduction, operand_info
 from ..passes.groups import is_random
+from ..scalar_math import library as scalar_math
 
 #: dtype -> (type name in the kernel language, cast spelling)
 _COMPUTE = {

@@ -101,7 +101,7 @@ def _words(key: Array, index: int, shape: Shape, per_element: int) -> Array:
 
 
 def _math(name: str, *operands: Array) -> Array:
-    from .. import scalar_math
+    from ..scalar_math import library as scalar_math
 
     return scalar_math.evaluate(name, *operands)
 

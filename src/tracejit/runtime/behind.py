@@ -15,10 +15,12 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
 from ..locks import renewed_lock
+from .counts import COUNTS, gates
 from .occupied import occupied
 
 __all__ = ["Abandoned", "Worker", "worker"]
@@ -51,21 +53,23 @@ class Worker:
         self._idle_jobs: deque[Callable[[], None]] = deque()
         #: A number that moves while others compile, who are not to be disturbed by idle jobs.
         self.progress: Callable[[], int] = int
-        self._ending = False
+        self._ending = self._forking = False
+        self._begin = 0.0
         self._renew()
 
     def _renew(self) -> None:
         """Locks that nobody holds, and no thread."""
         self._changed = threading.Condition()
-        self._busy = threading.Lock()
         self._thread: threading.Thread | None = None
         self._running = 0
 
-    def submit(self, job: Callable[[], None]) -> None:
-        """Have a job done."""
+    def submit(self, job: Callable[[], None], delay: float = 0.0) -> None:
+        """Have a job done, ``delay`` seconds from now at the earliest unless another one is asked for sooner."""
         if self._ending:
             return
         with self._changed:
+            begin = time.monotonic() + delay
+            self._begin = min(self._begin, begin) if self._jobs else begin
             self._jobs.append(job)
             self._changed.notify_all()
         self.ensure()
@@ -80,7 +84,7 @@ class Worker:
         if self._ending or not (self._jobs or self._idle_jobs):
             return
         with self._changed:
-            if self._thread is None:
+            if self._thread is None and not self._forking:
                 thread = threading.Thread(target=self._run, name="tracejit compiler", daemon=True)
                 with contextlib.suppress(RuntimeError):  # no more threads, or the program ends
                     thread.start()
@@ -100,48 +104,61 @@ class Worker:
             raise Abandoned
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._jobs:
+        while (job := self._next()) is not None:
+            try:
+                with occupied():
+                    job()
+            except Abandoned:
+                pass
+            except BaseException:
+                log.exception("a job behind the program failed")
+            finally:
+                with self._changed:
+                    self._running = 0
+                    self._changed.notify_all()
+
+    def _next(self) -> Callable[[], None] | None:
+        """The next job, which is waited for; None when the thread is to end."""
+        with self._changed:
+            rested = False
+            while not (self._ending or self._forking):
+                if self._jobs:
+                    early = self._begin - time.monotonic()
+                    if early <= 0:
+                        self._running = 1
+                        return self._jobs.popleft()
+                    self._changed.wait(early)
+                elif self._idle_jobs and rested:
+                    return self._idle_jobs.popleft()
+                elif rested:
+                    break
+                else:
                     before = self.progress()
                     self._changed.wait(IDLE if self._idle_jobs else PATIENCE)
-                    if self._idle_jobs and not self._ending and self.progress() != before:
-                        continue
-                if self._ending or not (self._jobs or self._idle_jobs):
-                    self._thread = None
-                    self._changed.notify_all()
-                    return
-            with self._busy:  # a fork in between finds the job in the queue
-                with self._changed:
-                    waited_for = bool(self._jobs)
-                    if not (self._jobs or self._idle_jobs):
-                        continue
-                    job = (self._jobs or self._idle_jobs).popleft()
-                    self._running += waited_for
-                try:
-                    with occupied():
-                        job()
-                except Abandoned:
-                    pass
-                except BaseException:
-                    log.exception("a job behind the program failed")
-                finally:
-                    with self._changed:
-                        self._running -= waited_for
-                        self._changed.notify_all()
+                    rested = not self._idle_jobs or self.progress() == before
+            self._thread = None
+            self._changed.notify_all()
+            return None
 
     # --- forks and the end -----------------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Wait for the job under way."""
-        self._held = threading.current_thread() is not self._thread and self._busy.acquire(
-            timeout=FORK_PATIENCE
-        )
+        """Have the thread end after the job under way: those who fork beside threads are warned."""
+        with self._changed:
+            self._forking = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(FORK_PATIENCE)
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
-        if self._held:
-            self._busy.release()
+        """Go on with what is left when somebody asks for it next."""
+        self._forking = False
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew."""
+        self._forking = False
+        self._renew()
 
     def stop(self) -> None:
         """Drop what was not begun and wait for the rest."""
@@ -174,16 +191,14 @@ def worker() -> Worker:
 
 
 def _started() -> Worker:
-    from . import kernels
-
     found = Worker()
-    found.progress = lambda: kernels.COUNTS.compiled
-    kernels.gates.append(found.check)
+    found.progress = lambda: COUNTS.compiled
+    gates.append(found.check)
     atexit.register(found.stop)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             before=found.before_fork,
             after_in_parent=found.after_fork_in_parent,
-            after_in_child=found._renew,
+            after_in_child=found.after_fork_in_child,
         )
     return found

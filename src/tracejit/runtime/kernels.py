@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,24 +13,13 @@ from ..codegen.replaceable import cell_of, replace, unpacked
 from ..locks import awaited_rlock, free_llvmlite
 from .ahead import NONE, Ahead, Job, Request
 from .behind import worker
+from .counts import COUNTS, gates
 from .loader import load_object
 from .store import KernelStore, kernel_store
 
 _COMMENT = re.compile(r"[ \t]*#[^\n]*")
 
 
-@dataclass
-class Counts:
-    """Where the machine code of this process came from."""
-
-    compiled: int = 0
-    loaded: int = 0
-    reused: int = 0
-
-
-COUNTS = Counts()
-#: Called before a function goes through LLVM; what they raise gives the compilation up.
-gates: list[Callable[[], None]] = []
 _addresses: dict[str, int] = {}
 _lock = awaited_rlock(0)
 

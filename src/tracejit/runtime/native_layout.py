@@ -100,7 +100,7 @@ def _objects() -> dict[str, int]:
     from tracejit import config, dtypes
     from tracejit.layout import layout_of
     from tracejit.modes import MODES
-    from tracejit.runtime import allocator, program
+    from tracejit.runtime import allocator, callbacks
     from tracejit.tensor import Tensor
     from tracejit.tensor_core import Version
 
@@ -116,7 +116,7 @@ def _objects() -> dict[str, int]:
         "fresh": allocator._fresh,
         "release": allocator._release,
     }
-    objects |= {"pointer_of": program.pointer_of, "fail": program._fail, "layout_of": layout_of}
+    objects |= {"pointer_of": callbacks.pointer_of, "fail": callbacks.fail, "layout_of": layout_of}
     keep_for_ever(*objects.values(), allocator._counters)
     words = {name: id(value) for name, value in objects.items()}
     return words | {"counters": allocator._counters.buffer_info()[0]}

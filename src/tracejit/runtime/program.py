@@ -18,31 +18,12 @@ from ..generated import define
 from ..sizes import Computed
 from ..types import TensorType
 from .allocator import allocate
+from .callbacks import fail, pointer_of
 from .filling import bind_numbers, filler, numbers_in
 from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
 from .plan import Plan
 from .plan_host import caller
 from .plan_records import Constant, HostCall, HostOperand, Slot, may_lie_on_the_host
-
-
-class KernelFailure(Exception):
-    """A kernel refused its input (an index out of range, ...): the eager function will say why."""
-
-
-def _fail(code: int) -> None:
-    raise KernelFailure(f"step {(code >> 32) - 1} returned {code & 0xFFFFFFFF}")
-
-
-def pointer_of(tensor: Any) -> int:
-    """Address of a tensor's first element, remembered by the tensor."""
-    while True:
-        array = tensor.array
-        pointer: int = address_of(array)
-        tensor._pointer = pointer
-        if tensor._array is array:  # no other thread gave it other memory meanwhile
-            return pointer
-        tensor._pointer = 0
-
 
 #: Called with every program that is made.
 watchers: list[Callable[[Program], None]] = []
@@ -153,11 +134,11 @@ class ProgramPlan:
             "allocate": allocate,
             "pointer_of": pointer_of,
             "address_of": address_of,
-            "fail": _fail,
+            "fail": fail,
         }
         memory = _device_memory(self.plan.device)
         if memory is not None:
-            names |= {**memory.names(), "refuse": _fail}
+            names |= {**memory.names(), "refuse": fail}
         for name, size in self.sizes.items():
             names[name] = number(size)
         constants = [

@@ -25,7 +25,7 @@ from .native import loaded, prepare, stored
 from .occupied import is_occupied
 from .strided_ir import OPERANDS, SELECTED_BYTES, strided_module_text
 
-__all__ = ["apply", "inner_loop"]
+__all__ = ["apply", "inner_loop", "make"]
 
 Array = Any
 #: Elements of a row where the elements follow one another; shorter rows than the least are left to NumPy.
@@ -143,14 +143,18 @@ def _is_there() -> bool:
 def _ask() -> None:
     """Load what is stored, which takes no time; else have it made when there is nothing else to do."""
     if stored() and is_stored(strided_module_text(process_triple()), Effort.FULL):
-        _make()
+        make()
     else:
-        worker().submit_idle(_make)
+        worker().submit_idle(make)
 
 
-def _make() -> None:
+def make() -> None:
+    """Have the native code, compiled where the store lacks it; without it NumPy goes on by itself.
+
+    >>> make()
+    """
     prepare()
-    if not loaded():  # the platform has none, or it failed: NumPy goes on by itself
+    if _code or not loaded():
         return
     triple = process_triple()
     code = assembled(strided_module_text(triple), triple)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracejit import scalar_math
+from tracejit.scalar_math import library as scalar_math
 from tracejit.scalar_math.primitives import TABLES
 
 

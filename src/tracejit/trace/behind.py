@@ -10,16 +10,18 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..dtypes import DType, assuming, get_default_dtype
 from ..layout import contiguous_layout
 from ..modes import MODES
+from ..runtime import strided
 from ..runtime.behind import Abandoned, worker
 from ..runtime.kernels import versions
 from ..runtime.native import prepare, stored
-from ..scalar_math import names
+from ..scalar_math.library import names
 from .ending import NotReplayable
 from .state_package import asking_functions, replaced
 from .tree import Segment
@@ -106,7 +108,7 @@ def warm_up() -> None:
 
     Whoever compiles a function is about to call it: what is ready by then no call waits for.
     """
-    for job in (_read_package, _prepare_runtime, _read_compiler, _rehearse):
+    for job in (_read_package, _prepare_runtime, _read_compiler, _rehearse, _share_loops):
         worker().submit(job)
 
 
@@ -121,6 +123,12 @@ def _prepare_runtime() -> None:
         from ..codegen import llvm  # noqa: F401
 
     prepare()
+
+
+def _share_loops() -> None:
+    """What has several threads run NumPy's loops, for recordings of large tensors."""
+    with suppress(Exception):  # NumPy goes on by itself
+        strided.make()
 
 
 def _read_compiler() -> None:

@@ -15,7 +15,7 @@ from ..autograd.node import FREED, AccumulateGrad, Edge
 from ..cuda.arrays import byte_bounds, is_writeable, write_into
 from ..errors import AutogradError
 from ..modes import MODES
-from ..runtime.program import pointer_of
+from ..runtime.callbacks import pointer_of
 from ..tensor import Tensor
 from ..tensor_core import Version
 from .inputs import Source

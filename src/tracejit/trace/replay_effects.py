@@ -13,7 +13,7 @@ import numpy as np
 
 from ..autograd.late import end_of
 from ..cuda.arrays import write_into
-from ..runtime.program import pointer_of
+from ..runtime.callbacks import pointer_of
 from ..tensor import Tensor
 from .backward_node import as_before
 from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.late import end_of
 from ..errors import DeviceError
 from ..ir.graph import Value
-from ..runtime.program import KernelFailure
+from ..runtime.callbacks import KernelFailure
 from ..tensor import Tensor
 from .backward_node import CompiledBackward, as_before
 from .ending import Ending, NotReplayable, Refused

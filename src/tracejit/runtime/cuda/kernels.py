@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from ...codegen.cuda_launch import DeviceCode, Launch
 from ...codegen.cuda_ptx import ptx
 from ...cuda.driver import ImageError, driver
-from ..kernels import COUNTS, identity
+from ..counts import COUNTS
+from ..kernels import identity
 from .images import architecture_for, image, image_key
 
 _handles: dict[tuple[int, str], int] = {}

@@ -1,0 +1,26 @@
+"""Where the machine code of this process came from, and who may stop more from being made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["COUNTS", "Counts", "gates"]
+
+
+@dataclass
+class Counts:
+    """Functions that LLVM compiled, that the store had, and that the process had already.
+
+    >>> Counts().compiled
+    0
+    """
+
+    compiled: int = 0
+    loaded: int = 0
+    reused: int = 0
+
+
+COUNTS = Counts()
+#: Called before a function goes through LLVM; what they raise gives the compilation up.
+gates: list[Callable[[], None]] = []
