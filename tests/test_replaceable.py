@@ -65,7 +65,7 @@ def test_both_codes_compute_the_same_bits(function: str, scalar: str) -> None:
         values = np.concatenate([np.linspace(-20, 20, 1003), SPECIAL]).astype(dtype)
     source = text(function, scalar)
     results = []
-    first = llvm.compile_first(source, "k")
+    first = llvm.prepared(source, "k")()
     for code in ((unpacked(first) or (first,))[0], llvm.compile_source(source, "k")):
         out = np.empty_like(values)
         assert function_at(load_object(code, "k"))(values, out) == 0
@@ -96,7 +96,7 @@ def test_calls_go_where_the_cell_says() -> None:
 
 def both(source: str) -> tuple[bytes, str]:
     """The object code that is there first, and the module that careful code is made from."""
-    found = unpacked(llvm.compile_first(source, "k"))
+    found = unpacked(llvm.prepared(source, "k")())
     assert found is not None
     return found
 
@@ -119,7 +119,7 @@ def text_of_ones() -> bytes:
     ids=["no function", "not vector code"],
 )
 def test_what_gains_nothing_is_compiled_once(source: str) -> None:
-    assert llvm.compile_first(source, "k") == llvm.compile_source(source, "k")
+    assert llvm.prepared(source, "k")() == llvm.compile_source(source, "k")
 
 
 def test_a_module_without_the_function_is_refused() -> None:

@@ -21,7 +21,7 @@ SHAPE = (512, 512)
 
 @pytest.fixture(autouse=True)
 def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    strided._make()
+    strided.make()
     assert strided._is_there()
     monkeypatch.setattr(strided, "is_occupied", lambda: False)  # by what other tests left
 
@@ -221,7 +221,7 @@ def test_bodies_made_of_functions(name: str, dtype: str, monkeypatch: pytest.Mon
 def test_platforms_without_the_runtime_stay_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strided, "_code", [])
     monkeypatch.setattr(strided, "loaded", lambda: False)
-    strided._make()
+    strided.make()
     assert strided._code == []
     assert apply(np.negative, (X,), X.dtype) is None
     assert (tj.from_numpy(X[:, :9].copy()) * 2.0).shape == (600, 9)

@@ -5,7 +5,7 @@ pipeline, chosen by measurement: level 2 with the loop vectoriser and without th
 of the optimisation time and has nothing to find in loops. With AVX-512, code generation is quick for most kernels: it
 skips the code generator's own loop optimisations (`optnone` after the passes have run), which halves its time and
 costs 0-10 % of speed. Short kernels that evaluate elementary functions keep them, because holding the polynomials'
-coefficients in registers gains 3-30 % there (behind the program where `compile_first` made them), and so do kernels
+coefficients in registers gains 3-30 % there (behind the program where `prepared` made them), and so do kernels
 that take vectors of narrow numbers apart and everything under `thorough=True`. Nothing process-wide is set: the vector
 width is an attribute of our functions, so a user's own Numba code compiles as before.
 """
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +41,12 @@ __all__ = [
     "assembly",
     "assembly_of",
     "code_version",
-    "compile_first",
     "compile_source",
     "compile_text",
     "compile_with_numba",
     "llvm_ir",
     "object_code",
+    "prepared",
     "rehearse",
     "target_description",
     "vector_bits",
@@ -282,34 +284,40 @@ def compile_source(
         return emit_object(made.machine, _module(source, entry, noalias, thorough, made))
 
 
-def compile_first(source: str, entry: str) -> bytes:
-    """Object code as `compile_source` makes it, or sooner where calls can be led to that later.
+def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[], bytes]:
+    """A function that makes object code of kernel `entry`: what is left to do without Python's lock, in any thread.
 
+    The code is what `compile_source` makes, or comes sooner where calls can be led to that later (unless `thorough`).
     That is so, with AVX-512, for short kernels of elementary functions whose loops are vector code: without the code
     generator's loop optimisations they are there in half its time, and 3 to 15 % slower. Calls of such a function go
     through a cell, and it comes with what `compile_text` makes careful code of
-    (`tracejit.codegen.replaceable.unpacked`).
+    (`tracejit.codegen.replaceable.unpacked`). Raises `LoweringError` for text outside the kernel language.
 
     >>> from tracejit.codegen.replaceable import unpacked
-    >>> code = compile_first('''
+    >>> code = prepared('''
     ... def exponential(x: "f32*", lo: "i64", hi: "i64", worker: "i64") -> "i32":
     ...     for i in range(lo, hi):
     ...         x[i] = exp_f32(x[i])
     ...     return 0
-    ... ''', "exponential")
+    ... ''', "exponential")()
     >>> (unpacked(code) is None) == (_widening() < 512)
     True
     """
-    with compiler() as made:
-        lowered = _lower(source, entry, True, _widening())
-        sooner = lowered.short_mathematics and lowered.widened and _widening() == 512
-        text = made_replaceable(lowered.text, entry) if sooner else lowered.text
-        module = _optimized(lowered.widened, text, made)
-        hastens = (sooner or not lowered.short_mathematics) and _can_hasten(module)
-        if hastens:
-            _hasten(module)
-        code = emit_object(made.machine, module)
-        return packed(code, lowered.text) if sooner and hastens else code
+    lowered = _lower(source, entry, True, _widening())
+    first = lowered.short_mathematics and lowered.widened and _widening() == 512 and not thorough
+    quick = not thorough and (first or not lowered.short_mathematics)
+    text = made_replaceable(lowered.text, entry) if first else lowered.text
+
+    def compile_now() -> bytes:
+        with compiler() as made:
+            module = _optimized(lowered.widened, text, made)
+            hastens = quick and _can_hasten(module)
+            if hastens:
+                _hasten(module)
+            code = emit_object(made.machine, module)
+            return packed(code, lowered.text) if first and hastens else code
+
+    return compile_now
 
 
 def compile_text(text: str) -> bytes:
@@ -332,16 +340,17 @@ def assembly_of(module_text: str) -> str:
         return str(made.machine.emit_assembly(_vectors(module_text, made)))
 
 
-def rehearse() -> None:
-    """Go through a compilation once for nothing: the first of a process takes some 30 ms longer than later ones.
+def rehearse(threads: int = 2) -> None:
+    """Go through a compilation for nothing with what so many threads need: the first ones take 5 to 30 ms longer.
 
-    >>> rehearse()
+    >>> rehearse(1)
     """
-    with compiler() as made:
-        module = made.parse(_REHEARSED)
-        _finish(module, made.machine)
-        _hasten(module)
-        emit_object(made.machine, module)
+    with ExitStack() as stack:
+        for made in [stack.enter_context(compiler()) for _ in range(threads)]:
+            module = made.parse(_REHEARSED)
+            _finish(module, made.machine)
+            _hasten(module)
+            emit_object(made.machine, module)
 
 
 def assembly(source: str, entry: str, *, noalias: bool = True, thorough: bool = False) -> str:

@@ -1,9 +1,10 @@
-"""Compiling the kernels of a plan in several threads.
+"""Compiling the kernels of plans in several threads.
 
 A planner prints its kernels first and hands over those that have to go through LLVM, which runs without Python's lock.
-Helpers compile them one after the other while the planner goes on; one that no helper has begun when it is needed the
-planner compiles itself, and while it waits for one that a helper has begun it compiles others. So nobody waits for a
-thread that has not begun, and where there are none all is as it was.
+Helpers compile them one after the other while it plans with promises of their addresses (`runtime.promised`), and then
+the next plan of the same program. One that no helper has begun when it is needed is compiled by whoever needs it, and
+who waits for one that a helper has begun compiles others. So nobody waits for a thread that has not begun, and where
+there are none all is as it was.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -32,8 +34,8 @@ class Job(Protocol):
     def source(self) -> str:
         """Its text."""
 
-    def compile(self) -> bytes:
-        """The object code."""
+    def prepare(self) -> Callable[[], bytes]:
+        """Do what needs Python's lock; the function returned makes the object code."""
 
 
 class Request(NamedTuple):
@@ -43,13 +45,11 @@ class Request(NamedTuple):
     symbol: str
     thorough: bool
 
-    def compile(self) -> bytes:
-        """The object code."""
-        from ..codegen.llvm import compile_first, compile_source
+    def prepare(self) -> Callable[[], bytes]:
+        """Lower it; the function returned has LLVM make the object code."""
+        from ..codegen.llvm import prepared
 
-        if self.thorough:
-            return compile_source(self.source, self.symbol, thorough=True)
-        return compile_first(self.source, self.symbol)
+        return prepared(self.source, self.symbol, thorough=self.thorough)
 
 
 class _Job:
@@ -57,21 +57,37 @@ class _Job:
 
     def __init__(self, request: Job) -> None:
         self.request = request
-        self.begun = threading.Lock()
-        self.done = threading.Event()
+        self.compile: Callable[[], bytes] | None = None
         self.code: bytes | None = None
         self.error: BaseException | None = None
+        self.renew()
+
+    def renew(self) -> None:
+        """Nobody has begun it."""
+        self.begun = threading.Lock()
+        self.done = threading.Event()
 
     def length(self) -> int:
         """How long the text is, and so about how long it takes."""
         return len(self.request.source)
+
+    def prepare(self) -> None:
+        """Do what needs Python's lock: helpers that wait for it would only be in the way."""
+        try:
+            self.compile = self.request.prepare()
+        except Exception as error:  # noqa: BLE001  (raised where the code is asked for)
+            self.error = error
+            self.begun.acquire(blocking=False)
+            self.done.set()
 
     def help(self) -> None:
         """Compile it unless somebody else does; what goes wrong is also told to whoever asks for it."""
         if not self.begun.acquire(blocking=False):
             return
         try:
-            self.code = self.request.compile()
+            if self.compile is None:
+                self.compile = self.request.prepare()
+            self.code = self.compile()
         except BaseException as error:
             self.error = error
             raise
@@ -87,8 +103,14 @@ class _Job:
         return self.code
 
 
+#: What nobody has begun, of all plans; and all there is, by key: two plans may need the same.
+_queue: deque[_Job] = deque()
+_known: weakref.WeakValueDictionary[str, _Job] = weakref.WeakValueDictionary()
+_threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
 class Ahead:
-    """Functions on their way through LLVM, by key. Use as a context manager: what was not begun ends with the block.
+    """Functions on their way through LLVM, by key. Use as a context manager: an error drops what was not begun.
 
     >>> text = 'def nothing(lo: "i64", hi: "i64", worker: "i64") -> "i32":\\n    return 0\\n'
     >>> with Ahead({"key": Request(text, "nothing", False)}) as ahead:
@@ -97,18 +119,11 @@ class Ahead:
     """
 
     def __init__(self, requests: Mapping[str, Job]) -> None:
-        self._jobs = {key: _Job(request) for key, request in requests.items()}
-        # The longest first: what is left over at the end, when some have nothing to do, is then short.
-        longest = sorted(self._jobs.values(), key=_Job.length, reverse=True)
-        self._queue: deque[_Job] = deque(longest)
+        self._requests = requests
+        self._jobs: dict[str, _Job] = {}
 
     def __enter__(self) -> Ahead:
-        for _ in range(helpers(len(self._jobs))):
-            thread = threading.Thread(target=_help, args=(self._queue,), name="tracejit-compile")
-            try:
-                thread.start()
-            except RuntimeError:  # no more threads, or the program ends
-                break
+        self.add(self._requests)
         return self
 
     def __exit__(
@@ -117,19 +132,36 @@ class Ahead:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._queue.clear()
+        if error is not None:
+            for job in self._jobs.values():
+                with contextlib.suppress(ValueError):  # it was begun
+                    _queue.remove(job)
 
     def __contains__(self, key: str) -> bool:
         return key in self._jobs
 
+    def add(self, requests: Mapping[str, Job]) -> None:
+        """Have more functions compiled, the longest first: what is left over at the end is then short."""
+        new = []
+        for key, request in requests.items():
+            job = _known.get(key)
+            if job is None:
+                job = _known[key] = _Job(request)
+                new.append(job)
+            self._jobs[key] = job
+        for job in sorted(new, key=_Job.length, reverse=True):
+            job.prepare()
+            _queue.append(job)
+            _start_helpers()
+
     def take(self, key: str) -> bytes:
         """The object code of a function; raises what compiling it raised."""
         job = self._jobs.pop(key)
-        if job.begun.acquire(blocking=False):
-            return job.request.compile()
+        with contextlib.suppress(Exception):
+            job.help()
         while not job.done.is_set():
             try:
-                other = self._queue.pop()
+                other = _queue.pop()
             except IndexError:
                 break
             with contextlib.suppress(Exception):
@@ -138,26 +170,47 @@ class Ahead:
 
 
 def helpers(jobs: int) -> int:
-    """How many threads beside this one are worth starting: one of each CPU, and no more than the package may use.
+    """How many threads beside this one are worth having: one of each CPU, and no more than the package may use.
 
-    >>> helpers(1)
+    >>> helpers(0)
     0
     """
     usable = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    return max(0, min(jobs, usable, get_num_threads(), MOST + 1) - 1)
+    return max(0, min(jobs, usable - 1, get_num_threads() - 1, MOST))
 
 
-def _help(queue: deque[_Job]) -> None:
+def _start_helpers() -> None:
+    """Have so many threads as there is work for."""
+    for _ in range(helpers(len(_queue)) - sum(t.is_alive() for t in list(_threads))):
+        thread = threading.Thread(target=_help, name="tracejit-compile")
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads, or the program ends
+            return
+        _threads.add(thread)
+
+
+def _help() -> None:
     while True:
         try:
-            job = queue.popleft()
+            job = _queue.popleft()
         except IndexError:
             return
         with contextlib.suppress(BaseException), occupied():
             job.help()
 
+
+def _after_fork() -> None:
+    """In the child nobody goes on with what helpers had begun: whoever needs it begins it anew."""
+    for job in list(_known.values()):
+        if not job.done.is_set():
+            job.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 #: Nothing is compiled ahead.
 NONE = Ahead({})

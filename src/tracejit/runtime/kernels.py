@@ -15,6 +15,7 @@ from .ahead import NONE, Ahead, Job, Request
 from .behind import worker
 from .counts import COUNTS, gates
 from .loader import load_object
+from .promised import promise, settled
 from .store import KernelStore, kernel_store
 
 _COMMENT = re.compile(r"[ \t]*#[^\n]*")
@@ -26,12 +27,17 @@ _lock = awaited_rlock(0)
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A kernel in use: its text, its identity, and the addresses of its functions."""
+    """A kernel in use: its text, its identity, and the addresses of its functions, or promises of them."""
 
     name: str
     code: KernelCode
     keys: tuple[str, ...]
-    addresses: tuple[int, ...]
+    promised: tuple[int, ...]
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """The addresses of its functions."""
+        return tuple(map(settled, self.promised))
 
     @property
     def source(self) -> str:
@@ -58,13 +64,18 @@ def kernel_key(source: str) -> str:
 
 
 def build(code: KernelCode, ahead: Ahead = NONE) -> Kernel:
-    """Machine code for every function of a kernel; what ``ahead`` compiles is taken from there."""
-    keys, addresses = [], []
-    for function in code.functions:
-        key = kernel_key(function.source)
-        keys.append(key)
-        addresses.append(_address(key, function, ahead))
-    return Kernel(code.name, code, tuple(keys), tuple(addresses))
+    """Machine code for every function of a kernel, or promises of it where ``ahead`` compiles it."""
+    keys = tuple([kernel_key(function.source) for function in code.functions])
+    functions = zip(keys, code.functions, strict=True)
+    return Kernel(code.name, code, keys, tuple([_promised(k, f, ahead) for k, f in functions]))
+
+
+def _promised(key: str, function: Function, ahead: Ahead) -> int:
+    if ahead is not NONE and key not in ahead and _is_new(key):
+        ahead.add({key: _request(key, function)})
+    if key in ahead:
+        return promise(lambda: _address(key, function, ahead))
+    return _address(key, function)
 
 
 def address_of(function: Function) -> int:
@@ -88,7 +99,7 @@ def original(address: int) -> int:
     >>> original(7), original(stands_for(7, 5))
     (7, 5)
     """
-    return _originals.get(address, address)
+    return settled(_originals.get(settled(address), address))
 
 
 def compiling(codes: Iterable[KernelCode], others: Mapping[str, Job]) -> Ahead:
@@ -96,11 +107,16 @@ def compiling(codes: Iterable[KernelCode], others: Mapping[str, Job]) -> Ahead:
     found: dict[str, Job] = dict(others)
     for function in (f for code in codes for f in code.functions):
         key = kernel_key(function.source)
-        if key in _addresses or key in found:
-            continue
-        if key not in kernel_store() and _first(key) not in kernel_store():
+        if key not in found and _is_new(key):
             found[key] = _request(key, function)
     return Ahead(found)
+
+
+def _is_new(key: str) -> bool:
+    """Has a function to go through LLVM?"""
+    if key in _addresses:
+        return False
+    return key not in kernel_store() and _first(key) not in kernel_store()
 
 
 def _request(key: str, function: Function) -> Request:
@@ -132,7 +148,7 @@ def _made(key: str, function: Function, ahead: Ahead) -> int:
         data = store.get(key) or store.get(_first(key))
         if data is None:
             _pass_gates()
-            data = ahead.take(key) if key in ahead else _request(key, function).compile()
+            data = ahead.take(key) if key in ahead else _request(key, function).prepare()()
             first = unpacked(data)
             store.put(key if first is None else _first(key), data)
             COUNTS.compiled += 1

@@ -266,7 +266,7 @@ class Planner:
         kernel = kernels.build(code, self.ahead)
         self.kernels.append(kernel)
         temporary: dict[str, int] = {}
-        for function, address in zip(code.functions, kernel.addresses, strict=True):
+        for function, address in zip(code.functions, kernel.promised, strict=True):
             given = [self.parameter(owner, p, temporary) for p in function.parameters]
             grain = largest(1, function.grain)
             here = function_address(code, address, self.slots) if self.held is None else address

@@ -24,6 +24,7 @@ from .launcher import Loop, Step, Table, make_table, rows, signed, table_words
 from .plan import Plan
 from .plan_host import caller
 from .plan_records import Constant, HostCall, HostOperand, Slot, may_lie_on_the_host
+from .promised import Promised, settled
 
 #: Called with every program that is made.
 watchers: list[Callable[[Program], None]] = []
@@ -113,6 +114,7 @@ class ProgramPlan:
         self.scope = scope or Extents()
         self.compute = Computed(self.scope, self.symbolic)
         self.places = [i for i, word in enumerate(self.words) if is_symbolic(word)]
+        self.promised = [i for i, word in enumerate(self.words) if type(word) is Promised]
         self.fixed = [0 if is_symbolic(word) else signed(word) for word in self.words]
         self.fill_types = filler(self.types)
         self.fill_constants = [filler(c) for c in plan.constants]
@@ -127,7 +129,9 @@ class ProgramPlan:
 
         words = self.fixed.copy()
         for place in self.places:
-            words[place] = signed(number(self.words[place]))
+            words[place] = signed(settled(number(self.words[place])))
+        for place in self.promised:
+            words[place] = settled(self.words[place])
         table = make_table(words)
         names: dict[str, Any] = {
             "run_slots": table.run_slots,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..codegen.identity import machine
@@ -28,6 +28,10 @@ class VectorModule:
         from ..codegen.llvm import vector_code
 
         return vector_code(self.source)
+
+    def prepare(self) -> Callable[[], bytes]:
+        """What makes the object code: nothing else is to be done."""
+        return self.compile
 
     @property
     def key(self) -> str:
