@@ -24,6 +24,7 @@ from ..runtime.plan_records import HostCall
 from ..runtime.program import Program
 from ..runtime.taps import TapStep
 from ..runtime.threads import get_num_threads
+from ..runtime.tiled_loops import TiledLoop
 from ..runtime.tiles import TileStep
 
 
@@ -72,23 +73,26 @@ def pieces_of(program: Program) -> list[Piece]:
         if isinstance(item, HostCall):
             continue
         steps = item.steps if isinstance(item, Loop) else (item,)
-        works = [_work(step, kernels, program) for step in steps]
+        inner = item.body if isinstance(item, TiledLoop) else steps
+        works = [_work(step, kernels, program) for step in inner]
         first_step = row + (1 if isinstance(item, Loop) else 0)
         threads = max((_threads(program, first_step + i) for i in range(len(steps))), default=1)
         rounds = 1  # of an open loop too: nobody knows how many there are
-        if isinstance(item, Loop) and item.until is None:
+        if isinstance(item, TiledLoop):
+            rounds = int(program.bound([item.rounds])[0])
+        elif isinstance(item, Loop) and item.until is None:
             rounds = int(program.bound([item.count[1]])[0])
         totals = [work.numbers(program.bound) for work in works]
         found.append(
             Piece(
                 row,
                 row + rows(item),
-                works[0].name if not isinstance(item, Loop) else _loop_name(works),
-                works[0].kind if not isinstance(item, Loop) else "loop",
+                _loop_name(works) if isinstance(item, (Loop, TiledLoop)) else works[0].name,
+                "loop" if isinstance(item, (Loop, TiledLoop)) else works[0].kind,
                 rounds * sum(moved for moved, _ in totals),
                 rounds * sum(flops for _, flops in totals),
                 threads,
-                rounds * len(steps),
+                len(steps) if isinstance(item, TiledLoop) else rounds * len(steps),
                 any(work.double for work in works),
             )
         )

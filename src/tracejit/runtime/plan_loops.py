@@ -18,9 +18,12 @@ from ..polynomial import Terms
 from ..symbols import Decision
 from .arena import aligned
 from .launcher import SERIAL, Loop, Step, Until
+from .tiled_loops import TiledLoop, goes_by_elements, tiled_loop
 
 if TYPE_CHECKING:
+    from .kernels import Kernel
     from .plan import Planner
+    from .plan_body import BodyPlanner
     from .plan_records import Slot
 
 
@@ -89,7 +92,7 @@ def scope_of(values: Sequence[Value], sizes: Sequence[Any]) -> Extents:
     return next((e.scope for e in numbers if type(e) is Extent), None) or Extents()
 
 
-def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loop:
+def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loop | TiledLoop:
     """The native loop of a loop statement; places its parts."""
     first, fixed, stacks = split_operands(value)
     rounds_count = value.attributes["count"]
@@ -119,6 +122,7 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
     for index in sorted(i for i in parts if i >= len(first)):
         nbytes = parts[index].spec.nbytes // rounds_count if rounds_count else 0
         targets.append(planner.place(parts[index]).moved(rounds.number * nbytes))
+    before = len(planner.kernels)
     with rounds.scope.deciding() as decisions:
         body = planner.body(graph, strides, slots, targets)
         steps = body.run_body()
@@ -131,8 +135,23 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
         rounds.scope.decide(decision.extent, decision.relation, decision.outcome)
     count = (-1, rounds_count)
     in_rounds = tuple(_in_rounds(step, rounds, step.grain) for step in steps)
+    if not is_open(value):
+        tiled = _tiled(planner.kernels[before:], in_rounds, body, len(first), rounds_count)
+        if tiled is not None:
+            return tiled
     at_the_end = tuple(_in_rounds(step, rounds, SERIAL) for step in after)
     return Loop(count, in_rounds, 0, until, at_the_end)
+
+
+def _tiled(
+    kernels: Sequence[Kernel], steps: Sequence[Step], body: BodyPlanner, carried: int, rounds: Any
+) -> TiledLoop | None:
+    """The loop as one step, where elements do not meet."""
+    inputs, targets = {*body.graph.inputs[:carried]}, {*body.targets}
+    by_elements = all(goes_by_elements(k.code, inputs, targets) for k in kernels)
+    if not steps or len(kernels) != len(steps) or not by_elements:
+        return None
+    return tiled_loop(kernels, steps, rounds)
 
 
 def _until(planner: Planner, rounds: Rounds, target: Slot, value: bool) -> Until:

@@ -34,6 +34,7 @@ def function_address(code: KernelCode, address: Any, slots: Mapping[Value, Slot]
 
     >>> from tracejit.ir import parse
     >>> from tracejit.runtime.plan import make_plan
+    >>> from tracejit.runtime.promised import settled
     >>> plan = make_plan(parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }"), [(1,)])
     >>> settled(plan.items[0].fn_address) == plan.kernels[0].addresses[0]
     True
