@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from functools import partial
+import time
+from collections.abc import Iterator
 from importlib import import_module
 
 from . import config
@@ -22,21 +23,21 @@ log = logging.getLogger("tracejit")
 
 #: Seconds after which it begins: a process that ends by then has paid nothing.
 DELAY = 0.02
-#: What `tracejit.jit` imports, in pieces between which a fork or the end of the program need not wait long.
+#: Seconds between two pieces, in which it shows whether the program is busy, and for how many times as long as a piece
+#: took the next one then waits: the program is to run as fast as ever.
+PAUSE, REST = 0.002, 10.0
+#: The share of the time from which on the program is busy.
+BUSY = 0.2
+#: What `tracejit.jit` imports and what compiles, in pieces between which the program, a fork or its end need not wait.
 _PIECES = (
-    "passes.partition",
-    "passes.pipeline",
-    "codegen.kernel",
-    "runtime.kernels",
-    "codegen.cpu",
-    "runtime.plan",
-    "trace.inputs",
-    "trace.gradients_inside",
-    "trace.backward_node",
-    "trace.recorder",
-    "trace.rolled_tree",
-    "jit",
+    *("passes.gradient", "passes.groups", "passes.partition", "passes.taps", "passes.pipeline"),
+    *("codegen.kernel", "runtime.kernels", "codegen.along", "codegen.cpu_rows", "codegen.cpu"),
+    *("runtime.blas", "runtime.plan_assembly", "runtime.tiles", "runtime.plan", "runtime.program"),
+    *("trace.inputs", "trace.functions_inside", "trace.gradients_inside", "trace.recording"),
+    *("trace.tree", "trace.structure", "trace.backward", "trace.backward_node", "trace.results"),
+    *("trace.recorder", "trace.recorded_run", "trace.rolling", "trace.rolled_tree", "jit"),
 )
+_LOWERING = ("lower_types", "lower_body", "lower_widen", "lower_function", "lower")
 
 
 def load_early() -> None:
@@ -44,23 +45,56 @@ def load_early() -> None:
 
     >>> load_early()
     """
-    if not config.loads_early or config.disabled or _is_helper():
-        return
-    for piece in _PIECES:
-        worker().submit(partial(_read, piece), DELAY)
-    worker().submit(_warm_up, DELAY)
+    if config.loads_early and not config.disabled and not _is_helper():
+        _continue(_pieces(), _Others(), DELAY)
 
 
-def _read(name: str) -> None:
-    try:
+class _Others:
+    """What the rest of the process computes."""
+
+    def __init__(self) -> None:
+        self.seen = self._now()
+
+    def busy(self) -> bool:
+        """Have others been busy since the last time this was asked?"""
+        (start, before), self.seen = self.seen, self._now()
+        return self.seen[1] - before > BUSY * (self.seen[0] - start)
+
+    def _now(self) -> tuple[float, float]:
+        return time.perf_counter(), time.process_time() - time.thread_time()
+
+
+def _continue(pieces: Iterator[None], others: _Others, delay: float) -> None:
+    """Have the next piece done, and then those after it."""
+
+    def one() -> None:
+        busy, start = others.busy(), time.perf_counter()
+        try:
+            next(pieces)
+        except StopIteration:
+            return
+        except Exception:  # whoever needs it will say so
+            log.debug("the compiler could not be loaded early", exc_info=True)
+            return
+        others.busy()
+        _continue(pieces, others, REST * (time.perf_counter() - start) if busy else PAUSE)
+
+    worker().submit(one, delay, compiles=False)
+
+
+def _pieces() -> Iterator[None]:
+    for name in _PIECES:
         import_module(f"tracejit.{name}")
-    except Exception:  # whoever needs it will say so
-        log.debug("%s could not be loaded early", name, exc_info=True)
-
-
-def _warm_up() -> None:
+        yield
+    from .runtime.native import stored
     from .trace.behind import warm_up
 
+    if not stored():  # kernels will have to be compiled, too
+        for name in _LOWERING:
+            import_module(f"tracejit.codegen.{name}")
+            yield
+        import_module("llvmlite.binding")
+        yield
     warm_up()
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from .occupied import occupied
 from .threads import get_num_threads
+from .turns import short_turns
 
 __all__ = ["NONE", "Ahead", "Job", "Request"]
 
@@ -198,7 +199,7 @@ def _help() -> None:
             job = _queue.popleft()
         except IndexError:
             return
-        with contextlib.suppress(BaseException), occupied():
+        with contextlib.suppress(BaseException), occupied(), short_turns():
             job.help()
 
 

@@ -18,6 +18,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 
 from ..locks import renewed_lock
 from .counts import COUNTS, gates
@@ -37,6 +39,10 @@ FORK_PATIENCE = 60.0
 
 class Abandoned(Exception):
     """The program ends: what is being compiled will not be needed."""
+
+
+class _Light(partial[None]):
+    """A job that does not compile."""
 
 
 class Worker:
@@ -63,14 +69,17 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._running = 0
 
-    def submit(self, job: Callable[[], None], delay: float = 0.0) -> None:
-        """Have a job done, ``delay`` seconds from now at the earliest unless another one is asked for sooner."""
+    def submit(self, job: Callable[[], None], delay: float = 0.0, *, compiles: bool = True) -> None:
+        """Have a job done, ``delay`` seconds from now at the earliest unless another one is asked for sooner.
+
+        While it ``compiles`` its processor is left to it.
+        """
         if self._ending:
             return
         with self._changed:
             begin = time.monotonic() + delay
             self._begin = min(self._begin, begin) if self._jobs else begin
-            self._jobs.append(job)
+            self._jobs.append(job if compiles else _Light(job))
             self._changed.notify_all()
         self.ensure()
 
@@ -106,7 +115,7 @@ class Worker:
     def _run(self) -> None:
         while (job := self._next()) is not None:
             try:
-                with occupied():
+                with nullcontext() if isinstance(job, _Light) else occupied():
                     job()
             except Abandoned:
                 pass
