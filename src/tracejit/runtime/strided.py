@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cuda.arrays import address_of
+from .allocator import allocate
 from .assembled import Effort, assembled, is_stored, process_triple
 from .behind import worker
 from .launcher import SERIAL, Step, Table, build_table
@@ -62,11 +63,14 @@ class _Work(NamedTuple):
     strides: tuple[tuple[int, int], ...]  # of each operand, and of the result
     rows: int
     shape: tuple[int, ...]
+    nbytes: int
     aligned: tuple[int, ...]  # bits that no address of each may have
     shared: bool  # by several threads
 
 
 _known: dict[Any, _Work | None] = {}
+#: Bytes of a result from which on NumPy maps new pages for it, or gives them back too soon.
+_RECYCLED = 1 << 19
 
 
 def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
@@ -90,7 +94,7 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
         work = _known[key] = _work(run, arrays, dtype)
     if work is None or (work.shared and is_occupied()):
         return None
-    out = np.empty(work.shape, dtype)
+    out = _memory(work.shape, dtype, work.nbytes)
     words = [*work.head]
     for x, strides, bits in zip((*arrays, out), work.strides, work.aligned, strict=True):
         place = address_of(x)
@@ -98,6 +102,13 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
             return None
         words += (place, *strides)
     return None if work.table.run_slots(0, 1, *words, work.rows) else out
+
+
+def _memory(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> Array:
+    """Memory for a result: large pieces come back to the allocator, whose pages need not be zeroed again."""
+    if nbytes < _RECYCLED:
+        return np.empty(shape, dtype)
+    return allocate(nbytes).array[:nbytes].view(dtype).reshape(shape)
 
 
 def _work(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> _Work | None:
@@ -118,7 +129,8 @@ def _work(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> _Work | No
     head, shared = (*loop, len(dtypes), inner, size), size >= _LEAST
     table = _table(len(dtypes), max(1, _CHUNK // inner) if shared else SERIAL)
     aligned = tuple([d.alignment - 1 for d in dtypes])
-    return _Work(table, head, tuple(strides), number, shape, aligned, shared)
+    nbytes = size * dtype.itemsize
+    return _Work(table, head, tuple(strides), number, shape, nbytes, aligned, shared)
 
 
 @dataclass(frozen=True)
