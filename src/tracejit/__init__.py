@@ -80,6 +80,7 @@ from .dtypes import (
 )
 from .dtypes import bool_ as bool
 from .early import load_early as _load_early
+from .early import load_now as _load_now
 from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy, frombuffer
 from .memory_formats import (
@@ -165,6 +166,7 @@ _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profilin
 
 def __getattr__(name: str) -> _Any:
     if name in _LATE_NAMES:
+        _load_now()
         found = getattr(_importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)
     elif name in _LATE:
         found = _importlib.import_module(f"{__name__}.{name}")

@@ -17,7 +17,7 @@ from importlib import import_module
 from . import config
 from .runtime.behind import worker
 
-__all__ = ["load_early"]
+__all__ = ["load_early", "load_now"]
 
 log = logging.getLogger("tracejit")
 
@@ -45,8 +45,23 @@ def load_early() -> None:
 
     >>> load_early()
     """
-    if config.loads_early and not config.disabled and not _is_helper():
+    if _wanted() and not _is_helper():
         _continue(_pieces(), _Others(), DELAY)
+
+
+def load_now() -> None:
+    """Have the runtime made at once: this thread is about to import the rest.
+
+    >>> load_now()
+    """
+    if _wanted():
+        from .runtime.readiness import make_ready
+
+        make_ready()
+
+
+def _wanted() -> bool:
+    return config.loads_early and not config.disabled
 
 
 class _Others:
@@ -83,6 +98,7 @@ def _continue(pieces: Iterator[None], others: _Others, delay: float) -> None:
 
 
 def _pieces() -> Iterator[None]:
+    import_module("concurrent.futures.thread")  # for reductions of large arrays
     for name in _PIECES:
         import_module(f"tracejit.{name}")
         yield

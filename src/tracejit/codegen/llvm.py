@@ -174,8 +174,11 @@ def _widening() -> int:
     return 512 if "+avx512bw" in features else 256 if "+avx2" in features else 0
 
 
-def _finish(module: binding.ModuleRef, machine: Any) -> None:
-    """What vector code of the lowering still needs: library functions inline, slots as values, addresses folded."""
+def _finish(module: binding.ModuleRef, machine: Any, written_out: bool = False) -> None:
+    """What vector code still needs: functions inline, slots as values; addresses folded, unless they are `written_out`.
+
+    That is so in text of the package's own, which is as fast without.
+    """
     import llvmlite.binding as llvm
 
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
@@ -183,9 +186,10 @@ def _finish(module: binding.ModuleRef, machine: Any) -> None:
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_instruction_combine_pass()
+    if not written_out:
+        passes.add_instruction_combine_pass()
+        passes.add_new_gvn_pass()
+        passes.add_instruction_combine_pass()
     run_passes(passes, module, builder)
 
 
@@ -255,7 +259,9 @@ def vector_code(module_text: str) -> bytes:
 
 
 def _vectors(text: str, made: Compiler) -> binding.ModuleRef:
-    module = _optimized(True, text, made)
+    module = made.parse(text)
+    _finish(module, made.machine, written_out=True)
+    COMPILATIONS.add()
     if _can_hasten(module):
         _hasten(module)
     return module

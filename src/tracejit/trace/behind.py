@@ -8,19 +8,18 @@ lie in order, so that the first ``backward()`` finds them.
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..dtypes import DType, assuming, get_default_dtype
 from ..layout import contiguous_layout
 from ..modes import MODES
-from ..runtime import strided
 from ..runtime.behind import Abandoned, worker
+from ..runtime.blas import find_blas
 from ..runtime.kernels import versions
-from ..runtime.native import prepare, stored
+from ..runtime.native import prepare
+from ..runtime.readiness import make_ready
 from ..scalar_math.library import names
 from .ending import NotReplayable
 from .state_package import asking_functions, replaced
@@ -108,8 +107,9 @@ def warm_up() -> None:
 
     Whoever compiles a function is about to call it: what is ready by then no call waits for.
     """
-    for job in (_read_package, _prepare_runtime, _read_compiler, _rehearse, _share_loops):
-        worker().submit(job)
+    make_ready()
+    for job in (_read_package, _read_compiler):
+        worker().submit(job, compiles=False)
 
 
 def _read_package() -> None:
@@ -117,33 +117,11 @@ def _read_package() -> None:
     replaced()
 
 
-def _prepare_runtime() -> None:
-    """The native runtime; where the store does not have it, kernels will not be there either, nor LLVM in memory."""
-    if not stored():
-        from ..codegen import llvm  # noqa: F401
-
-    prepare()
-
-
-def _share_loops() -> None:
-    """What has several threads run NumPy's loops, for recordings of large tensors."""
-    with suppress(Exception):  # NumPy goes on by itself
-        strided.make()
-
-
 def _read_compiler() -> None:
-    """What the keys of kernels and their text begin with."""
+    """What the keys of kernels and their text begin with, and which BLAS there is."""
     versions()
     names()
-
-
-def _rehearse() -> None:
-    """One compilation for nothing, where LLVM had to be loaded: the first of a process takes longer than others."""
-    if "tracejit.codegen.llvm" in sys.modules:
-        from ..codegen import llvm  # waits where another thread is still importing it
-
-        if not llvm.COMPILATIONS.count:  # else the program did not wait for it
-            llvm.rehearse()
+    find_blas()
 
 
 def why_failed(error: Exception) -> str:

@@ -69,11 +69,13 @@ def _spelled(owner: Any, name: str) -> str:
 
 
 class _Public(ModuleType):
-    """A module that counts assignments to its names."""
+    """A module that counts assignments to its names, but for those with which an import ends."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        loaded = type(value) is ModuleType and name not in vars(self)
         super().__setattr__(name, value)
-        _ASSIGNED[0] += 1
+        if not loaded or value.__name__ != f"{self.__name__}.{name}":
+            _ASSIGNED[0] += 1
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)

@@ -1,0 +1,46 @@
+"""What programs need besides their kernels, made by the thread behind the program before anyone waits for it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from functools import lru_cache
+
+from . import strided
+from .behind import worker
+from .native import prepare, stored
+
+__all__ = ["make_ready"]
+
+
+@lru_cache(maxsize=1)
+def make_ready() -> None:
+    """Have it made, once per process.
+
+    >>> make_ready()
+    """
+    for job in (_prepare_runtime, _rehearse, _share_loops):
+        worker().submit(job)
+
+
+def _prepare_runtime() -> None:
+    """The native runtime; where the store does not have it, kernels will not be there either, nor LLVM in memory."""
+    if not stored():
+        from ..codegen import llvm  # noqa: F401
+
+    prepare()
+
+
+def _rehearse() -> None:
+    """One compilation for nothing, where LLVM had to be loaded: the first of a process takes longer than others."""
+    if "tracejit.codegen.llvm" in sys.modules:
+        from ..codegen import llvm  # waits where another thread is still importing it
+
+        if not llvm.COMPILATIONS.count:  # else the program did not wait for it
+            llvm.rehearse()
+
+
+def _share_loops() -> None:
+    """What has several threads run NumPy's loops, for recordings of large tensors."""
+    with suppress(Exception):  # NumPy goes on by itself
+        strided.make()
