@@ -22,7 +22,7 @@ from .occupied import occupied
 from .threads import get_num_threads
 from .turns import short_turns
 
-__all__ = ["NONE", "Ahead", "Job", "Request"]
+__all__ = ["NONE", "Ahead", "Job", "Request", "under_way"]
 
 #: More than this many helpers have never had anything to do.
 MOST = 7
@@ -180,6 +180,15 @@ def helpers(jobs: int) -> int:
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     return max(0, min(jobs, usable - 1, get_num_threads() - 1, MOST))
+
+
+def under_way() -> bool:
+    """Do helpers compile at the moment?
+
+    >>> under_way() in (False, True)
+    True
+    """
+    return any(thread.is_alive() for thread in list(_threads))
 
 
 def _start_helpers() -> None:

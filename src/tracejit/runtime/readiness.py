@@ -7,8 +7,10 @@ from contextlib import suppress
 from functools import lru_cache
 
 from . import strided
+from .ahead import under_way
 from .behind import worker
 from .native import prepare, stored
+from .turns import short_turns
 
 __all__ = ["make_ready"]
 
@@ -28,7 +30,8 @@ def _prepare_runtime() -> None:
     if not stored():
         from ..codegen import llvm  # noqa: F401
 
-    prepare()
+    with short_turns():  # this thread needs the lock often and not for long
+        prepare()
 
 
 def _rehearse() -> None:
@@ -42,5 +45,8 @@ def _rehearse() -> None:
 
 def _share_loops() -> None:
     """What has several threads run NumPy's loops, for recordings of large tensors."""
+    if under_way():  # kernels that somebody waits for come first
+        worker().submit_idle(strided.make)
+        return
     with suppress(Exception):  # NumPy goes on by itself
         strided.make()
