@@ -34,9 +34,12 @@ def last_user_line(error: BaseException) -> tuple[tuple[str, int] | None, bool]:
     return found, last
 
 
-def user_frame() -> FrameType | None:
-    """The innermost frame that does not belong to this package."""
-    frame: FrameType | None = sys._getframe(1)
+def user_frame(above: int = 1) -> FrameType | None:
+    """The innermost frame that does not belong to this package; the first ``above`` are known to be of it.
+
+    To look at a frame takes as long as to add two numbers: it is made when somebody asks for it.
+    """
+    frame: FrameType | None = sys._getframe(above)
     while frame is not None:
         filename = frame.f_code.co_filename
         if filename not in _INTERNAL:

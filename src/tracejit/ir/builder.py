@@ -83,8 +83,11 @@ class Builder:
         summed in the order of the eager tape, which matters to the last bit. ``type`` is the value's type where it is
         known.
         """
-        numbers = _attributes_key(attributes)
-        key: Any = (op.name, *map(_operand_key, operands), *numbers)
+        numbers = _attributes_key(attributes) if attributes else ()
+        parts: list[Any] = [op.name]
+        for x in operands:  # a call for each would take longer than all the rest
+            parts.append(x if x.__class__ is Value else attribute_key(x))  # noqa: PERF401
+        key: Any = (*parts, *numbers)
         if occurrences is not None and (earlier := occurrences.count(key)):
             key = (*key, "occurrence", earlier)
         if self.scope is not None:
@@ -219,6 +222,8 @@ def attribute_key(value: Any) -> Any:
     >>> attribute_key(1) == attribute_key(1.0), attribute_key(0.0) == attribute_key(-0.0)
     (False, False)
     """
+    if type(value) is float:
+        return ("float", value.hex())
     if isinstance(value, tuple):
         kinds = tuple(map(type, value))
         if _INTEGERS.issuperset(kinds):

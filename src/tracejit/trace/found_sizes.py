@@ -365,9 +365,9 @@ class FindsSizes:
                 int(self.scope.extent((((number,), 1),)))
 
 
-def user_line() -> tuple[str, int] | None:
-    """The user's present line."""
-    frame = user_frame()
+def user_line(above: int = 1) -> tuple[str, int] | None:
+    """The user's present line; so many frames from here on are this package's."""
+    frame = user_frame(above + 1)
     return None if frame is None else (sys.intern(frame.f_code.co_filename), frame.f_lineno)
 
 

@@ -98,8 +98,10 @@ class KeptAlive:
                 found = True
                 forget(id(tensors[place]))
                 tensors[place] = gone
-            elif count == _UNREACHABLE + noted.get(id(tensors[place]), 0) and self.empty(
-                tensors[place]
+            elif (
+                noted
+                and count == _UNREACHABLE + noted.get(id(tensors[place]), 0)
+                and self.empty(tensors[place])
             ):
                 found = True
                 tensors[place] = gone

@@ -40,6 +40,7 @@ from .views_inside import ViewsInside
 from .writes_inside import WritesInside
 
 MAX_STATEMENTS = 200_000
+_NUMBERS = frozenset({bool, int, float})
 #: Numbers of a list that are read one by one.
 MAX_ITEMS = 32
 
@@ -100,12 +101,13 @@ class Recorder(
         attributes: dict[str, Any],
         tracked: bool = False,
         type: TensorType | None = None,
+        line: tuple[str, int] | None = None,
     ) -> Value:
-        """Write one op down at the user's current line; on the tape, equal computations stay apart."""
+        """Write one op down at a line, the user's current one; on the tape, equal computations stay apart."""
         if isinstance(op, Selected):  # a step to a view
             operands, op = (*operands, op.index), take
         occurrences = self.occurrences if tracked else None
-        line = self.line or user_line()
+        line = self.line or line or user_line(2)
         value: Value = self.builder.emit(
             op, operands, attributes, line, occurrences=occurrences, type=type
         )
@@ -156,22 +158,36 @@ class Recorder(
         if op.is_view and out._base is not None:
             self.viewed(op, operands, attributes, out)
             return
-        values = [
-            self.value_of(x) if isinstance(x, Tensor) else self.operand(op, operands, i, attributes)
-            for i, x in enumerate(operands)
-        ]
-        type = out.spec if self.scope is None else None  # what ran has a type already
-        value = self.emit(op, values, attributes, out._requires_grad, type)
-        tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
-        differentiable = op.differentiable and value.spec.dtype.is_differentiable
-        if tracked and differentiable and not out._requires_grad:
-            value = self.emit(elementwise.detach_copy, (value,), {})
+        kind = out.spec if self.scope is None else None  # what ran has a type already
+        values = self._values(op, operands, attributes)
+        line = user_line(4)  # below are this, `record`, the dispatcher and who called that
+        value = self.emit(op, values, attributes, out._requires_grad, kind, line)
+        if not out._requires_grad and op.differentiable:
+            tracked = any(isinstance(x, Tensor) and x._requires_grad for x in operands)
+            if tracked and value.spec.dtype.is_differentiable:
+                value = self.emit(elementwise.detach_copy, (value,), {})
         if len(self.path) > MAX_STATEMENTS:
             self.unsupported(f"more than {MAX_STATEMENTS} operations in one call")
         self.roots[id(out)] = value
         self.show(out, value)
         if self.rounds is not None:
             self.rounds.ran(op, operands, attributes, out, value)
+
+    def _values(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
+        """What stands in the graph for operands; most are tensors whose value is known, or plain numbers."""
+        known = {} if self.parts else self.roots
+        values: list[Any] = []
+        for position, x in enumerate(operands):
+            value = known.get(id(x))
+            if value is None:
+                if type(x) in _NUMBERS:
+                    value = x
+                elif isinstance(x, Tensor):
+                    value = self.value_of(x)
+                else:
+                    value = self.operand(op, operands, position, attributes)
+            values.append(value)
+        return values
 
     def detach(self, source: Tensor, result: Tensor) -> None:
         """``result`` shows ``source`` without its history."""
