@@ -34,7 +34,7 @@ from tracejit.runtime.behind import worker
 
 submitted = []
 original = worker().submit
-worker().submit = lambda job: (submitted.append(job), original(job))
+worker().submit = lambda job, **given: (submitted.append(job), original(job, **given))
 decorated = [tj.compile(lambda x, k=k: x + k) for k in range(5)]
 module = tj.compile(tj.nn.Linear(2, 2))
 for f in decorated:

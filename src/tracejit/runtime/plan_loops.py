@@ -135,7 +135,7 @@ def plan_loop(planner: Planner, value: Value, parts: Mapping[int, Value]) -> Loo
         rounds.scope.decide(decision.extent, decision.relation, decision.outcome)
     count = (-1, rounds_count)
     in_rounds = tuple(_in_rounds(step, rounds, step.grain) for step in steps)
-    if not is_open(value):
+    if planner.tiles and not is_open(value):
         tiled = _tiled(planner.kernels[before:], in_rounds, body, len(first), rounds_count)
         if tiled is not None:
             return tiled

@@ -45,7 +45,8 @@ def _rehearse() -> None:
 
 def _share_loops() -> None:
     """What has several threads run NumPy's loops, for recordings of large tensors."""
-    if under_way():  # kernels that somebody waits for come first
+    has_llvm = "tracejit.codegen.llvm" in sys.modules
+    if under_way() or not (has_llvm or strided.stored_there()):  # somebody may wait for kernels
         worker().submit_idle(strided.make)
         return
     with suppress(Exception):  # NumPy goes on by itself

@@ -26,7 +26,7 @@ from .native import loaded, prepare, stored
 from .occupied import is_occupied
 from .strided_ir import OPERANDS, SELECTED_BYTES, strided_module_text
 
-__all__ = ["apply", "inner_loop", "make"]
+__all__ = ["apply", "inner_loop", "make", "stored_there"]
 
 Array = Any
 #: Elements of a row where the elements follow one another; shorter rows than the least are left to NumPy.
@@ -154,10 +154,19 @@ def _is_there() -> bool:
 @cache
 def _ask() -> None:
     """Load what is stored, which takes no time; else have it made when there is nothing else to do."""
-    if stored() and is_stored(strided_module_text(process_triple()), Effort.FULL):
+    if stored() and stored_there():
         make()
     else:
         worker().submit_idle(make)
+
+
+def stored_there() -> bool:
+    """Has the kernel store the native code?
+
+    >>> stored_there() in (False, True)
+    True
+    """
+    return is_stored(strided_module_text(process_triple()), Effort.FULL)
 
 
 def make() -> None:
