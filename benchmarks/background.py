@@ -39,7 +39,8 @@ def measure(case: str, mode: str) -> dict[str, Any]:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
-        if mode == "tracejit-background" and ready is None and worker().wait(0.0):
+        asked = len(times) > 2  # the second call is recorded, and has kernels made
+        if mode == "tracejit-background" and asked and worker().wait(0.0):
             ready = time.perf_counter() - begin
             break
     return {
