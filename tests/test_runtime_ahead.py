@@ -74,6 +74,29 @@ def test_an_error_is_raised_where_the_code_is_asked_for(several: None) -> None:
             found.take("wrong")
 
 
+def test_two_plans_share_what_both_need_and_an_interrupt_of_one_is_not_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ahead, "helpers", lambda _: 0)
+    made: list[str] = []
+
+    def prepare(self: Request) -> Callable[[], bytes]:
+        def compile_now() -> bytes:
+            made.append(self.symbol)
+            if len(made) == 1:
+                raise KeyboardInterrupt
+            return b"code"
+
+        return compile_now
+
+    monkeypatch.setattr(Request, "prepare", prepare)
+    with Ahead({"shared": request(1)}) as one, Ahead({"shared": request(1)}) as other:
+        with pytest.raises(KeyboardInterrupt):
+            one.take("shared")
+        assert other.take("shared") == b"code"
+    assert made == ["ahead_1"] * 2
+
+
 def test_what_was_not_begun_is_dropped(several: None, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     go_on = threading.Event()

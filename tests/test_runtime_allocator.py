@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from process_tools import python
+from process_tools import printed, python
 from tracejit.runtime import allocator
 from tracejit.runtime.allocator import allocate, empty_cache, memory_stats, set_cache_limit
 
@@ -271,3 +271,16 @@ blocks = [allocator.allocate(10) for _ in range(100)]
 """
     result = python("-c", code)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the GNU C library's settings")
+@pytest.mark.parametrize(
+    "environment", [{}, {"MALLOC_TRIM_THRESHOLD_": "100000"}, {"GLIBC_TUNABLES": ""}]
+)
+def test_freed_memory_is_kept_unless_the_environment_has_a_say(environment: dict[str, str]) -> None:
+    script = """
+import ctypes
+from tracejit.runtime.pages import keep_freed_memory
+print(keep_freed_memory() == (hasattr(ctypes.CDLL(None), "gnu_get_libc_version") and {asked}))
+"""
+    assert printed(script.format(asked=not environment), **environment) == "True\n"

@@ -83,25 +83,32 @@ class _Job:
 
     def help(self) -> None:
         """Compile it unless somebody else does; what goes wrong is also told to whoever asks for it."""
-        if not self.begun.acquire(blocking=False):
+        begun, done = self.begun, self.done
+        if not begun.acquire(blocking=False):
             return
         try:
             if self.compile is None:
                 self.compile = self.request.prepare()
             self.code = self.compile()
-        except BaseException as error:
+        except Exception as error:
             self.error = error
             raise
         finally:
-            self.done.set()
+            if (
+                self.code is None and self.error is None
+            ):  # interrupted: whoever needs it begins anew
+                self.renew()
+            done.set()
 
     def result(self) -> bytes:
         """The code, once it is done."""
-        self.done.wait()
-        if self.code is None:
-            assert self.error is not None
-            raise self.error
-        return self.code
+        while True:
+            self.done.wait()
+            if self.code is not None:
+                return self.code
+            if self.error is not None:
+                raise self.error
+            self.help()
 
 
 #: What nobody has begun, of all plans; and all there is, by key: two plans may need the same.

@@ -8,15 +8,20 @@ hold a reference to it and not to something beneath.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
+import os
+from functools import cache
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "aligned_array", "map_pages"]
+__all__ = ["ALIGNMENT", "aligned_array", "keep_freed_memory", "map_pages"]
 
 #: Bytes: a cache line, and the longest vector register.
 ALIGNMENT = 64
 _HUGE_PAGE = 2 << 20
+#: Settings of ``mallopt``: from which size on memory is mapped, and how much of the heap's end may be free.
+_MAPPED, _TRIMMED = -3, -1
 
 
 def aligned_array(nbytes: int) -> np.ndarray:
@@ -56,3 +61,25 @@ def map_pages(nbytes: int) -> np.ndarray:
         with contextlib.suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memoryview(pages)[start : start + nbytes], dtype=np.uint8)
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Have the C library keep the memory of arrays of up to 32 MiB when they are freed; was it told to?
+
+    The GNU C library maps large pieces one by one, or gives the end of its heap back to the system as soon as two
+    pieces are free there; the next array then lies on pages that are zeroed at the first touch, which takes longer than
+    to compute on them. Whoever has once freed 32 MiB has it behave as this asks for (``mallopt(3)``, dynamic
+    thresholds). What the environment says about it is left alone.
+
+    >>> keep_freed_memory() in (False, True)
+    True
+    """
+    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
+        return False
+    try:
+        library = ctypes.CDLL(None)
+        library.gnu_get_libc_version  # noqa: B018  (is it that library?)
+        return bool(library.mallopt(_MAPPED, 32 << 20) and library.mallopt(_TRIMMED, 64 << 20))
+    except (AttributeError, OSError, TypeError):
+        return False

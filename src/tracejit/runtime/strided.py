@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cuda.arrays import address_of
-from .allocator import allocate
 from .assembled import Effort, assembled, is_stored, process_triple
 from .behind import worker
 from .launcher import SERIAL, Step, Table, build_table
 from .loader import load_object
 from .native import loaded, prepare, stored
 from .occupied import is_occupied
+from .pages import keep_freed_memory
 from .strided_ir import OPERANDS, SELECTED_BYTES, strided_module_text
 
 __all__ = ["apply", "inner_loop", "make", "stored_there"]
@@ -63,14 +63,11 @@ class _Work(NamedTuple):
     strides: tuple[tuple[int, int], ...]  # of each operand, and of the result
     rows: int
     shape: tuple[int, ...]
-    nbytes: int
     aligned: tuple[int, ...]  # bits that no address of each may have
     shared: bool  # by several threads
 
 
 _known: dict[Any, _Work | None] = {}
-#: Bytes of a result from which on NumPy maps new pages for it, or gives them back too soon.
-_RECYCLED = 1 << 19
 
 
 def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
@@ -94,7 +91,7 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
         work = _known[key] = _work(run, arrays, dtype)
     if work is None or (work.shared and is_occupied()):
         return None
-    out = _memory(work.shape, dtype, work.nbytes)
+    out = np.empty(work.shape, dtype)
     words = [*work.head]
     for x, strides, bits in zip((*arrays, out), work.strides, work.aligned, strict=True):
         place = address_of(x)
@@ -102,13 +99,6 @@ def apply(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array | No
             return None
         words += (place, *strides)
     return None if work.table.run_slots(0, 1, *words, work.rows) else out
-
-
-def _memory(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> Array:
-    """Memory for a result: large pieces come back to the allocator, whose pages need not be zeroed again."""
-    if nbytes < _RECYCLED:
-        return np.empty(shape, dtype)
-    return allocate(nbytes).array[:nbytes].view(dtype).reshape(shape)
 
 
 def _work(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> _Work | None:
@@ -126,11 +116,11 @@ def _work(run: Any, arrays: Sequence[Array], dtype: np.dtype[Any]) -> _Work | No
     if rows is None:
         return None
     number, inner, strides = rows
+    keep_freed_memory()
     head, shared = (*loop, len(dtypes), inner, size), size >= _LEAST
     table = _table(len(dtypes), max(1, _CHUNK // inner) if shared else SERIAL)
     aligned = tuple([d.alignment - 1 for d in dtypes])
-    nbytes = size * dtype.itemsize
-    return _Work(table, head, tuple(strides), number, shape, nbytes, aligned, shared)
+    return _Work(table, head, tuple(strides), number, shape, aligned, shared)
 
 
 @dataclass(frozen=True)
