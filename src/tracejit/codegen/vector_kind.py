@@ -62,7 +62,8 @@ class Kind:
         self, f: FunctionText, pointer: str, mask: str, otherwise: str = "zeroinitializer"
     ) -> str:
         """The elements of a vector that the mask has, the others from a vector."""
-        given = f"ptr align {self.nbytes} {pointer}, {self.mask} {mask}, {self.vector} {otherwise}"
+        where = f"ptr {pointer}, i32 {self.nbytes}"  # the spelling that older LLVMs read, too
+        given = f"{where}, {self.mask} {mask}, {self.vector} {otherwise}"
         return f.make(f"call {self.vector} @llvm.masked.load.{self.suffix}.p0({given})")
 
     def has_nan(self, f: FunctionText, values: list[str]) -> str:
@@ -86,7 +87,7 @@ class Kind:
 
     def masked_store(self, f: FunctionText, value: str, pointer: str, mask: str) -> None:
         """Write the elements that the mask has."""
-        given = f"{self.vector} {value}, ptr align {self.nbytes} {pointer}, {self.mask} {mask}"
+        given = f"{self.vector} {value}, ptr {pointer}, i32 {self.nbytes}, {self.mask} {mask}"
         f.add(f"call void @llvm.masked.store.{self.suffix}.p0({given})")
 
     def as_mask(self, f: FunctionText, bits: str) -> str:
@@ -135,8 +136,8 @@ def declarations(kind: Kind) -> str:
             "declare i64 @llvm.smin.i64(i64, i64)",
             "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
             f"declare {v} @llvm.fma.{s}({v}, {v}, {v})",
-            f"declare {v} @llvm.masked.load.{s}.p0(ptr, {m}, {v})",
-            f"declare void @llvm.masked.store.{s}.p0({v}, ptr, {m})",
+            f"declare {v} @llvm.masked.load.{s}.p0(ptr, i32, {m}, {v})",
+            f"declare void @llvm.masked.store.{s}.p0({v}, ptr, i32, {m})",
         )
     )
 
