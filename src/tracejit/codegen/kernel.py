@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ..dtypes import DType
@@ -37,6 +38,7 @@ class Scratch:
 
 
 Parameter = Pointer | Number | Scratch
+_PARAMETER = re.compile(r'^    (\w+): "', re.MULTILINE)
 
 
 def kernel_name(group: Group) -> str:
@@ -55,6 +57,11 @@ class Function:
     parameters: tuple[Parameter, ...]
     extent: int
     grain: int
+
+    @property
+    def named_parameters(self) -> dict[str, Parameter]:
+        """What its parameters stand for, by their names in the text; the range and the worker are left out."""
+        return dict(zip(_PARAMETER.findall(self.source), self.parameters, strict=False))
 
 
 @dataclass(frozen=True)

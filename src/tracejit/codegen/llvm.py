@@ -175,10 +175,7 @@ def _widening() -> int:
 
 
 def _finish(module: binding.ModuleRef, machine: Any, written_out: bool = False) -> None:
-    """What vector code still needs: functions inline, slots as values; addresses folded, unless they are `written_out`.
-
-    That is so in text of the package's own, which is as fast without.
-    """
+    """What vector code needs: functions inline, slots as values; addresses folded unless they are `written_out`."""
     import llvmlite.binding as llvm
 
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
@@ -209,16 +206,29 @@ def _module(
     """The optimised module, marked for quick code generation unless that is to be thorough."""
     lowered = _lower(source, entry, noalias, _widening())
     module = _optimized(lowered.widened, lowered.text, made)
-    if not (thorough or lowered.short_mathematics) and _can_hasten(module):
-        _hasten(module)
+    if not (thorough or lowered.short_mathematics):
+        _hasten_if_possible(module)
     return module
 
 
-def _optimized(widened: bool, text: str, made: Compiler) -> binding.ModuleRef:
+def _optimized(
+    widened: bool, text: str, made: Compiler, written_out: bool = False
+) -> binding.ModuleRef:
     module = made.parse(text)
-    (_finish if widened else _optimize)(module, made.machine)
+    if widened:
+        _finish(module, made.machine, written_out)
+    else:
+        _optimize(module, made.machine)
     COMPILATIONS.add()
     return module
+
+
+def _hasten_if_possible(module: binding.ModuleRef) -> bool:
+    """Mark an optimised module for quick code generation; False where that has to be careful."""
+    if not _can_hasten(module):
+        return False
+    _hasten(module)
+    return True
 
 
 def _can_hasten(module: binding.ModuleRef) -> bool:
@@ -259,11 +269,8 @@ def vector_code(module_text: str) -> bytes:
 
 
 def _vectors(text: str, made: Compiler) -> binding.ModuleRef:
-    module = made.parse(text)
-    _finish(module, made.machine, written_out=True)
-    COMPILATIONS.add()
-    if _can_hasten(module):
-        _hasten(module)
+    module = _optimized(True, text, made, written_out=True)
+    _hasten_if_possible(module)
     return module
 
 
@@ -317,9 +324,7 @@ def prepared(source: str, entry: str, *, thorough: bool = False) -> Callable[[],
     def compile_now() -> bytes:
         with compiler() as made:
             module = _optimized(lowered.widened, text, made)
-            hastens = quick and _can_hasten(module)
-            if hastens:
-                _hasten(module)
+            hastens = quick and _hasten_if_possible(module)
             code = emit_object(made.machine, module)
             return packed(code, lowered.text) if first and hastens else code
 

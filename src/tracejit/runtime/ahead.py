@@ -94,9 +94,8 @@ class _Job:
             self.error = error
             raise
         finally:
-            if (
-                self.code is None and self.error is None
-            ):  # interrupted: whoever needs it begins anew
+            interrupted = self.code is None and self.error is None
+            if interrupted:  # whoever needs it begins anew
                 self.renew()
             done.set()
 

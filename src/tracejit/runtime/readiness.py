@@ -45,9 +45,8 @@ def _rehearse() -> None:
 
 def _share_loops() -> None:
     """What has several threads run NumPy's loops, for recordings of large tensors."""
-    has_llvm = "tracejit.codegen.llvm" in sys.modules
-    if under_way() or not (has_llvm or strided.stored_there()):  # somebody may wait for kernels
-        worker().submit_idle(strided.make)
-        return
     with suppress(Exception):  # NumPy goes on by itself
-        strided.make()
+        if "tracejit.codegen.llvm" in sys.modules and not under_way():
+            strided.make()
+        else:  # somebody may wait for kernels, or everything else is in the store
+            strided.ask()

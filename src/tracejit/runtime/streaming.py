@@ -63,12 +63,8 @@ def _only_written(function: Function, slots: Mapping[Value, Slot]) -> dict[str, 
         slot = slots[pointer.value]
         return slot.kind, slot.index
 
-    names = re.findall(r'^    (\w+): "', function.source, re.MULTILINE)
-    pointers = {
-        name: parameter
-        for name, parameter in zip(names, function.parameters, strict=False)
-        if isinstance(parameter, Pointer)
-    }
+    parameters = function.named_parameters.items()
+    pointers = {name: p for name, p in parameters if isinstance(p, Pointer)}
     read = {memory(pointer) for pointer in pointers.values() if not pointer.written}
     return {
         name: pointer.value

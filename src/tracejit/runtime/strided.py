@@ -26,7 +26,7 @@ from .occupied import is_occupied
 from .pages import keep_freed_memory
 from .strided_ir import OPERANDS, SELECTED_BYTES, strided_module_text
 
-__all__ = ["apply", "inner_loop", "make", "stored_there"]
+__all__ = ["apply", "ask", "inner_loop", "make"]
 
 Array = Any
 #: Elements of a row where the elements follow one another; shorter rows than the least are left to NumPy.
@@ -137,26 +137,20 @@ _code: list[_Code] = []
 def _is_there() -> bool:
     """Is the native code loaded?"""
     if not _code:
-        _ask()
+        ask()
     return bool(_code)
 
 
 @cache
-def _ask() -> None:
-    """Load what is stored, which takes no time; else have it made when there is nothing else to do."""
-    if stored() and stored_there():
+def ask() -> None:
+    """Load what is stored, which takes no time; else have it made when there is nothing else to do.
+
+    >>> ask()
+    """
+    if stored() and is_stored(strided_module_text(process_triple()), Effort.FULL):
         make()
     else:
         worker().submit_idle(make)
-
-
-def stored_there() -> bool:
-    """Has the kernel store the native code?
-
-    >>> stored_there() in (False, True)
-    True
-    """
-    return is_stored(strided_module_text(process_triple()), Effort.FULL)
 
 
 def make() -> None:

@@ -30,7 +30,6 @@ __all__ = ["TiledLoop", "goes_by_elements", "tiled_loop"]
 TILE_BYTES, LEAST = 1 << 16, 256
 _LOOPS = re.compile(r"\bfor (\w+) in range\(([^)]*)\):")
 _PLACES = re.compile(r"\b(\w+)\[([^\]]*)\]")
-_PARAMETERS = re.compile(r'^    (\w+): "', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def goes_by_elements(code: KernelCode, carried: Set[Value], targets: Set[Value])
     if len(loops) != 1 or loops[0][1] != "lo, hi":
         return False
     own = set()
-    for name, p in zip(_PARAMETERS.findall(function.source), function.parameters, strict=False):
+    for name, p in function.named_parameters.items():
         if isinstance(p, Scratch) or (
             isinstance(p, Pointer) and p.written and p.value not in targets
         ):
@@ -82,7 +81,7 @@ def tiled_loop(kernels: Sequence[Kernel], steps: Sequence[Step], rounds: Any) ->
     >>> from tracejit.runtime.plan import make_plan
     >>> plan = make_plan(parse("graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }"), [(1,)])
     >>> step = Step(1, [(0, 0), (1, 0)], (-1, 8), 1024, 0, [(64, 0), (0, 32)])
-    >>> tiled_loop(plan.kernels, [step], 30).args[6:]
+    >>> tiled_loop(plan.kernels, [step], 30).args[7:]
     [(0, 0), (-1, 64), (-1, 0), (1, 0), (-1, 0), (-1, 32)]
     """
     extent = steps[0].extent
@@ -96,7 +95,7 @@ def tiled_loop(kernels: Sequence[Kernel], steps: Sequence[Step], rounds: Any) ->
     words: list[tuple[int, Any]] = []
     for kernel, step in zip(kernels, steps, strict=True):
         # What is written stays in the caches for the next round: never the form that writes past them.
-        words += [(-1, kernel.promised[0]), (-1, len(step.args))]
+        words += [(-1, kernel.promised[0]), (-1, 1), (-1, len(step.args))]
         for argument, (each, odd) in zip(step.args, step.increments, strict=True):
             words += [argument, (-1, each), (-1, odd)]
     most = max(len(step.args) for step in steps)
