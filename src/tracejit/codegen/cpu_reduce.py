@@ -43,7 +43,7 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     if points:
         _block_points(writer, axes, accumulators)
     else:
-        row_body(writer, open_rows(writer, nest.kept, "start", "stop", 2), accumulators)
+        row_body(writer, ("start", "stop"), 2, accumulators)
     for i, value in enumerate(finals):
         dtype = scalar.combine_of(value).dtype
         name = _partial(writer, i, value, blocks)

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from .. import config
 from ..ir.graph import Value
-from ..passes.groups import COLUMN
+from ..passes.groups import BLOCK_ELEMENTS, COLUMN, MOST_BLOCKS
 from ..sizes import largest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
 from .cpu_rows import finished, flat_index, fold_into, row_body
-from .cpu_running import open_rows
 from .kernel import Function, Scratch
 
-#: Elements of a block: enough that its partial results are a small part of them.
-BLOCK_ELEMENTS = 1 << 15
-#: The most blocks: partial results of long rows are to stay few.
-MOST_BLOCKS = 64
 #: Columns that one thread folds together at a time.
 TILE = 1024
 
@@ -55,7 +50,7 @@ def write_rows_and_columns(writer: Writer) -> tuple[Function, Function]:
 
 
 def _write_rows(writer: Writer, partials: Partials) -> Function:
-    text, nest = writer.text, writer.nest
+    text = writer.text
     size, width = (
         writer.number("block_rows", partials.block_rows),
         writer.number("width", partials.width),
@@ -73,7 +68,7 @@ def _write_rows(writer: Writer, partials: Partials) -> Function:
     def cell(value: Value) -> str:
         return partials.cell(value, f"base + {flat_index(writer)}")
 
-    row_body(writer, open_rows(writer, nest.kept, "first", "last", 2), {}, cell)
+    row_body(writer, ("first", "last"), 2, {}, cell)
     work = partials.block_rows * largest(1, partials.width)
     doc = f"{describe_domain(writer.group)}: reduces the inner axes, and the outer ones by blocks"
     return writer.finish(

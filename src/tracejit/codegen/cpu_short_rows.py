@@ -14,7 +14,7 @@ from ..passes.groups import FULL, LONGEST_ROW, picks_from_row, varies
 from .cpu import Scope, Writer
 
 #: The most operations that the elements of a row may have in all: the text grows with them.
-MOST_OPERATIONS = 128
+MOST_OPERATIONS = 256
 
 
 @dataclass

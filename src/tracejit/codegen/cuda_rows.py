@@ -15,16 +15,7 @@ from ..passes.groups import FINAL, FULL, ROW
 from ..sizes import largest
 from . import scalar
 from .cpu import Scope, describe_domain
-from .cpu_rows import (
-    _loop_targets,
-    _needed,
-    _needs_loop,
-    _row_level,
-    _stages,
-    expensive_in_several,
-    finished,
-    update,
-)
+from .cpu_rows import finished, update
 from .cuda import VECTOR_WORDS, DeviceWriter, Vector, blocks_for, staged, words_of
 from .cuda_combine import (
     PARTIAL_BLOCKS,
@@ -37,6 +28,13 @@ from .cuda_combine import (
 )
 from .cuda_launch import BLOCK, Launch
 from .cuda_primitives import WARP, WIDTH
+from .row_stages import (
+    compute_row_level,
+    expensive_in_several,
+    find_stages,
+    find_targets,
+    needed,
+)
 
 #: Longest row of a warp, and registers of 32 bits that a thread may spend on keeping its part of rows.
 WARP_COLUMNS, KEPT_WORDS = 1024, 96
@@ -88,12 +86,9 @@ class RowPrinter:
         step = self.lanes * self.width
         self.parts = next(p for p in _PARTS if columns <= p * step) if by_warp else 0
         self.rows_of_block = BLOCK // self.lanes if by_warp else 1
-        self.stages = _stages(writer)
-        last = max(
-            [self.stages[v] for v in writer.group.values if _needs_loop(writer, v)], default=0
-        )
-        self.targets = [_loop_targets(writer, self.stages, stage) for stage in range(last + 1)]
-        self.loops = [_needed(writer, found) for found in self.targets]
+        self.stages = find_stages(writer)
+        self.targets = find_targets(writer, self.stages)
+        self.loops = [needed(writer, found) for found in self.targets]
         self.kept: dict[Value, str] = {}
         self.kept_types: dict[str, str] = {}
         self.filled: set[Value] = set()
@@ -183,9 +178,9 @@ class RowPrinter:
         writer = self.writer
         row: Scope = {}
         for stage in range(len(self.targets)):
-            _row_level(writer, row, self.stages, stage, 2)
+            compute_row_level(writer, row, self.stages, stage, 2)
             self._stage(stage, row, finals)
-        _row_level(writer, row, self.stages, len(self.targets), 2)
+        compute_row_level(writer, row, self.stages, len(self.targets), 2)
         group = writer.group
         stored = [v for v in group.values if group.level[v] == ROW and v in writer.nest.writes]
         totals = [v for v in finals if self._is_total_of_rows(v)]

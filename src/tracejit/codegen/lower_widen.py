@@ -16,16 +16,15 @@ reduction), which is more than half of code generation where loops are many, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
-from tracejit.codegen.lower_body import BITS, NEUTRAL, Body, Carried, Loop, body_of
+from tracejit.codegen.lower_body import BITS, Body, Loop, body_of
+from tracejit.codegen.lower_carried import IN_TURN, CarriedLanes, is_sum
 from tracejit.codegen.lower_instructions import (
     Instruction,
     NotWidened,
     is_literal,
-    with_calls_inline,
 )
-from tracejit.codegen.lower_rounds import Rounds, Target, VectorPrinter, all_lanes
+from tracejit.codegen.lower_rounds import Rounds, Target
 
 __all__ = ["Loop", "NotWidened", "widened"]
 
@@ -33,9 +32,6 @@ __all__ = ["Loop", "NotWidened", "widened"]
 OPAQUE = 'asm "", "=r,0"'
 #: Elements that lie apart and are reached with one mask.
 _REACHED = 16
-#: Lanes of a sum that are added one after the other.
-_IN_TURN = 8
-_SUMS = ("fadd", "fmul")
 
 
 def widened(
@@ -64,8 +60,8 @@ def widened(
         raise NotWidened("as many rounds in every call, which LLVM writes out if they are few")
     body = body_of(loop, text_of, lacking)
     lanes = vector_bits // max(BITS[type_] for type_ in body.memory_types())
-    if any(carried.fold.opcode in _SUMS for carried in body.carried):
-        lanes = max(lanes, _IN_TURN)
+    if any(is_sum(carried) for carried in body.carried):
+        lanes = max(lanes, IN_TURN)
     printer = _VectorLoop(loop, body, target, text_of, lanes)
     if vector_bits < 512 and min(BITS[type_] for type_ in body.memory_types()) < 32:
         # Masks of bytes and words came with the vectors of 512 bits.
@@ -79,7 +75,7 @@ def widened(
     return printer.lines()
 
 
-class _VectorLoop(VectorPrinter):
+class _VectorLoop(CarriedLanes):
     """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done.
 
     Where an array is streamed, there are two of main, one of which writes past the caches.
@@ -88,9 +84,8 @@ class _VectorLoop(VectorPrinter):
     def __init__(
         self, loop: Loop, body: Body, target: Target, text_of: Callable[[str], str], lanes: int
     ) -> None:
-        super().__init__(body, target, lanes, loop.counter)
-        self.loop, self.text_of = loop, text_of
-        self.name = target.fresh("wide")
+        super().__init__(body, target, lanes, loop.counter, text_of)
+        self.loop = loop
         self.pairs = body.pairs_to_compare()
         self.one_by_one = body.better_one_by_one()
         self.streamed = self._streamed()
@@ -99,24 +94,23 @@ class _VectorLoop(VectorPrinter):
         """All lines, from the branch into the loop to the label after it."""
         name, loop = self.name, self.loop
         self.hoist()
-        starts = [self._start(carried) for carried in self.body.carried]
+        starts = [self.start(carried) for carried in self.body.carried]
         main = self._main("main", starts)
         join = [f"{name}.join:"]
         joined = [
-            self._joined(join, carried, main.values[carried.last]) for carried in self.body.carried
+            self.joined(join, carried, main.values[carried.last]) for carried in self.body.carried
         ]
         between = [f"  br label %{name}.between", f"{name}.between:"]
         blocks = [f"%{name}.before", f"%{name}.join"]
-        between += self._meeting(f"%{name}.from", "i64", [loop.start, f"%{name}.stop"], blocks)
-        so_far = self._meetings(between, starts, joined, blocks)
+        between += self.meeting(f"%{name}.from", "i64", [loop.start, f"%{name}.stop"], blocks)
+        so_far = self.meetings(between, starts, joined, blocks)
         between.append(f"  %{name}.left = icmp slt i64 %{name}.from, {loop.stop}")
         between.append(f"  br i1 %{name}.left, label %{name}.rest, label %{name}.end")
         rest = self._rest(so_far)
         end = [f"{name}.end:"]
         lasts = [rest.values[carried.last][0] for carried in self.body.carried]
-        sums = self._meetings(end, so_far, lasts, [f"%{name}.between", f"%{name}.rest"])
-        for carried, ref in zip(self.body.carried, sums, strict=True):
-            self._fold_lanes(end, carried, ref)
+        sums = self.meetings(end, so_far, lasts, [f"%{name}.between", f"%{name}.rest"])
+        self.fold_lanes(end, sums)
         end += [f"  br label %{name}.done", f"{name}.done:"]
         stream = self._main("stream", []).lines if self.streamed else []
         return [*self._entry(), *stream, *main.lines, *join, *between, *rest.lines, *end]
@@ -239,7 +233,7 @@ class _VectorLoop(VectorPrinter):
             type_ = self.spell(carried.fold.type)
             now, following = rounds.values[carried.first], rounds.values[carried.last]
             for ref, first, last in zip(now, firsts, following, strict=True):
-                head += self._meeting(ref, type_, [first, last], [origin, block])
+                head += self.meeting(ref, type_, [first, last], [origin, block])
         head.append(f"  {block}.at = call i64 {OPAQUE}(i64 {block}.i)")
         rounds.lines[:0] = head
         rounds.lines += [
@@ -260,108 +254,3 @@ class _VectorLoop(VectorPrinter):
         every = self.spread(lines, narrow, type_)
         numbers = ", ".join(f"{type_} {lane}" for lane in range(self.lanes))
         return self.emit(lines, f"icmp ult {self.spell(type_)} <{numbers}>, {every}")
-
-    def _meeting(
-        self, ref: str, type_: str, values: Sequence[str], blocks: Sequence[str]
-    ) -> list[str]:
-        pairs = ", ".join(f"[ {v}, {b} ]" for v, b in zip(values, blocks, strict=True))
-        return [f"  {ref} = phi {type_} {pairs}"]
-
-    def _meetings(
-        self, lines: list[str], ones: Sequence[str], others: Sequence[str], blocks: Sequence[str]
-    ) -> list[str]:
-        """What is carried, where two blocks meet."""
-        found = []
-        for carried, one, other in zip(self.body.carried, ones, others, strict=True):
-            found.append(f"%{self.target.fresh('carried')}")
-            type_ = self.spell(carried.fold.type)
-            lines += self._meeting(found[-1], type_, [one, other], blocks)
-        return found
-
-    # --- What is carried ---
-
-    def _start(self, carried: Carried) -> str:
-        type_ = carried.fold.type
-        neutral = NEUTRAL.get(carried.fold.opcode)
-        if neutral is not None:
-            return self.splat(neutral, type_)
-        return self.spread(self.before, self._slot(self.before, carried), type_)
-
-    def _slot(self, lines: list[str], carried: Carried) -> str:
-        return self.emit(lines, f"load {carried.fold.type}, ptr {carried.slot}")
-
-    def _joined(self, lines: list[str], carried: Carried, parts: Sequence[str]) -> str:
-        refs = list(parts)
-        while len(refs) > 1:
-            refs = [
-                self._fold(lines, carried, a, b, self.lanes)
-                for a, b in zip(refs[::2], refs[1::2], strict=True)
-            ]
-        return refs[0]
-
-    def _fold(self, lines: list[str], carried: Carried, a: str, b: str, lanes: int) -> str:
-        """Fold two values of so many lanes."""
-        values = {"%a": a, "%b": b}
-        fold = carried.fold.with_operands(("%a", "%b"), "%folded")
-        for instruction in with_calls_inline([fold], self.text_of):
-            operands = [
-                values.get(operand) or all_lanes(type_, operand, lanes)
-                for operand, type_ in zip(instruction.operands, instruction.types, strict=True)
-            ]
-            if instruction.opcode == "same":
-                values[instruction.result] = operands[0]
-            else:
-                text = self.vector_text(instruction, operands, lanes)
-                values[instruction.result] = self.emit(lines, text)
-        return values["%folded"]
-
-    def _fold_lanes(self, lines: list[str], carried: Carried, whole: str) -> None:
-        """Fold what the lanes hold into the slot, at first half with half.
-
-        The last few terms of a sum are added in turn: a sum of fewer than eight is to the bit what eager execution
-        finds, whose branches may hang on it.
-        """
-        type_, ref, width = carried.fold.type, whole, self.lanes
-        numbers = _without_nan(carried)
-        in_turn = _IN_TURN if carried.fold.opcode in _SUMS else 2
-        while width > in_turn:
-            vector, half = f"<{width} x {type_}>", width // 2
-            low, high = (
-                self.emit(
-                    lines,
-                    f"shufflevector {vector} {ref}, {vector} poison, {_lanes(start, half)}",
-                )
-                for start in (0, half)
-            )
-            ref, width = self._fold(lines, numbers, low, high, half), half
-        one = None
-        for lane in range(width):
-            following = self.emit(lines, f"extractelement <{width} x {type_}> {ref}, i64 {lane}")
-            one = following if one is None else self._fold(lines, numbers, one, following, 1)
-        assert one is not None
-        if numbers is not carried:
-            one = self._nan_or(lines, type_, whole, one)
-        one = self._fold(lines, carried, self._slot(lines, carried), one, 1)
-        lines.append(f"  store {type_} {one}, ptr {carried.slot}")
-
-    def _nan_or(self, lines: list[str], type_: str, lanes: str, extreme: str) -> str:
-        """NaN where a lane is NaN, else their extreme: one comparison rather than one for every fold."""
-        unordered = self.emit(lines, f"fcmp uno {self.spell(type_)} {lanes}, {lanes}")
-        bits = self.emit(lines, f"bitcast {self.spell('i1')} {unordered} to i{self.lanes}")
-        found = self.emit(lines, f"icmp ne i{self.lanes} {bits}, 0")
-        nan = f"{type_} 0x7FF8000000000000"
-        return self.emit(lines, f"select i1 {found}, {nan}, {type_} {extreme}")
-
-
-def _without_nan(carried: Carried) -> Carried:
-    """The fold for lanes none of which is NaN, where that is a shorter one."""
-    fold = carried.fold
-    if not fold.callee.startswith("llvm.m"):
-        return carried
-    callee = fold.callee.replace("maximum", "maxnum").replace("minimum", "minnum")
-    return replace(carried, fold=replace(fold, callee=callee, flags="nnan nsz "))
-
-
-def _lanes(start: int, count: int) -> str:
-    numbers = ", ".join(f"i32 {lane}" for lane in range(start, start + count))
-    return f"<{count} x i32> <{numbers}>"

@@ -222,7 +222,7 @@ class Fuser(Merger):
 
     def is_for_other_columns(self, group: Group, value: Value) -> bool:
         """Is a value over all points of ``group`` only read by reductions of columns, which it may not have?"""
-        if self.across and group.has_long_rows and not group.ends_in_final:
+        if self.across and group.takes_columns and not group.ends_in_final:
             return False
         users = () if value in self.shown else self.readers.get(value, ())
         kept, width = frozenset(group.kept), value.spec.ndim - len(group.domain)
@@ -294,7 +294,7 @@ class Fuser(Merger):
             group.reduced = axes
             group.level.update(turned.level)
             return True
-        if group.ends_in_final or not group.has_long_rows:
+        if group.ends_in_final or not group.takes_columns:
             return False
         return self.accept(group, value, dims, COLUMN, [operand])
 

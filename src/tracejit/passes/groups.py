@@ -32,6 +32,10 @@ LONGEST_ROW = 10
 SHORT_ROW, _LANES = 64, 16
 #: Elements that are reduced in the time of an elementary function of one number.
 MIDDLING_ROW = 512
+#: Elements of a block of rows beside which columns are reduced: enough that partial results are a small part of them.
+BLOCK_ELEMENTS = 1 << 15
+#: The most blocks: partial results of long rows are to stay few.
+MOST_BLOCKS = 64
 _CALLED = re.compile(r"(\w+)\(")
 
 
@@ -63,16 +67,19 @@ class Group:
         return any(level == COLUMN for level in self.level.values())
 
     @property
-    def has_long_rows(self) -> bool:
+    def takes_columns(self) -> bool:
         """True for reduced rows beside which columns are reduced, too.
 
         Columns are then added to in memory, row after row. Of short rows that do not fill registers they are had sooner
-        by a kernel of their own, which keeps them in registers.
+        by a kernel of their own, which keeps them in registers; and so they are where a block has a single row, for
+        its partial results would be as large as what they are made of.
         """
         count = self.row_length
         if varies(count):
             return True
-        now = hint(count)
+        now, rows = hint(count), hint(numel([self.domain[a] for a in self.kept]))
+        if rows <= MOST_BLOCKS and now > BLOCK_ELEMENTS // 2:
+            return False
         return bool(count > LONGEST_ROW) and (now >= SHORT_ROW or now % _LANES == 0)
 
     @property
@@ -218,7 +225,7 @@ def as_columns(columns: Group, rows: Group) -> Group | None:
     reduced, kept = rows.reduced, frozenset(rows.kept)
     if not kept or rows.is_column or not columns.is_column or columns.reduced != kept:
         return None
-    if columns.domain != rows.domain or rows.ends_in_final or not rows.has_long_rows:
+    if columns.domain != rows.domain or rows.ends_in_final or not rows.takes_columns:
         return None
     if any(columns.level[v] == ROW and not isinstance(v.op, Reduction) for v in columns.values):
         return None  # what follows from a column has no place there
