@@ -161,9 +161,9 @@ def test_strict_raises_what_went_wrong(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tracejit.runtime.kernels._address", lambda *_: 1 / 0)
     f = tj.compile(lambda x: (x * 2.25).exp(), mode="background", strict=True)
     f(tj.ones(3))
-    f(tj.ones(3))
-    assert f.wait(60.0)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        f(tj.ones(3))  # or this call, should the compilation have failed by its end
+        assert f.wait(60.0)
         f(tj.ones(3))
 
 

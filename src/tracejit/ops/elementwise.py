@@ -15,6 +15,7 @@ from . import remainders
 from .comparison import eq as eq
 from .comparison import isnan as isnan
 from .comparison import ne as ne
+from .extremes import larger, smaller
 from .namespace import xp
 from .slabs import copied, shared
 from .source import full
@@ -225,7 +226,6 @@ def _divided(name: str, x: Array, y: Array) -> Array:
 
 @elementwise(
     "maximum(x, y)",
-    ufunc="maximum",
     promotion=p.same,
     grad={
         "x": lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
@@ -234,11 +234,11 @@ def _divided(name: str, x: Array, y: Array) -> Array:
 )
 def maximum(x: Array, y: Array) -> Array:
     """The larger of x and y; NaN if either is. Equal operands share the gradient."""
+    return larger(x, y)
 
 
 @elementwise(
     "minimum(x, y)",
-    ufunc="minimum",
     promotion=p.same,
     grad={
         "x": lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
@@ -247,11 +247,11 @@ def maximum(x: Array, y: Array) -> Array:
 )
 def minimum(x: Array, y: Array) -> Array:
     """The smaller of x and y; NaN if either is. Equal operands share the gradient."""
+    return smaller(x, y)
 
 
 @elementwise(
     "maximum(x, low)",
-    ufunc="maximum",
     promotion=p.numeric,
     grad={
         "x": lambda g, x, low: where(x >= low, g, 0.0),
@@ -260,11 +260,11 @@ def minimum(x: Array, y: Array) -> Array:
 )
 def clamp_min(x: Array, low: Array) -> Array:
     """x, but not below ``low``; at the bound the gradient goes to x."""
+    return larger(x, low)
 
 
 @elementwise(
     "minimum(x, high)",
-    ufunc="minimum",
     promotion=p.numeric,
     grad={
         "x": lambda g, x, high: where(x <= high, g, 0.0),
@@ -273,6 +273,7 @@ def clamp_min(x: Array, low: Array) -> Array:
 )
 def clamp_max(x: Array, high: Array) -> Array:
     """x, but not above ``high``; at the bound the gradient goes to x."""
+    return smaller(x, high)
 
 
 @elementwise(
@@ -287,8 +288,7 @@ def clamp_max(x: Array, high: Array) -> Array:
 )
 def clamp_between(x: Array, low: Array, high: Array) -> Array:
     """x between ``low`` and ``high``; ``high`` wins where the bounds cross."""
-    n = shared(x, low, high)
-    return n.minimum(n.maximum(x, low), high)
+    return smaller(larger(x, low), high)
 
 
 def _both(x: Any, low: Any, high: Any) -> Any:
@@ -354,7 +354,7 @@ def copysign(x: Array, y: Array) -> Array:
 @elementwise("maximum(x, 0)", promotion=p.numeric, grad=lambda g, out: where(out <= 0, 0.0, g))
 def relu(x: Array) -> Array:
     """max(x, 0); NaN stays NaN."""
-    return shared(x).maximum(x, x.dtype.type(0))
+    return larger(x, x.dtype.type(0))
 
 
 # --- selection ----------------------------------------------------------------------------------

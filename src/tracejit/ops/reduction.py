@@ -103,7 +103,7 @@ def over(name: str, x: Array, dims: Shape, keepdim: bool) -> Array:
 
 
 def wide(x: Array) -> Array:
-    """Half precision accumulates in float32."""
+    """Half precision is reduced in float32."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
 
@@ -171,7 +171,7 @@ def _extreme_grad(g: Any, x: Any, out: Any, dims: Shape, keepdim: bool) -> Any:
 )
 def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The largest element along ``dims``; NaN if one is there."""
-    return over("max", x, dims, keepdim)
+    return over("max", wide(x), dims, keepdim)
 
 
 @reduction(
@@ -183,7 +183,7 @@ def amax(x: Array, *, dims: Shape, keepdim: bool) -> Array:
 )
 def amin(x: Array, *, dims: Shape, keepdim: bool) -> Array:
     """The smallest element along ``dims``; NaN if one is there."""
-    return over("min", x, dims, keepdim)
+    return over("min", wide(x), dims, keepdim)
 
 
 @reduction("any", result_dtype=truth, samples=SHAPES + EMPTY)
