@@ -22,7 +22,24 @@ from .strides import Strided
 _KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid"})
 #: Ops whose bodies share their elements among threads themselves, see ``slabs.shared``.
 SHARE = frozenset(
-    "where clone square cube reciprocal rsqrt clamp_between relu floor ceil round_half_even trunc".split()  # noqa: SIM905
+    [
+        "where",
+        "clone",
+        "square",
+        "cube",
+        "reciprocal",
+        "rsqrt",
+        "maximum",
+        "minimum",
+        "clamp_min",
+        "clamp_max",
+        "clamp_between",
+        "relu",
+        "floor",
+        "ceil",
+        "round_half_even",
+        "trunc",
+    ]
 )
 #: Scalar functions that take long on the host.
 _REMAINDERS = ("floor_divide(", "remainder(", "fmod(")
