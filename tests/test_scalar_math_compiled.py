@@ -21,7 +21,10 @@ from tracejit.scalar_math.library import ULP_BOUND, evaluate
 def kernel_for(name: str, parameters: Sequence[str], result: str) -> str:
     stored = ["u8" if p == "b1" else p for p in (*parameters, result)]
     heads = ", ".join(f'p{i}: "{p}*"' for i, p in enumerate(stored[:-1]))
-    call = f"{name}({', '.join(f'p{i}[i]' for i in range(len(parameters)))})"
+    given = [
+        f"(p{i}[i] != uint8(0))" if p == "b1" else f"p{i}[i]" for i, p in enumerate(parameters)
+    ]
+    call = f"{name}({', '.join(given)})"
     call = f"uint8({call})" if result == "b1" else call
     return (
         f'def k({heads}, out: "{stored[-1]}*", lo: "i64", hi: "i64", worker: "i64") -> "i32":\n'

@@ -182,7 +182,8 @@ def test_bodies_that_share_their_elements_are_those_listed() -> None:
     found = {
         name
         for name, body in bodies.items()
-        if {"shared", "copied", "larger", "smaller"} & set(getattr(getattr(body, "__code__", None), "co_names", ()))
+        if {"shared", "copied", "larger", "smaller"}
+        & set(getattr(getattr(body, "__code__", None), "co_names", ()))
     }
     assert found == SHARE
 

@@ -25,7 +25,10 @@ def kernel_for(name: str, parameters: Sequence[str], result: str, call: str = ""
     """One element per thread."""
     stored = ["u8" if p == "b1" else p for p in (*parameters, result)]
     heads = ", ".join(f'p{i}: "{p}*"' for i, p in enumerate(stored[:-1]))
-    call = call or f"{name}({', '.join(f'p{i}[i]' for i in range(len(parameters)))})"
+    given = [
+        f"(p{i}[i] != uint8(0))" if p == "b1" else f"p{i}[i]" for i, p in enumerate(parameters)
+    ]
+    call = call or f"{name}({', '.join(given)})"
     call = f"uint8({call})" if result == "b1" else call
     return (
         f'def k({heads}, out: "{stored[-1]}*") -> "i32":\n    threads(256)\n'

@@ -3,14 +3,15 @@
 The lines of a body, printed for one element, are read back as instructions; stack slots and calls of library functions
 are resolved. Each result is then uniform (the same in every round), linear (the counter and something uniform),
 stepping (as linear, but by any uniform number from round to round), the address of one element after the other, the
-place of elements that lie further apart, or of one element: of lanes, once several elements go together.
+place of elements that lie further apart, a place in a table of constants, or of one element: of lanes, once several
+elements go together.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracejit.codegen.lower_instructions import (
     Instruction,
@@ -32,6 +33,7 @@ NEUTRAL = {
     "mul": "1",
     "xor": "0",
 }
+_OF_LANES = ("lanes", "table")
 _IDEMPOTENT = ("and", "or")
 _EXTREME = re.compile(r"(llvm|tj)\.(maximum|minimum)[._]\w+")
 #: Instructions of a body that takes less time than it takes to wait for what was just stored.
@@ -69,8 +71,10 @@ class Body:
     instructions: list[Instruction]
     carried: list[Carried]
     definitions: dict[str, Instruction] = field(default_factory=dict)
-    #: "linear", "stepping", "address", "place" or "lanes"; what is not here is uniform.
+    #: "linear", "stepping", "address", "place", "table" or "lanes"; what is not here is uniform.
     kinds: dict[str, str] = field(default_factory=dict)
+    #: Truths of lanes; where all hold, the instructions compute what they should.
+    checks: list[str] = field(default_factory=list)
     _spelled: dict[str, str] = field(default_factory=dict)
 
     def kind(self, ref: str) -> str:
@@ -132,6 +136,45 @@ class Body:
                     found.setdefault(key, (a, b))
         return list(found.values())
 
+    def usual(self, interleave: int) -> Body:
+        """The body for lanes whose usual choices come out as usual: that they do is left to ``checks``.
+
+        It is the body itself where there are no such choices, or where something stored is read again: checks come
+        before all that is stored.
+        """
+        choices = [i for i in self.instructions if i.opcode == "usually"]
+        choices = [i for i in choices if self.kind(i.operands[0]) == "lanes"]
+        if not choices or self._reads_what_it_stored():
+            return self
+        names: dict[str, str] = {}
+        for choice in choices:  # in order: what one chooses among may be chosen itself
+            often = choice.operands[1]
+            names[choice.result] = names.get(often, often)
+        taken = {choice.result for choice in choices}
+        left = [i.renamed(names) for i in self.instructions if i.result not in taken]
+        checks = list(dict.fromkeys(names.get(c.operands[0], c.operands[0]) for c in choices))
+        carried = [replace(c, last=names.get(c.last, c.last)) for c in self.carried]
+        wanted = {*checks, *(c.last for c in carried)}
+        needed = []
+        for instruction in reversed(left):
+            made = instruction.result
+            if made and made not in wanted and self.kind(made) in _OF_LANES:
+                continue
+            wanted.update(instruction.operands)
+            needed.append(instruction)
+        others, lanes = _apart(self, needed[::-1])
+        instructions = others + scheduled(lanes, interleave)
+        return replace(self, instructions=instructions, carried=carried, checks=checks)
+
+    def _reads_what_it_stored(self) -> bool:
+        stored: set[str] = set()
+        for opcode, at in self.accesses():
+            if opcode == "load" and at.operands[0] in stored:
+                return True
+            if opcode == "store":
+                stored.add(at.operands[0])
+        return False
+
     def better_one_by_one(self) -> bool:
         """Are the elements left over better done singly: few instructions that add to an array?
 
@@ -161,11 +204,21 @@ def body_of(loop: Loop, text_of: Callable[[str], str], lacking: Iterable[str]) -
     """
     body = _resolved(loop, text_of, {f"llvm.{name}": SUBSTITUTES[name] for name in lacking})
     _classify(body, loop)
-    # What is the same in all rounds, and addresses, is printed elsewhere.
-    lanes = [i for i in body.instructions if not i.result or body.kind(i.result) == "lanes"]
-    others = [i for i in body.instructions if i.result and body.kind(i.result) != "lanes"]
+    others, lanes = _apart(body, body.instructions)
     body.instructions = others + scheduled(lanes, loop.interleave)
     return body
+
+
+def _apart(
+    body: Body, instructions: Iterable[Instruction]
+) -> tuple[list[Instruction], list[Instruction]]:
+    """What is the same in all rounds, and addresses, which are printed elsewhere; and what is of lanes."""
+    others: list[Instruction] = []
+    lanes: list[Instruction] = []
+    for i in instructions:
+        # Places in tables are printed where they are used, in the order of lanes.
+        (lanes if not i.result or body.kind(i.result) in _OF_LANES else others).append(i)
+    return others, lanes
 
 
 def _resolved(loop: Loop, text_of: Callable[[str], str], substitutes: Mapping[str, str]) -> Body:
@@ -274,6 +327,8 @@ def _classify(body: Body, loop: Loop) -> None:
 def _kind(body: Body, instruction: Instruction, stored: set[str]) -> str:
     kinds = [body.kind(operand) for operand in instruction.operands]
     if instruction.opcode == "getelementptr":
+        if instruction.operands[0].startswith("@"):  # a table of constants
+            return "table" if kinds[1] != "uniform" else "uniform"
         if instruction.operands[0] in body.definitions or kinds[1] == "lanes":
             raise NotWidened("elements here and there")
         return _ADDRESSES[kinds[1]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 
@@ -26,6 +26,8 @@ _ALONE = frozenset(["fneg", "freeze"])
 _CASTS = frozenset(
     "fpext fptrunc sitofp uitofp fptosi fptoui zext sext trunc bitcast".split()  # noqa: SIM905
 )
+
+_USUAL = frozenset(["usually_f32", "usually_f64"])
 
 _ASSIGNED = re.compile(r"  (%\S+) = (\w+) (.*)")
 _STORED = re.compile(r"  store (\S+) (\S+), ptr (%\S+)")
@@ -59,9 +61,9 @@ class Instruction:
     def text(self, spell: Spelling, operands: Sequence[str]) -> str:
         """What stands right of the equals sign, with these operands."""
         types = [spell(type_) for type_ in self.types]
-        if self.opcode in ("call", "select"):
+        if self.opcode in ("call", "select", "usually"):
             given = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
-            if self.opcode == "select":
+            if self.opcode != "call":
                 return f"select {given}"
             return f"call {self.flags}{spell(self.type)} @{self.callee}({given})"
         if self.opcode == "getelementptr":
@@ -159,7 +161,7 @@ def with_calls_inline(
     """The same with calls of library functions replaced by their instructions, those within too.
 
     `text_of` gives the text of ``@tj.NAME`` by its name; `substitutes` are the names for intrinsics that the target
-    lacks. What they return is an instruction of its own, ``same``.
+    lacks. What they return is an instruction of its own, ``same``; usual choices are instructions, too: ``usually``.
 
     >>> text = "define internal float @tj.f(float %x) a {\\nentry:\\n  %t.1 = fneg float %x\\n  ret float %t.1\\n}\\n"
     >>> calls = read(["  %t.9 = call float @tj.f(float %y)"])
@@ -181,6 +183,9 @@ def _inline(
         name = callee[3:] if callee.startswith("tj.") else substitutes.get(callee)
         if name is None:
             yield instruction
+            continue
+        if name in _USUAL:
+            yield replace(instruction, opcode="usually", callee="")
             continue
         parameters, inner, returned = _function(text_of(name))
         number = next(numbers)

@@ -135,8 +135,9 @@ class Rounds:
         parts: int,
         lanes: int,
         mask: str | None,
+        body: Body | None = None,
     ) -> None:
-        self.printer, self.body, self.lines = printer, printer.body, lines
+        self.printer, self.body, self.lines = printer, body or printer.body, lines
         self.counter, self.parts, self.lanes, self.mask = counter, parts, lanes, mask
         #: Pointers whose elements are written past the caches, and the metadata that says so.
         self.streamed: dict[str, str] = {}
@@ -145,10 +146,11 @@ class Rounds:
         self._addresses: dict[tuple[str, int], str] = {}
 
     def run(self) -> None:
-        """Print all that has lanes, and what a masked round carries."""
+        """Print all that has lanes, and what a masked round carries; what is stored only where there are no checks."""
         for instruction in self.body.instructions:
             if not instruction.result:
-                self._store(instruction)
+                if not self.body.checks:
+                    self._store(instruction)
             elif self.body.kind(instruction.result) == "lanes":
                 self.values[instruction.result] = [
                     self._lane(instruction, part) for part in range(self.parts)
@@ -163,6 +165,21 @@ class Rounds:
                 )
                 chosen[carried.last] = [self.printer.emit(self.lines, text)]
             self.values.update(chosen)
+
+    def check(self) -> str:
+        """Print whether all checks hold in all lanes."""
+        printer, refs = self.printer, [x for c in self.body.checks for x in self.values[c]]
+        every, truths = refs[0], printer.spell("i1")
+        for ref in refs[1:]:
+            every = printer.emit(self.lines, f"and {truths} {every}, {ref}")
+        bits = printer.emit(self.lines, f"bitcast {truths} {every} to i{self.lanes}")
+        return printer.emit(self.lines, f"icmp eq i{self.lanes} {bits}, -1")
+
+    def store(self) -> None:
+        """Print what is stored, after checks."""
+        for instruction in self.body.instructions:
+            if not instruction.result:
+                self._store(instruction)
 
     def linear(self, ref: str) -> str:
         """The counter and something uniform, for the first part."""
@@ -219,6 +236,8 @@ class Rounds:
         vector, align = printer.spell(type_), BITS[type_] // 8
         if self.body.kind(instruction.operands[0]) == "place":
             return self._load_places(instruction, part)
+        if self.body.kind(instruction.operands[0]) == "table":
+            return self._look_up(instruction, part)
         address = self._address(instruction.operands[0], part)
         if self.mask is None or self._is_padded(instruction.operands[0]):
             read = type_ if self.lanes == 1 else vector
@@ -260,6 +279,28 @@ class Rounds:
             given = f"{vector} {lanes}, ptr {address}, i32 {align}, {mask} {self.mask}"
             self.lines.append(f"  call void {name}({given})")
 
+    def _look_up(self, instruction: Instruction, part: int) -> str:
+        """Elements of a table of constants."""
+        printer, type_ = self.printer, instruction.type
+        table, index = self.body.definitions[instruction.operands[0]].operands
+        places = self._operand(index, "i64", part)
+        number = "i64" if self.lanes == 1 else printer.spell("i64")
+        text = f"getelementptr {type_}, ptr {table}, {number} {places}"
+        pointers = printer.emit(self.lines, text)
+        if self.lanes == 1:
+            return printer.emit(self.lines, f"load {type_}, ptr {pointers}")
+        mask = all_lanes("i1", "true", self.lanes)
+        return self._gather(type_, pointers, f"{printer.spell('i1')} {mask}")
+
+    def _gather(self, type_: str, pointers: str, mask: str) -> str:
+        printer = self.printer
+        vector, many = printer.spell(type_), printer.spell("ptr")
+        name = f"@llvm.masked.gather.v{printer.lanes}{_SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
+        truths = printer.spell("i1")
+        printer.target.declare(f"declare {vector} {name}({many}, i32, {truths}, {vector})")
+        given = f"{many} {pointers}, i32 {BITS[type_] // 8}, {mask}, {vector} zeroinitializer"
+        return printer.emit(self.lines, f"call {vector} {name}({given})")
+
     # --- Elements that do not lie next to each other ---
 
     def _place(self, pointer: str, number: int) -> str:
@@ -287,11 +328,8 @@ class Rounds:
         printer, type_, pointer = self.printer, instruction.type, instruction.operands[0]
         vector, align = printer.spell(type_), BITS[type_] // 8
         if self.mask is not None:
-            name = f"@llvm.masked.gather.v{printer.lanes}{_SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
-            pointers, mask = printer.spell("ptr"), printer.spell("i1")
-            printer.target.declare(f"declare {vector} {name}({pointers}, i32, {mask}, {vector})")
-            given = f"{pointers} {self._places(pointer)}, i32 {align}, {mask} {self.mask}, {vector} zeroinitializer"
-            return printer.emit(self.lines, f"call {vector} {name}({given})")
+            mask = f"{printer.spell('i1')} {self.mask}"
+            return self._gather(type_, self._places(pointer), mask)
         whole = "poison"
         for lane in range(self.lanes):
             address = self._place(pointer, part * self.lanes + lane)

@@ -39,7 +39,7 @@ _LATENCIES = {
 }
 _LATENCY, _LATENCY_OF_BITS = 4, 1
 _BITS = frozenset(
-    "add sub and or xor shl lshr ashr select fneg zext sext trunc".split()  # noqa: SIM905
+    "add sub and or xor shl lshr ashr select usually fneg zext sext trunc".split()  # noqa: SIM905
 )
 #: Instructions of the machine, where they are not one.
 _COSTS = {"getelementptr": 0, "bitcast": 0, "load": 0, "store": 0, "fdiv": 4, "llvm.sqrt": 4}

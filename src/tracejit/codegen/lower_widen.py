@@ -59,10 +59,12 @@ def widened(
     if is_literal(loop.start) and is_literal(loop.stop):
         raise NotWidened("as many rounds in every call, which LLVM writes out if they are few")
     body = body_of(loop, text_of, lacking)
-    lanes = vector_bits // max(BITS[type_] for type_ in body.memory_types())
+    usual = body.usual(loop.interleave)
+    # What exceptions take may need several registers for the lanes of one.
+    lanes = vector_bits // max(BITS[type_] for type_ in usual.memory_types())
     if any(is_sum(carried) for carried in body.carried):
         lanes = max(lanes, IN_TURN)
-    printer = _VectorLoop(loop, body, target, text_of, lanes)
+    printer = _VectorLoop(loop, body, usual, target, text_of, lanes)
     if vector_bits < 512 and min(BITS[type_] for type_ in body.memory_types()) < 32:
         # Masks of bytes and words came with the vectors of 512 bits.
         if body.carried:
@@ -78,14 +80,21 @@ def widened(
 class _VectorLoop(CarriedLanes):
     """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done.
 
-    Where an array is streamed, there are two of main, one of which writes past the caches.
+    Where an array is streamed, there are two of main, one of which writes past the caches. Where the body makes usual
+    choices, main computes what is usual, and leaves everything from the first exception on to the rest.
     """
 
     def __init__(
-        self, loop: Loop, body: Body, target: Target, text_of: Callable[[str], str], lanes: int
+        self,
+        loop: Loop,
+        body: Body,
+        usual: Body,
+        target: Target,
+        text_of: Callable[[str], str],
+        lanes: int,
     ) -> None:
         super().__init__(body, target, lanes, loop.counter, text_of)
-        self.loop = loop
+        self.loop, self.usual = loop, usual
         self.pairs = body.pairs_to_compare()
         self.one_by_one = body.better_one_by_one()
         self.streamed = self._streamed()
@@ -95,25 +104,50 @@ class _VectorLoop(CarriedLanes):
         name, loop = self.name, self.loop
         self.hoist()
         starts = [self.start(carried) for carried in self.body.carried]
-        main = self._main("main", starts)
+        mains = [self._main("main", starts)]
+        if self.streamed:
+            mains.append(self._main("stream", []))
         join = [f"{name}.join:"]
+        stop, lasts = self._exits(join, mains)
         joined = [
-            self.joined(join, carried, main.values[carried.last]) for carried in self.body.carried
+            self.joined(join, carried, parts)
+            for carried, parts in zip(self.body.carried, lasts, strict=True)
         ]
         between = [f"  br label %{name}.between", f"{name}.between:"]
         blocks = [f"%{name}.before", f"%{name}.join"]
-        between += self.meeting(f"%{name}.from", "i64", [loop.start, f"%{name}.stop"], blocks)
+        between += self.meeting(f"%{name}.from", "i64", [loop.start, stop], blocks)
         so_far = self.meetings(between, starts, joined, blocks)
         between.append(f"  %{name}.left = icmp slt i64 %{name}.from, {loop.stop}")
         between.append(f"  br i1 %{name}.left, label %{name}.rest, label %{name}.end")
         rest = self._rest(so_far)
         end = [f"{name}.end:"]
-        lasts = [rest.values[carried.last][0] for carried in self.body.carried]
-        sums = self.meetings(end, so_far, lasts, [f"%{name}.between", f"%{name}.rest"])
+        rests = [rest.values[carried.last][0] for carried in self.body.carried]
+        sums = self.meetings(end, so_far, rests, [f"%{name}.between", f"%{name}.rest"])
         self.fold_lanes(end, sums)
         end += [f"  br label %{name}.done", f"{name}.done:"]
-        stream = self._main("stream", []).lines if self.streamed else []
-        return [*self._entry(), *stream, *main.lines, *join, *between, *rest.lines, *end]
+        bodies = [line for main in reversed(mains) for line in main.lines]
+        return [*self._entry(), *bodies, *join, *between, *rest.lines, *end]
+
+    def _exits(self, lines: list[str], mains: Sequence[Rounds]) -> tuple[str, list[list[str]]]:
+        """Where the rounds of main stopped, and what they left in every part of what is carried."""
+        stop = f"%{self.name}.stop"
+        usual = [main.values[carried.last] for main in mains[:1] for carried in self.usual.carried]
+        if not self.usual.checks:
+            return stop, usual
+        blocks = [f"%{self.name}.{which}" for which in ("main", "stream")[: len(mains)]]
+        ends = [f"{block}.usual" for block in blocks]
+        here = f"%{self.name}.here"
+        counters = [*[stop] * len(mains), *[f"{block}.i" for block in blocks]]
+        lines += self.meeting(here, "i64", counters, [*ends, *blocks])
+        found = []
+        for carried, lasts in zip(self.usual.carried, usual, strict=True):
+            firsts = mains[0].values[carried.first]
+            refs = [f"%{self.target.fresh('carried')}" for _ in lasts]
+            type_ = self.spell(carried.fold.type)
+            for ref, last, first in zip(refs, lasts, firsts, strict=True):
+                lines += self.meeting(ref, type_, [last, first], [*ends, *blocks])
+            found.append(refs)
+        return here, found
 
     def _entry(self) -> list[str]:
         """What runs before the rounds; printed last, for they add to what they need of it."""
@@ -186,7 +220,8 @@ class _VectorLoop(CarriedLanes):
     def _main(self, which: str, starts: Sequence[str]) -> Rounds:
         """The rounds that fill all lanes of all parts: "main", or "stream" past the caches."""
         parts = self.loop.interleave
-        rounds = Rounds(self, [], f"%{self.name}.{which}.at", parts, self.lanes, None)
+        at = f"%{self.name}.{which}.at"
+        rounds = Rounds(self, [], at, parts, self.lanes, None, self.usual)
         if which == "stream":
             rounds.streamed = dict.fromkeys(
                 [at.result for at in self.streamed], self.target.note("!{i32 1}")
@@ -225,15 +260,22 @@ class _VectorLoop(CarriedLanes):
                 f"%{self.target.fresh('acc')}" for _ in range(rounds.parts)
             ]
         rounds.run()
+        last_block = block
+        if rounds.body.checks:
+            last_block = f"{block}.usual"
+            holds = rounds.check()
+            rounds.lines.append(f"  br i1 {holds}, label {last_block}, label %{self.name}.{then}")
+            rounds.lines.append(f"{last_block[1:]}:")
+            rounds.store()
         head = [
             f"{block[1:]}:",
-            f"  {block}.i = phi i64 [ {start}, {origin} ], [ {block}.next, {block} ]",
+            f"  {block}.i = phi i64 [ {start}, {origin} ], [ {block}.next, {last_block} ]",
         ]
-        for carried, firsts in zip(self.body.carried, starts, strict=True):
+        for carried, firsts in zip(rounds.body.carried, starts, strict=True):
             type_ = self.spell(carried.fold.type)
             now, following = rounds.values[carried.first], rounds.values[carried.last]
             for ref, first, last in zip(now, firsts, following, strict=True):
-                head += self.meeting(ref, type_, [first, last], [origin, block])
+                head += self.meeting(ref, type_, [first, last], [origin, last_block])
         head.append(f"  {block}.at = call i64 {OPAQUE}(i64 {block}.i)")
         rounds.lines[:0] = head
         rounds.lines += [

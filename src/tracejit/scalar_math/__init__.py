@@ -1,4 +1,4 @@
-"""Elementary functions in the kernel language: branch-free, vectorisable, with a documented error bound.
+"""Elementary functions in the kernel language: without branches, vectorisable, with a documented error bound.
 
 The functions are ordinary Python over the primitives of `scalar_math.primitives`. The same text runs on NumPy scalars
 and arrays (under ``np.errstate(all="ignore")``), compiles under Numba, and is lowered to LLVM, always with the same

@@ -22,11 +22,13 @@ from tracejit.scalar_math import (
     plain,
     power,
     primitives,
+    quarter_turns,
     random,
     remainders,
     special,
     trigonometric,
     unfused,
+    usual,
 )
 from tracejit.scalar_math.bounds import ULP_BOUND
 from tracejit.scalar_math.primitives import TABLES
@@ -49,6 +51,7 @@ _MODULES = (
     logarithm,
     plain,
     power,
+    quarter_turns,
     trigonometric,
     arcs,
     hyperbolic,
@@ -56,6 +59,7 @@ _MODULES = (
     half,
     random,
     unfused,
+    usual,
 )
 
 

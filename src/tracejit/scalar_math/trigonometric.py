@@ -1,14 +1,14 @@
 """sin, cos and tan, accurate for every finite argument.
 
-The argument is reduced modulo pi/2 in fixed point (Payne and Hanek): the mantissa, an integer, is multiplied by the
-window of bits of 2/pi that its exponent selects; bits above the window only add multiples of four quarter turns and are
-never formed. There is no fast path and no branch, so small and huge arguments cost the same and LLVM vectorises all of
-it. |x| < pi/4 is its own reduction.
+The argument is reduced modulo pi/2. Usually it is not large: then the nearest number of quarter turns is subtracted in
+three steps, the first of which is exact (Cody and Waite 1980, with fused operations). Others are reduced as in
+:mod:`tracejit.scalar_math.quarter_turns`.
 """
 
 from __future__ import annotations
 
 from tracejit.scalar_math.primitives import (
+    b1,
     bits_f32,
     bits_f64,
     f32,
@@ -21,60 +21,20 @@ from tracejit.scalar_math.primitives import (
     float64,
     fma_f32,
     fma_f64,
-    i64,
     inf,
-    int64,
     nan,
     select,
-    two_over_pi_word,
-    u64,
     uint32,
     uint64,
 )
-
-
-def window_f32(exponent: i64, first: u64, second: u64, third: u64, fourth: u64) -> u64:
-    """64 bits of 2/pi, `exponent - 88` bits into the given words (at most two words and 39 bits)."""
-    start = exponent - int64(88)
-    start = select(start < int64(0), int64(0), start)
-    one = start >= int64(64)
-    two = start >= int64(128)
-    shift = uint64(start & int64(63))
-    high = select(two, third, select(one, second, first)) << shift
-    next_word = select(two, fourth, select(one, third, second))
-    return high | ((next_word >> uint64(1)) >> (uint64(63) - shift))
-
-
-def turn_bits_f32(x: f32) -> u64:
-    """|x| in quarter turns modulo four, as fixed point with 62 fraction bits, for |x| >= 1/2."""
-    bits = bits_f32(x) & uint32(0x7FFFFFFF)
-    exponent = int64(bits >> uint32(23))
-    mantissa = uint64((bits & uint32(0x7FFFFF)) | uint32(0x800000))
-    # Words of 2/pi after one of zeros; selecting among constants is faster than gathering from a table.
-    a = uint64(0xA2F9836E4E441529)
-    b = uint64(0xFC2757D1F534DDC0)
-    c = uint64(0xDB6295993C439041)
-    d = uint64(0xFE5163ABDEBBC561)
-    high = window_f32(exponent, uint64(0), a, b, c)
-    low = window_f32(exponent, a, b, c, d) >> uint64(32)
-    return mantissa * high + ((mantissa * low) >> uint64(32))
-
-
-def quarter_turns_f32(x: f32) -> u64:
-    """The number of quarter turns nearest to |x|, modulo four; 0 for |x| < pi/4."""
-    n = uint64(turn_bits_f32(x) + uint64(0x2000000000000000)) >> uint64(62)
-    return select(fabs_f32(x) < float32(0.7853982), uint64(0), n)
-
-
-def within_quarter_f32(x: f32) -> f32:
-    """|x| less its nearest number of quarter turns, in radians, at most pi/4 in magnitude."""
-    turn = turn_bits_f32(x)
-    n = uint64(turn + uint64(0x2000000000000000)) >> uint64(62)
-    fraction = int64(uint64(turn - uint64(n << uint64(62))))
-    # pi/2 2^-62
-    r = float64(fraction) * float64(3.4061215800865545e-19)
-    a = fabs_f32(x)
-    return select(a < float32(0.7853982), a, float32(r))
+from tracejit.scalar_math.quarter_turns import (
+    quarter_turns_f32,
+    quarter_turns_f64,
+    within_quarter_f32,
+    within_quarter_f64,
+    within_quarter_tail_f64,
+)
+from tracejit.scalar_math.usual import usually_f32, usually_f64
 
 
 def sin_reduced_f32(r: f32) -> f32:
@@ -95,8 +55,8 @@ def cos_reduced_f32(r: f32) -> f32:
     return fma_f32(z, fma_f32(z, p, float32(-0.5)), float32(1.0))
 
 
-def sin_f32(x: f32) -> f32:
-    """The sine of x."""
+def sin_anywhere_f32(x: f32) -> f32:
+    """The sine of an x of any size."""
     r = within_quarter_f32(x)
     n = quarter_turns_f32(x)
     y = select((n & uint64(1)) == uint64(0), sin_reduced_f32(r), cos_reduced_f32(r))
@@ -105,8 +65,8 @@ def sin_f32(x: f32) -> f32:
     return select(fabs_f32(x) < float32(inf), y, float32(nan))
 
 
-def cos_f32(x: f32) -> f32:
-    """The cosine of x."""
+def cos_anywhere_f32(x: f32) -> f32:
+    """The cosine of an x of any size."""
     r = within_quarter_f32(x)
     n = quarter_turns_f32(x)
     y = select((n & uint64(1)) == uint64(0), cos_reduced_f32(r), sin_reduced_f32(r))
@@ -115,8 +75,8 @@ def cos_f32(x: f32) -> f32:
     return select(fabs_f32(x) < float32(inf), y, float32(nan))
 
 
-def tan_f32(x: f32) -> f32:
-    """The tangent of x."""
+def tan_anywhere_f32(x: f32) -> f32:
+    """The tangent of an x of any size."""
     r = within_quarter_f32(x)
     even = (quarter_turns_f32(x) & uint64(1)) == uint64(0)
     s = sin_reduced_f32(r)
@@ -126,90 +86,65 @@ def tan_f32(x: f32) -> f32:
     return select(fabs_f32(x) < float32(inf), y, float32(nan))
 
 
-def window_f64(exponent: i64, word: i64) -> u64:
-    """64 bits of 2/pi from bit `exponent - 1077` after the binary point (64-bit word 0, 1 or 2 of the window)."""
-    start = exponent - int64(1013)
-    start = select(start < int64(0), int64(0), start)
-    # Infinities and nans have the exponent 2047, one above the last that selects bits within the table.
-    start = select(start > int64(1033), int64(1033), start)
-    index = (start >> int64(6)) + word
-    shift = uint64(start & int64(63))
-    high = two_over_pi_word(index) << shift
-    low = (two_over_pi_word(index + int64(1)) >> uint64(1)) >> (uint64(63) - shift)
-    return high | low
+def turned_f32(a: f32) -> f32:
+    """The number of quarter turns nearest to a, for 0 <= a <= 2^17, plus 1.5 2^23: its last bits are the number's."""
+    return fma_f32(a, float32(0.63661975), float32(12582912.0))
 
 
-def multiply_high_u64(a: u64, b: u64) -> u64:
-    """The upper 64 bits of the product."""
-    low = uint64(0xFFFFFFFF)
-    half = uint64(32)
-    middle = (a >> half) * (b & low) + (((a & low) * (b & low)) >> half)
-    other = (a & low) * (b >> half) + (middle & low)
-    return (a >> half) * (b >> half) + (middle >> half) + (other >> half)
+def nearby_f32(a: f32) -> f32:
+    """a less its nearest number of quarter turns, in radians, for 0 <= a <= 2^17."""
+    n = turned_f32(a) - float32(12582912.0)
+    r = fma_f32(-n, float32(1.570796251296997), a)
+    r = fma_f32(-n, float32(7.549789415861596e-08), r)
+    return fma_f32(-n, float32(5.390302529957765e-15), r)
 
 
-def mantissa_bits_f64(x: f64) -> u64:
-    """The mantissa of a normal x as an integer."""
-    return (bits_f64(x) & uint64(0xFFFFFFFFFFFFF)) | uint64(0x10000000000000)
+def sin_nearby_f32(x: f32) -> f32:
+    """The sine of x, for |x| <= 2^17."""
+    r = nearby_f32(fabs_f32(x))
+    n = bits_f32(turned_f32(fabs_f32(x)))
+    y = select((n & uint32(1)) == uint32(0), sin_reduced_f32(r), cos_reduced_f32(r))
+    flip = uint32((n & uint32(2)) << uint32(30)) ^ (bits_f32(x) & uint32(0x80000000))
+    return f32_from_bits(bits_f32(y) ^ flip)
 
 
-def turn_low_f64(x: f64) -> u64:
-    """The lower word of `turn_high_f64`'s fraction."""
-    exponent = int64((bits_f64(x) >> uint64(52)) & uint64(0x7FF))
-    mantissa = mantissa_bits_f64(x)
-    low = mantissa * window_f64(exponent, int64(1))
-    return low + multiply_high_u64(mantissa, window_f64(exponent, int64(2)))
+def cos_nearby_f32(x: f32) -> f32:
+    """The cosine of x, for |x| <= 2^17."""
+    r = nearby_f32(fabs_f32(x))
+    n = bits_f32(turned_f32(fabs_f32(x)))
+    y = select((n & uint32(1)) == uint32(0), cos_reduced_f32(r), sin_reduced_f32(r))
+    flip = uint32(uint32(uint32(n + uint32(1)) & uint32(2)) << uint32(30))
+    return f32_from_bits(bits_f32(y) ^ flip)
 
 
-def turn_high_f64(x: f64) -> u64:
-    """|x| in quarter turns modulo four, as fixed point with 62 fraction bits here and 64 below, for |x| >= 1/2."""
-    exponent = int64((bits_f64(x) >> uint64(52)) & uint64(0x7FF))
-    mantissa = mantissa_bits_f64(x)
-    window = window_f64(exponent, int64(1))
-    carry = uint64(turn_low_f64(x) < mantissa * window)
-    return mantissa * window_f64(exponent, int64(0)) + multiply_high_u64(mantissa, window) + carry
+def tan_nearby_f32(x: f32) -> f32:
+    """The tangent of x, for |x| <= 2^17."""
+    r = nearby_f32(fabs_f32(x))
+    even = (bits_f32(turned_f32(fabs_f32(x))) & uint32(1)) == uint32(0)
+    s = sin_reduced_f32(r)
+    c = cos_reduced_f32(r)
+    y = select(even, s, -c) / select(even, c, s)
+    return f32_from_bits(bits_f32(y) ^ (bits_f32(x) & uint32(0x80000000)))
 
 
-def quarter_turns_f64(x: f64) -> u64:
-    """The number of quarter turns nearest to |x|, modulo four; 0 for |x| < pi/4."""
-    n = uint64(turn_high_f64(x) + uint64(0x2000000000000000)) >> uint64(62)
-    return select(fabs_f64(x) < float64(0.7853981633974483), uint64(0), n)
+def is_nearby_f32(x: f32) -> b1:
+    """|x| <= 2^17, or nan."""
+    return ~(fabs_f32(x) > float32(131072.0))
 
 
-def turn_fraction_high_f64(x: f64) -> f64:
-    """|x| less its nearest number of quarter turns, in units of 2^-62 quarter turns, rounded."""
-    turn = turn_high_f64(x)
-    n = uint64(turn + uint64(0x2000000000000000)) >> uint64(62)
-    return float64(int64(uint64(turn - uint64(n << uint64(62)))))
+def sin_f32(x: f32) -> f32:
+    """The sine of x."""
+    return usually_f32(is_nearby_f32(x), sin_nearby_f32(x), sin_anywhere_f32(x))
 
 
-def turn_fraction_low_f64(x: f64) -> f64:
-    """What `turn_fraction_high_f64` rounded away, in the same units."""
-    turn = turn_high_f64(x)
-    n = uint64(turn + uint64(0x2000000000000000)) >> uint64(62)
-    whole = int64(uint64(turn - uint64(n << uint64(62))))
-    rounded = int64(float64(whole))
-    below = float64(int64(turn_low_f64(x) >> uint64(1))) * float64(1.0842021724855044e-19)
-    return float64(whole - rounded) + below
+def cos_f32(x: f32) -> f32:
+    """The cosine of x."""
+    return usually_f32(is_nearby_f32(x), cos_nearby_f32(x), cos_anywhere_f32(x))
 
 
-def within_quarter_f64(x: f64) -> f64:
-    """|x| less its nearest number of quarter turns, in radians, at most pi/4 in magnitude."""
-    # pi/2 2^-62
-    r = turn_fraction_high_f64(x) * float64(3.4061215800865545e-19)
-    a = fabs_f64(x)
-    return select(a < float64(0.7853981633974483), a, r)
-
-
-def within_quarter_tail_f64(x: f64) -> f64:
-    """What `within_quarter_f64` rounded away."""
-    high = turn_fraction_high_f64(x)
-    r = high * float64(3.4061215800865545e-19)
-    quarter = float64(3.4061215800865545e-19)
-    tail = fma_f64(high, quarter, -r)
-    tail = fma_f64(high, float64(1.3277647201629795e-35), tail)
-    tail = fma_f64(turn_fraction_low_f64(x), quarter, tail)
-    return select(fabs_f64(x) < float64(0.7853981633974483), float64(0.0), tail)
+def tan_f32(x: f32) -> f32:
+    """The tangent of x."""
+    return usually_f32(is_nearby_f32(x), tan_nearby_f32(x), tan_anywhere_f32(x))
 
 
 def sin_reduced_f64(r: f64, tail: f64) -> f64:
@@ -238,8 +173,8 @@ def cos_reduced_f64(r: f64, tail: f64) -> f64:
     return w + (((float64(1.0) - w) - half) + fma_f64(-r, tail, z * (z * p)))
 
 
-def sin_f64(x: f64) -> f64:
-    """The sine of x."""
+def sin_anywhere_f64(x: f64) -> f64:
+    """The sine of an x of any size."""
     r = within_quarter_f64(x)
     tail = within_quarter_tail_f64(x)
     n = quarter_turns_f64(x)
@@ -250,8 +185,8 @@ def sin_f64(x: f64) -> f64:
     return select(fabs_f64(x) < float64(inf), y, float64(nan))
 
 
-def cos_f64(x: f64) -> f64:
-    """The cosine of x."""
+def cos_anywhere_f64(x: f64) -> f64:
+    """The cosine of an x of any size."""
     r = within_quarter_f64(x)
     tail = within_quarter_tail_f64(x)
     n = quarter_turns_f64(x)
@@ -262,8 +197,8 @@ def cos_f64(x: f64) -> f64:
     return select(fabs_f64(x) < float64(inf), y, float64(nan))
 
 
-def tan_f64(x: f64) -> f64:
-    """The tangent of x."""
+def tan_anywhere_f64(x: f64) -> f64:
+    """The tangent of an x of any size."""
     r = within_quarter_f64(x)
     tail = within_quarter_tail_f64(x)
     even = (quarter_turns_f64(x) & uint64(1)) == uint64(0)
@@ -272,3 +207,82 @@ def tan_f64(x: f64) -> f64:
     y = select(even, s, -c) / select(even, c, s)
     y = f64_from_bits(bits_f64(y) ^ (bits_f64(x) & uint64(0x8000000000000000)))
     return select(fabs_f64(x) < float64(inf), y, float64(nan))
+
+
+def turned_f64(a: f64) -> f64:
+    """The number of quarter turns nearest to a, for 0 <= a <= 2^27, plus 1.5 2^52: its last bits are the number's."""
+    return fma_f64(a, float64(0.6366197723675814), float64(6755399441055744.0))
+
+
+def nearby_f64(a: f64) -> f64:
+    """a less its nearest number of quarter turns, in radians, for 0 <= a <= 2^27."""
+    n = turned_f64(a) - float64(6755399441055744.0)
+    return fma_f64(-n, float64(1.5707963267948966), a) - n * float64(6.123233995736765e-17)
+
+
+def nearby_tail_f64(a: f64) -> f64:
+    """What `nearby_f64` rounded away."""
+    n = turned_f64(a) - float64(6755399441055744.0)
+    first = fma_f64(-n, float64(1.5707963267948966), a)
+    second = n * float64(6.123233995736765e-17)
+    r = first - second
+    back = first - r
+    below = (first - (r + back)) + (back - second)
+    below = below - fma_f64(n, float64(6.123233995736765e-17), -second)
+    return fma_f64(-n, float64(1.0828566739219139e-32), below)
+
+
+def sin_nearby_f64(x: f64) -> f64:
+    """The sine of x, for |x| <= 2^27."""
+    a = fabs_f64(x)
+    r = nearby_f64(a)
+    tail = nearby_tail_f64(a)
+    n = bits_f64(turned_f64(a))
+    even = (n & uint64(1)) == uint64(0)
+    y = select(even, sin_reduced_f64(r, tail), cos_reduced_f64(r, tail))
+    flip = uint64((n & uint64(2)) << uint64(62)) ^ (bits_f64(x) & uint64(0x8000000000000000))
+    return f64_from_bits(bits_f64(y) ^ flip)
+
+
+def cos_nearby_f64(x: f64) -> f64:
+    """The cosine of x, for |x| <= 2^27."""
+    a = fabs_f64(x)
+    r = nearby_f64(a)
+    tail = nearby_tail_f64(a)
+    n = bits_f64(turned_f64(a))
+    even = (n & uint64(1)) == uint64(0)
+    y = select(even, cos_reduced_f64(r, tail), sin_reduced_f64(r, tail))
+    flip = uint64(uint64(uint64(n + uint64(1)) & uint64(2)) << uint64(62))
+    return f64_from_bits(bits_f64(y) ^ flip)
+
+
+def tan_nearby_f64(x: f64) -> f64:
+    """The tangent of x, for |x| <= 2^27."""
+    a = fabs_f64(x)
+    r = nearby_f64(a)
+    tail = nearby_tail_f64(a)
+    even = (bits_f64(turned_f64(a)) & uint64(1)) == uint64(0)
+    s = sin_reduced_f64(r, tail)
+    c = cos_reduced_f64(r, tail)
+    y = select(even, s, -c) / select(even, c, s)
+    return f64_from_bits(bits_f64(y) ^ (bits_f64(x) & uint64(0x8000000000000000)))
+
+
+def is_nearby_f64(x: f64) -> b1:
+    """|x| <= 2^27, or nan."""
+    return ~(fabs_f64(x) > float64(134217728.0))
+
+
+def sin_f64(x: f64) -> f64:
+    """The sine of x."""
+    return usually_f64(is_nearby_f64(x), sin_nearby_f64(x), sin_anywhere_f64(x))
+
+
+def cos_f64(x: f64) -> f64:
+    """The cosine of x."""
+    return usually_f64(is_nearby_f64(x), cos_nearby_f64(x), cos_anywhere_f64(x))
+
+
+def tan_f64(x: f64) -> f64:
+    """The tangent of x."""
+    return usually_f64(is_nearby_f64(x), tan_nearby_f64(x), tan_anywhere_f64(x))
