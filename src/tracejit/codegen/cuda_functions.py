@@ -94,10 +94,15 @@ def source_of(name: str) -> str | None:
 
     >>> "rest" in source_of("fmod_f32"), source_of("exp_f32") == scalar_math.source_of("exp_f32")
     (True, True)
+    >>> print(source_of("divided_u8").splitlines()[-1].strip())
+    return a // b
     """
     name = RENAMED.get(name, name)
     if name in FUNCTIONS:
         return inspect.getsource(FUNCTIONS[name])
+    if name.startswith("divided_u"):  # which devices can do
+        kind = name.removeprefix("divided_")
+        return f"def {name}(a: {kind}, b: {kind}) -> {kind}:\n    return a // b\n"
     return scalar_math.source_of(name)
 
 

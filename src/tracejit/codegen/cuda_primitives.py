@@ -182,7 +182,7 @@ CONVERSIONS = (
 
 #: Calls with a result. Remainders of floats are functions here (see `cuda_functions`).
 CUDA_PRIMITIVES: dict[str, Primitive] = {
-    **{name: emit for name, emit in PRIMITIVES.items() if not name.startswith("fmod_")},
+    **{name: emit for name, emit in PRIMITIVES.items() if not name.startswith("c_fmod_")},
     **{name: _position(name) for name in _POSITIONS},
     "shuffle_xor": _shuffle_xor,
 }

@@ -166,6 +166,10 @@ class Body:
         instructions = others + scheduled(lanes, interleave)
         return replace(self, instructions=instructions, carried=carried, checks=checks)
 
+    def divides(self) -> bool:
+        """Do lanes divide in a way that vector units cannot?"""
+        return any(i.divides and self.kind(i.result) == "lanes" for i in self.instructions)
+
     def _reads_what_it_stored(self) -> bool:
         stored: set[str] = set()
         for opcode, at in self.accesses():
@@ -313,8 +317,6 @@ def _classify(body: Body, loop: Loop) -> None:
     }
     for instruction in body.instructions:
         kind = _kind(body, instruction, stored)
-        if kind == "lanes" and instruction.divides:
-            raise NotWidened(instruction.opcode)
         if instruction.callee and not instruction.callee.startswith("llvm."):
             raise NotWidened(instruction.callee)
         if instruction.result:

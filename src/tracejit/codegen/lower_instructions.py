@@ -27,7 +27,7 @@ _CASTS = frozenset(
     "fpext fptrunc sitofp uitofp fptosi fptoui zext sext trunc bitcast".split()  # noqa: SIM905
 )
 
-_USUAL = frozenset(["usually_f32", "usually_f64"])
+_USUAL = frozenset(["usually_f32", "usually_f64", "usually_u64"])
 
 _ASSIGNED = re.compile(r"  (%\S+) = (\w+) (.*)")
 _STORED = re.compile(r"  store (\S+) (\S+), ptr (%\S+)")

@@ -91,8 +91,8 @@ def _two_over_pi_word(out: Emitter, values: Sequence[Value], node: ast.AST) -> V
     return Value(out.emit(f"load i64, ptr {address}"), U64)
 
 
-def _fmod_f64(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
-    expect(node, "fmod_f64", values, [F64, F64])
+def _c_fmod_f64(out: Emitter, values: Sequence[Value], node: ast.AST) -> Value:
+    expect(node, "c_fmod_f64", values, [F64, F64])
     x, y = values
     return Value(out.emit(f"frem double {x.ref}, {y.ref}"), F64)
 
@@ -115,7 +115,7 @@ PRIMITIVES: dict[str, Primitive] = {
     **_float_primitives(F64, U64),
     "f32_from_bits": _cast("f32_from_bits", "bitcast", U32, F32),
     "f64_from_bits": _cast("f64_from_bits", "bitcast", U64, F64),
-    "fmod_f64": _fmod_f64,
+    "c_fmod_f64": _c_fmod_f64,
     "two_over_pi_word": _two_over_pi_word,
     "turn_8": turn(8),
     "turn_16": turn(16),

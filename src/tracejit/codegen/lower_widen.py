@@ -60,6 +60,8 @@ def widened(
         raise NotWidened("as many rounds in every call, which LLVM writes out if they are few")
     body = body_of(loop, text_of, lacking)
     usual = body.usual(loop.interleave)
+    if usual.divides():
+        raise NotWidened("a division of integers, or by the C library")
     # What exceptions take may need several registers for the lanes of one.
     lanes = vector_bits // max(BITS[type_] for type_ in usual.memory_types())
     if any(is_sum(carried) for carried in body.carried):

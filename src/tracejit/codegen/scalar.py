@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import dtypes
 from ..dtypes import DType
+from ..extents import is_symbolic
 from ..generated import parse
 from ..ir.graph import Value
 from ..ops.random import RandomSource
@@ -111,11 +112,16 @@ class Printer:
     """Prints one op's expression for given arguments."""
 
     def __init__(
-        self, arguments: Mapping[str, Argument], compute: DType, attributes: Mapping[str, Any]
+        self,
+        arguments: Mapping[str, Argument],
+        compute: DType,
+        attributes: Mapping[str, Any],
+        cannot_fail: bool = False,
     ) -> None:
         self.arguments = arguments
         self.compute = compute
         self.attributes = attributes
+        self.cannot_fail = cannot_fail
 
     def text(self, node: ast.expr) -> str:
         """The expression as kernel source."""
@@ -170,7 +176,7 @@ class Printer:
             return f"select({arguments})"
         if self.compute is dtypes.bool_ and name in ("maximum", "minimum"):
             return f"({arguments.replace(',', ' |' if name == 'maximum' else ' &')})"
-        if name in _MAY_FAIL and not self.compute.is_floating_point:
+        if name in _MAY_FAIL and not (self.compute.is_floating_point or self.cannot_fail):
             raise NotImplementedError(f"{name} of integers can fail, so its eager body runs")
         if self.compute.is_floating_point:
             name = _FLOAT_NAMES.get(name, name)
@@ -220,17 +226,32 @@ def _template(value: Value, dtypes_read: tuple[DType, ...]) -> str | None:
     op = value.op
     assert isinstance(op, Elementwise)
     infos = tuple([operand_info(x.spec if isinstance(x, Value) else x) for x in value.operands])
-    key = (op, infos, dtypes_read, *value.attributes.values(), dtypes.get_default_dtype())
+    safe = _cannot_fail(value)
+    key = (op, infos, dtypes_read, safe, *value.attributes.values(), dtypes.get_default_dtype())
     if key not in _templates:
         try:
-            _templates[key] = _written(value, op, infos, dtypes_read)
+            _templates[key] = _written(value, op, infos, dtypes_read, safe)
         except NotImplementedError:
             _templates[key] = None
     return _templates[key]
 
 
+def _cannot_fail(value: Value) -> bool:
+    """Is a whole number divided by a number other than zero, or raised to one that is not negative?"""
+    if value.op is None or value.op.name not in _MAY_FAIL:
+        return False
+    number = value.operands[-1]
+    if type(number) is not int and not is_symbolic(number):
+        return False
+    return bool(number >= 0 if value.op.name == "pow" else number != 0)
+
+
 def _written(
-    value: Value, op: Elementwise, infos: tuple[Any, ...], dtypes_read: tuple[DType, ...]
+    value: Value,
+    op: Elementwise,
+    infos: tuple[Any, ...],
+    dtypes_read: tuple[DType, ...],
+    cannot_fail: bool,
 ) -> str:
     assert op.scalar is not None
     compute, result = op.types(infos, value.attributes)
@@ -240,7 +261,8 @@ def _written(
             zip(op.operands, dtypes_read, compute, strict=True)
         )
     }
-    text = Printer(arguments, compute[-1], value.attributes).text(_parsed(op.scalar))
+    printer = Printer(arguments, compute[-1], value.attributes, cannot_fail)
+    text = printer.text(_parsed(op.scalar))
     if _is_plain(op.scalar) or op.scalar.startswith("convert("):
         return text
     return rounded(text, result)

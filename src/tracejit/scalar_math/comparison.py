@@ -14,11 +14,10 @@ from tracejit.scalar_math.primitives import (
     float64,
     floor_f32,
     floor_f64,
-    fmod_f64,
     inf,
     select,
 )
-from tracejit.scalar_math.remainders import fmod_f32
+from tracejit.scalar_math.remainders import fmod_f32, fmod_f64
 
 
 def maximum_f32(x: f32, y: f32) -> f32:

@@ -25,18 +25,32 @@ def floor_divide_T(x: T, y: T) -> T:
     a = UCAST(abs_T(x))
     b = UCAST(abs_T(y))
     b = select(b == UCAST(0), UCAST(1), b)
-    q = CAST(a // b)
-    rest = CAST(a % b)
+    q = DIVIDED(a, b)
+    whole = UCAST(q * b) == a
     opposite = (x < CAST(0)) != (y < CAST(0))
-    down = CAST(CAST(-q) - select(rest != CAST(0), CAST(1), CAST(0)))
-    return select(y == CAST(0), CAST(0), select(opposite, down, q))
+    down = CAST(CAST(-CAST(q)) - select(whole, CAST(0), CAST(1)))
+    return select(y == CAST(0), CAST(0), select(opposite, down, CAST(q)))
 
 
 def remainder_T(x: T, y: T) -> T:
     """x - y floor(x / y), with the sign of y; 0 for y = 0."""
-    b = select(y == CAST(0), CAST(1), y)
-    rest = CAST(x - CAST(floor_divide_T(x, b) * b))
+    a = UCAST(abs_T(x))
+    b = UCAST(abs_T(y))
+    b = select(b == UCAST(0), UCAST(1), b)
+    rest = CAST(UCAST(a - UCAST(DIVIDED(a, b) * b)))
+    rest = select(x < CAST(0), CAST(-rest), rest)
+    other = (rest != CAST(0)) & ((x < CAST(0)) != (y < CAST(0)))
+    rest = select(other, CAST(rest + y), rest)
     return select(y == CAST(0), CAST(0), rest)
+
+
+def fmod_T(x: T, y: T) -> T:
+    """x less as many times y as go into it, with the sign of x; 0 for y = 0."""
+    a = UCAST(abs_T(x))
+    b = UCAST(abs_T(y))
+    b = select(b == UCAST(0), UCAST(1), b)
+    rest = CAST(UCAST(a - UCAST(DIVIDED(a, b) * b)))
+    return select(y == CAST(0), CAST(0), select(x < CAST(0), CAST(-rest), rest))
 
 
 def pow_T(x: T, y: T) -> T:
@@ -67,13 +81,20 @@ def sign_T(x: T) -> T:
 
 def floor_divide_T(x: T, y: T) -> T:
     """The floor of x / y; 0 for y = 0."""
-    q = CAST(x // select(y == CAST(0), CAST(1), y))
+    q = DIVIDED(x, select(y == CAST(0), CAST(1), y))
     return select(y == CAST(0), CAST(0), q)
 
 
 def remainder_T(x: T, y: T) -> T:
     """x modulo y; 0 for y = 0."""
-    return CAST(x % select(y == CAST(0), CAST(1), y))
+    b = select(y == CAST(0), CAST(1), y)
+    rest = CAST(x - CAST(DIVIDED(x, b) * b))
+    return select(y == CAST(0), CAST(0), rest)
+
+
+def fmod_T(x: T, y: T) -> T:
+    """x modulo y; 0 for y = 0."""
+    return remainder_T(x, y)
 
 
 def pow_T(x: T, y: T) -> T:
@@ -111,6 +132,30 @@ def shift_right_T(x: T, y: T) -> T:
     return CAST(CAST(x >> select(valid, y, CAST(LAST))) >> select(valid, CAST(0), CAST(REST)))
 '''
 
+# No vector unit divides integers. Quotients of numbers of few bits are those of floating-point numbers: the distance of
+# one that is no integer from the next that is, in relation to it, is at least that of 1 to the dividend.
+_QUOTIENT = '''
+def divided_T(a: T, b: T) -> T:
+    """a / b without its fraction, for b > 0."""
+    return CAST(trunc_KIND(FLOAT(a) / FLOAT(b)))
+'''
+
+_LONG_QUOTIENT = '''
+def divided_few_u64(a: u64, b: u64) -> u64:
+    """a / b without its fraction, for numbers below 2^51: from 2^52 on a double ends in the bits of its value."""
+    hidden = uint64(0x4330000000000000)
+    x = f64_from_bits(a | hidden) - float64(4503599627370496.0)
+    y = f64_from_bits(b | hidden) - float64(4503599627370496.0)
+    q = trunc_f64(x / y) + float64(4503599627370496.0)
+    return bits_f64(q) & uint64(0xFFFFFFFFFFFFF)
+
+
+def divided_u64(a: u64, b: u64) -> u64:
+    """a / b without its fraction, for b > 0."""
+    few = (a < uint64(0x8000000000000)) & (b < uint64(0x8000000000000))
+    return usually_u64(few, divided_few_u64(a, b), a // b)
+'''
+
 _SIGNED_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
 _UNSIGNED_BITS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
@@ -125,7 +170,14 @@ def sources() -> dict[str, str]:
     found: dict[str, str] = {}
     for name, bits in _SIGNED_BITS.items():
         last = bits - 1
-        found |= expand(_BOTH + _SIGNED, name, BITS=bits, STEPS=last, LAST=last, REST=0)
+        signed = _SIGNED.replace("DIVIDED", f"divided_u{bits}")
+        found |= expand(_BOTH + signed, name, BITS=bits, STEPS=last, LAST=last, REST=0)
     for name, bits in _UNSIGNED_BITS.items():
-        found |= expand(_BOTH + _UNSIGNED, name, BITS=bits, LAST=bits - 1, REST=1)
+        if bits < 64:
+            kind = 64 if bits == 32 else 32
+            quotient = _QUOTIENT.replace("KIND", f"f{kind}").replace("FLOAT", f"float{kind}")
+        else:
+            quotient = _LONG_QUOTIENT
+        unsigned = quotient + _UNSIGNED.replace("DIVIDED", f"divided_u{bits}")
+        found |= expand(_BOTH + unsigned, name, BITS=bits, LAST=bits - 1, REST=1)
     return found

@@ -84,7 +84,7 @@ def _integer_functions() -> dict[str, Callable[..., Any]]:
     text = "from __future__ import annotations\n\n\n" + "\n\n".join(integers.sources().values())
     filename = "<tracejit.scalar_math integers>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    scope = dict(vars(primitives))
+    scope = {**vars(primitives), "usually_u64": usual.usually_u64}
     exec(compile(text, filename, "exec"), scope)
     return {name: scope[name] for name in integers.sources()}
 

@@ -81,7 +81,7 @@ def _primitives() -> dict[str, Any]:
     functions["copysign"] = np.copysign
     for name, function in functions.items():
         names[f"{name}_f32"] = names[f"{name}_f64"] = function
-    names["fmod_f64"] = math.fmod
+    names["c_fmod_f64"] = math.fmod
     integers = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
     return names | {cast: getattr(np, cast) for cast in ("float32", "float64", "bool_", *integers)}
 

@@ -158,7 +158,7 @@ def copysign_f32(x: f32, sign: f32) -> f32:
     return np.copysign(x, sign)
 
 
-def fmod_f64(x: f64, y: f64) -> f64:
+def c_fmod_f64(x: f64, y: f64) -> f64:
     """The remainder of x / y with the sign of x, exact (C's fmod)."""
     return np.fmod(x, y)
 
@@ -200,7 +200,7 @@ NAMES: tuple[str, ...] = (
         )
         for suffix in ("f32", "f64")
     ),
-    "fmod_f64",
+    "c_fmod_f64",
     "f32_from_bits",
     "f64_from_bits",
     "two_over_pi_word",
