@@ -185,7 +185,9 @@ ORDERS = ((24, 9, 13), (1, 2, 3), (2, 1, 17), (19, 1, 2))
 def test_no_kernel_after_three_lengths(function, first):
     lengths = [n for n in (1, 2, 3, 4, 30) if n not in first]
     if function is padded and BATCH in lengths:
-        lengths.remove(BATCH)  # then the numbers of rounds and sequences are one value, and read together
+        lengths.remove(
+            BATCH
+        )  # then the numbers of rounds and sequences are one value, and read together
     random.Random(len(function.__name__)).shuffle(lengths)
     found = counts(function, [(n, BATCH) for n in (*first, *lengths)])
     assert found[2:] == found[2:3] * (len(lengths) + 1)

@@ -67,6 +67,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "acos": np.arccos,
     "atan": np.arctan,
     "atan2": np.arctan2,
+    "hypot": np.hypot,
     "sinh": np.sinh,
     "cosh": np.cosh,
     "tanh": np.tanh,
@@ -124,7 +125,7 @@ def operands(name: str, type_name: str) -> list[np.ndarray[Any, Any]]:
             y = (rng.uniform(-1.05 * edge, edge, x.size) / np.log(x.astype(LONG))).astype(dtype)
         keep = np.isfinite(y) & (x > 0)
         return [x[keep], y[keep]]
-    if name == "atan2":
+    if name in ("atan2", "hypot"):
         return [x, rng.permutation(x)]
     if name == "logaddexp":
         return [rng.uniform(0, 40, 8000).astype(dtype), rng.uniform(0, 40, 8000).astype(dtype)]
@@ -216,6 +217,7 @@ def test_special_values_of_erf_and_sigmoid(type_name: str) -> None:
 BINARY = {
     "pow": (np.power, 4),
     "atan2": (np.arctan2, 4),
+    "hypot": (np.hypot, 4),
     "logaddexp": (np.logaddexp, 4),
     "maximum": (np.maximum, 0),
     "minimum": (np.minimum, 0),

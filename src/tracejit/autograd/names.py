@@ -11,6 +11,7 @@ _NAMES = {
     "detach_copy": "DetachBackward0",
     "reshape": "ViewBackward0",
     "cube": "PowBackward0",
+    "fourth": "PowBackward0",
     "square": "PowBackward0",
     "take": "IndexBackward0",
     "clamp_between": "ClampBackward1",

@@ -14,6 +14,7 @@ from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
 from .cpu_rows_and_columns import write_rows_and_columns
 from .cpu_running import open_points
+from .cpu_short_rows import short_end
 from .grain import elements_per_chunk
 from .kernel import Function, KernelCode
 from .memory_order import in_memory_order
@@ -69,9 +70,13 @@ def write_kernel(
 def _write_points(writer: Writer) -> Function:
     """No reduction: one pass over the points."""
     axes = tuple(range(len(writer.nest.axes)))
-    indent, extent, grain, scope = _open_points(writer, axes)
-    for value in writer.outputs:
-        writer.write(value, writer.value(value, [scope], indent), indent)
+    end = short_end(writer, axes)
+    indent, extent, grain, scope = _open_points(writer, axes if end is None else axes[:-1])
+    for place in range(end or 1):
+        if end is not None:
+            writer.variables[axes[-1]], scope = str(place), {}
+        for value in writer.outputs:
+            writer.write(value, writer.value(value, [scope], indent), indent)
     return writer.finish(extent, grain, writer.name, f"{describe_domain(writer.group)}: pointwise")
 
 
@@ -88,7 +93,7 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int, 
         indent, scope = open_squares(writer, axes, crossed)
     else:
         indent = open_points(writer, axes, "lo", "hi", 1)
-    inner = largest(writer.nest.axes[-1].extent, 1)
+    inner = largest(writer.nest.axes[axes[-1]].extent, 1)
     return (
         indent,
         writer.extents_product(axes[:-1]),

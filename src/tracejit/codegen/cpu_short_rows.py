@@ -8,13 +8,17 @@ kernel of this kind serves rows of one length.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..extents import hint
 from ..passes.groups import FULL, LONGEST_ROW, picks_from_row, varies
 from .cpu import Scope, Writer
 
 #: The most operations that the elements of a row may have in all: the text grows with them.
 MOST_OPERATIONS = 256
+#: The same where nothing is reduced, and the fewest points for which a kernel of its own is worth while.
+MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
 
 
 @dataclass
@@ -40,3 +44,18 @@ def points_of_short_rows(writer: Writer) -> list[Point] | None:
         Point(dict(zip(nest.reduced, map(str, place), strict=True)))
         for place in itertools.product(*ranges)
     ]
+
+
+def short_end(writer: Writer, axes: Sequence[int]) -> int | None:
+    """How many elements the last of several axes has where nothing is reduced, if they are printed apart as well."""
+    if len(axes) < 2:
+        return None
+    count = writer.nest.axes[axes[-1]].extent
+    if varies(count) or not 0 < count <= LONGEST_ROW:
+        return None
+    if count * len(writer.group.values) > MOST_AT_ENDS:
+        return None
+    if hint(writer.extents_product(axes)) < LEAST_POINTS:
+        return None
+    writer.turns.rows = axes[-2]
+    return int(count)

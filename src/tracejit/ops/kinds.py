@@ -27,6 +27,7 @@ SHARE = frozenset(
         "clone",
         "square",
         "cube",
+        "fourth",
         "reciprocal",
         "rsqrt",
         "maximum",

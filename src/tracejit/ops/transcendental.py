@@ -118,6 +118,15 @@ def cube(x: Array) -> Array:
     return n.multiply(n.multiply(wide, wide), wide)
 
 
+@elementwise("x * x * (x * x)", promotion=p.floats_only, grad=lambda g, x: g * (x * x * x * 4))
+def fourth(x: Array) -> Array:
+    """The square of x * x; half precision computes in float32, and is rounded once."""
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    n = shared(wide)
+    square = n.multiply(wide, wide)
+    return n.multiply(square, square)
+
+
 @elementwise(
     "sqrt(x)",
     ufunc="sqrt",
@@ -285,7 +294,7 @@ def atan2(x: Array, y: Array) -> Array:
 
 
 @elementwise(
-    None,
+    "hypot(x, y)",
     ufunc="hypot",
     promotion=p.floats_only,
     grad={"x": lambda g, x, out: g * (x / out), "y": lambda g, y, out: g * (y / out)},

@@ -17,6 +17,7 @@ _BOTH = {
     "log1p": 1.6,
     "logaddexp": 1.5,
     "rsqrt": 1.5,
+    "hypot": 1.3,
     "asin": 2.4,
     "acos": 1.5,
     "atan": 2.4,

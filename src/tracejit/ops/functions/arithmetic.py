@@ -139,12 +139,12 @@ def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
 
 
 def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
-    """Squares and roots are exact operations of their own, cubes two products; the others go through ``pow``."""
+    """Squares, roots, third and fourth powers are operations of their own; the others go through ``pow``."""
     dtype = promoted(input, exponent)
     if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
         return e.square(input)
-    if exponent == 3 and dtype is input.spec.dtype and dtype in (float32, float64):
-        return t.cube(input)
+    if exponent in (3, 4) and dtype is input.spec.dtype and dtype in (float32, float64):
+        return (t.cube if exponent == 3 else t.fourth)(input)
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if dtype.is_floating_point and dtype is not float16 and exponent in (0.5, -0.5):

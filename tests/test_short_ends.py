@@ -1,0 +1,133 @@
+"""Pointwise work whose last dimension has a few elements: these are printed apart, and the one before is the loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+from tracejit.codegen import cpu_short_rows
+
+FUNCTIONS: dict[str, Callable[[tj.Tensor, tj.Tensor], Any]] = {
+    "end": lambda x, s: x * s + 1,
+    "middle": lambda x, s: x[:, :1] - x[:, None] * s,
+    "rows": lambda x, s: x.exp() * x[..., :1],
+    "two": lambda x, s: ((x - s).abs(), x > s),
+    "parts": lambda x, s: tj.cat([x * s, x - s], -1),
+    "crossed": lambda x, s: x.transpose(0, 1) + s,
+    "turned": lambda x, s: (x.transpose(0, 1) * 2 + s).transpose(0, 1).contiguous(),
+    "numbers": lambda x, s: x + tj.arange(x.shape[-1]) * s,
+}
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few points there are."""
+    monkeypatch.setattr(cpu_short_rows, "LEAST_POINTS", 0)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("end", [1, 2, 3, 4, 7, 10, 11])
+def test_as_eager(name: str, end: int) -> None:
+    function = FUNCTIONS[name]
+    for dtype in (tj.float32, tj.float64, tj.float16, tj.int64):
+        whole = (tj.randn(19, 23, 2 * end) * 4).to(dtype)
+        for x in (
+            whole[..., :end].contiguous(),
+            whole[..., ::2],
+            whole[..., :end],
+            whole[:1, :, :end],
+        ):
+            compiled = tj.compile(function, strict=True)
+            s = (tj.randn(end) * 4).to(dtype)
+            for _ in range(2):
+                found, expected = compiled(x, s), function(x, s)
+            pairs = (
+                zip(found, expected, strict=True)
+                if isinstance(found, tuple)
+                else [(found, expected)]
+            )
+            for a, b in pairs:
+                assert a.dtype is b.dtype
+                tolerance = 2e-3 if dtype is tj.float16 else 2e-6
+                np.testing.assert_allclose(
+                    a.double().numpy(), b.double().numpy(), tolerance, tolerance
+                )
+
+
+def test_gradients_and_writes() -> None:
+    def step(x: tj.Tensor, scale: tj.Tensor) -> tj.Tensor:
+        y = x * scale
+        y[..., 1] = x[..., 0]
+        y.mul_(2.0)
+        return (y - x[:, :1]).square().sum()
+
+    compiled = tj.compile(step)
+    for _ in range(3):
+        found = []
+        values = np.random.default_rng(0).normal(size=(31, 17, 3)), np.array([0.5, 2.0, -1.0])
+        for call in (step, compiled):
+            leaves = [tj.tensor(v, requires_grad=True) for v in values]
+            call(*leaves).backward()
+            found.append([leaf.grad.numpy() for leaf in leaves])
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_allclose(a, b, 1e-10)
+
+
+def test_positions_that_are_read() -> None:
+    table, index = tj.randn(50, 3), tj.arange(60).reshape(20, 3) % 50
+    compiled = tj.compile(lambda t, i, s: tj.take(t, i) * s)
+    s = tj.tensor([1.0, 2.0, 3.0])
+    for _ in range(2):
+        found = compiled(table, index, s)
+    np.testing.assert_array_equal(found.numpy(), (tj.take(table, index) * s).numpy())
+    with pytest.raises(IndexError):
+        compiled(table, index + 500, s)
+
+
+def stores(text: str) -> int:
+    return len(re.findall(r"^ +out0\[", text, re.MULTILINE))
+
+
+def source(function: Callable[..., Any], *args: Any) -> str:
+    compiled = tj.compile(function)
+    for _ in range(2):
+        compiled(*args)
+    assert len(compiled.kernels) == 1
+    text: str = compiled.kernels[0].source
+    return text
+
+
+def test_what_is_printed_apart() -> None:
+    s = tj.randn(3)
+    text = source(lambda x, s: x * s, tj.randn(40, 3), s)
+    assert len(re.findall(r"^ +for ", text, re.MULTILINE)) == 1
+    assert "out0[i0 * 3 + 2]" in text
+    assert stores(text) == 3
+    assert stores(source(lambda x: x * 2, tj.randn(40, 3))) == 1, "one long row"
+    many = source(lambda x, s: x * s, tj.randn(40, 30), tj.randn(30))
+    assert stores(many) == 1
+
+
+def test_few_points_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_short_rows, "LEAST_POINTS", 1000)
+    assert stores(source(lambda x, s: x * s, tj.randn(300, 3), tj.randn(3))) == 1
+    assert stores(source(lambda x, s: x * s, tj.randn(400, 3), tj.randn(3))) == 3
+
+
+def test_random_numbers() -> None:
+    def noisy(x: tj.Tensor, s: tj.Tensor) -> tj.Tensor:
+        return x * s + tj.rand_like(x)
+
+    compiled = tj.compile(noisy)
+    x, s = tj.randn(30, 4), tj.randn(4)
+    for seed in (1, 2, 3):
+        tj.manual_seed(seed)
+        expected = noisy(x, s)
+        tj.manual_seed(seed)
+        np.testing.assert_allclose(compiled(x, s).numpy(), expected.numpy(), 1e-6, 1e-6)
