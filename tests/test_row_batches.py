@@ -50,7 +50,12 @@ def whole_numbers(x: tj.Tensor) -> Any:
     return y * 7 // (y.sum(-1, keepdim=True) + 1), y.argmax(-1)
 
 
-PROGRAMS = [softmax, row_results, truths, totals, chained, picked, whole_numbers]
+def gates(x: tj.Tensor) -> Any:
+    gate = x.sum(-1, keepdim=True).tanh()
+    return x * gate, gate.exp().squeeze(-1), (gate.log1p() * x.amax(-1, keepdim=True)).sum()
+
+
+PROGRAMS = [gates, softmax, row_results, truths, totals, chained, picked, whole_numbers]
 ROWS = (1, 2, 15, 16, 17, 100)
 LENGTHS = (11, 17, 64, 300, 3000)
 
@@ -122,6 +127,18 @@ def test_one_stage_needs_no_batches() -> None:
     assert not any("for batch in" in text for text in sources(one))
     assert [text.count("for batch in") for text in sources(several)] == [1]
     assert sources(several)[0].count("for row in range(batch, batch_end):") == 3
+
+
+def test_elementary_functions_of_rows_are_vector_code() -> None:
+    compiled = tj.compile(lambda x: x.sum(-1).exp().log1p())
+    for _ in range(2):
+        compiled(tj.randn(300, 50))
+    (text,) = sources(compiled)
+    assert text.count("for row in range(batch, batch_end):") == 2
+    loop = text[text.rindex("for row in") :]
+    assert "exp_f32" in loop
+    assert "log1p_f32" in loop
+    assert "for i1" not in loop
 
 
 def test_how_many_rows_go_together_is_no_part_of_the_text() -> None:

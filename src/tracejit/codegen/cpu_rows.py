@@ -25,9 +25,11 @@ from .cpu_short_rows import Point, points_of_short_rows
 from .grain import elements_per_chunk
 from .kernel import Function, Scratch
 from .row_stages import (
+    Pass,
     compute_row_level,
     find_kept,
     find_loops,
+    find_passes,
     find_stages,
     find_targets,
     handed_on,
@@ -70,11 +72,14 @@ def row_body(
     stages = find_stages(writer)
     targets = find_targets(writer, stages)
     points = points_of_short_rows(writer)
-    in_stages = len(targets) > 1 and points is None
-    kept = find_kept(writer, targets) if in_stages else []
+    apart = find_passes(writer, stages, len(targets))
+    in_batches = len(apart) > 1 and points is None
+    if not in_batches:
+        apart = [Pass(loop, loop + 1) for loop in range(len(targets))]
+    kept = find_kept(writer, targets) if len(targets) > 1 and points is None else []
     loops = find_loops(writer, targets, set(kept))
-    handed = handed_on(writer, stages, loops, set(kept))
-    batches = Batches(writer, handed, len(kept)) if in_stages else None
+    handed = handed_on(writer, stages, apart, loops, set(kept))
+    batches = Batches(writer, handed, len(kept)) if in_batches else None
 
     def between(*given: Any) -> tuple[int, str, str]:
         return around(*given) if batches is None else batches.open(*around(*given))
@@ -83,13 +88,15 @@ def row_body(
     scratch = {v: f"row{i}" for i, v in enumerate(kept)}
     passes = _Passes(writer, finals, scratch, points, cell, batches)
     compute_row_level(writer, passes.row, stages, 0, indent)
-    for stage in range(len(targets)):
-        if batches is not None and stage > 0:
-            passes.row = batches.again(stage)
-        passes.write(targets[stage], loops[stage], indent)
-        compute_row_level(writer, passes.row, stages, stage + 1, indent)
+    for number, each in enumerate(apart):
+        if batches is not None and number > 0:
+            passes.row = batches.again(number)
+        if each.loop is not None:
+            passes.write(targets[each.loop], loops[each.loop], indent)
+        if each.gap is not None:
+            compute_row_level(writer, passes.row, stages, each.gap, indent)
         if batches is not None:
-            batches.hand_on(stage, passes.row, indent)
+            batches.hand_on(number, passes.row, indent)
     _finish_row(writer, passes.row, finals, indent)
 
 

@@ -7,10 +7,12 @@ in which what is one number for the row is computed. All printers of rows share 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import FINAL, FULL, ROW, is_random, picks_from_row
+from ..ops.transcendental import rsqrt
+from ..passes.groups import FINAL, FULL, ROW, is_elementary, is_random, picks_from_row
 from . import scalar
 from .cpu import Scope, Writer, computed_operands
 
@@ -164,24 +166,55 @@ def compute_row_level(
             writer.compute(value, [row], indent)
 
 
-def handed_on(
-    writer: Writer, stages: Mapping[Value, int], loops: Sequence[Set[Value]], kept: Set[Value]
-) -> list[dict[Value, None]]:
-    """For every loop the numbers of a row that it, or what follows it, takes from earlier ones.
+@dataclass(frozen=True)
+class Pass:
+    """What is done for one row after the other: a loop over it, what is computed in the gap behind a loop, or both."""
 
-    What is computed in the gap before a loop belongs to the loop before that.
-    """
-    level = writer.group.level
-    home = {v: max(stages[v] - 1, 0) for v in writer.group.values if level[v] == ROW}
+    loop: int | None
+    gap: int | None
+
+
+def find_passes(writer: Writer, stages: Mapping[Value, int], loops: int) -> list[Pass]:
+    """The passes over a batch of rows. Elementary functions have one of their own: they are computed for all rows."""
+    dear = {
+        stages[v]
+        for v in writer.group.values
+        if writer.group.level[v] == ROW and is_elementary(v) and v.op is not rsqrt
+    }
+    found = []
+    for loop in range(loops):
+        if loop + 1 in dear:
+            found += [Pass(loop, None), Pass(None, loop + 1)]
+        else:
+            found.append(Pass(loop, loop + 1))
+    return found
+
+
+def handed_on(
+    writer: Writer,
+    stages: Mapping[Value, int],
+    passes: Sequence[Pass],
+    loops: Sequence[Set[Value]],
+    kept: Set[Value],
+) -> list[dict[Value, None]]:
+    """For every pass the numbers of a row that it takes from earlier ones."""
+    at_gap = {0: 0} | {each.gap: i for i, each in enumerate(passes) if each.gap is not None}
+    at_loop = {each.loop: i for i, each in enumerate(passes) if each.loop is not None}
+    home = {
+        v: at_loop[stages[v] - 1] if isinstance(v.op, Reduction) else at_gap[stages[v]]
+        for v in writer.group.values
+        if writer.group.level[v] == ROW
+    }
     stored: set[Value] = set()
     found: list[dict[Value, None]] = []
-    for stage, loop in enumerate(loops):
-        users = [v for v in loop if v not in stored] + [v for v in home if home[v] == stage]
+    for number, each in enumerate(passes):
+        loop: Set[Value] = set() if each.loop is None else loops[each.loop]
+        users = [v for v in loop if v not in stored] + [v for v in home if home[v] == number]
         stored.update(v for v in loop if v in kept)
         taken = {x for user in users for x in _row_operands(writer, user)}
-        if stage == len(loops) - 1:
+        if number == len(passes) - 1:
             taken.update(_row_results(writer))
-        found.append({v: None for v in home if home[v] < stage and v in taken})
+        found.append({v: None for v in home if home[v] < number and v in taken})
     return found
 
 
