@@ -132,7 +132,7 @@ def test_one_stage_needs_no_batches() -> None:
 def test_elementary_functions_of_rows_are_vector_code() -> None:
     compiled = tj.compile(lambda x: x.sum(-1).exp().log1p())
     for _ in range(2):
-        compiled(tj.randn(300, 50))
+        compiled(tj.randn(300, 600))
     (text,) = sources(compiled)
     assert text.count("for row in range(batch, batch_end):") == 2
     loop = text[text.rindex("for row in") :]

@@ -15,9 +15,9 @@ from ..extents import hint
 from ..passes.groups import FULL, LONGEST_ROW, picks_from_row, varies
 from .cpu import Scope, Writer
 
-#: The most operations that the elements of a row may have in all: the text grows with them.
-MOST_OPERATIONS = 256
-#: The same where nothing is reduced, and the fewest points for which a kernel of its own is worth while.
+#: The most operations that the elements of a row may have in all, of few points and of many: the text grows with them.
+FEW_OPERATIONS, MOST_OPERATIONS = 128, 256
+#: The same where nothing is reduced, and how many points are many: then a kernel of its own is worth while.
 MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
 
 
@@ -36,7 +36,11 @@ def points_of_short_rows(writer: Writer) -> list[Point] | None:
     if not nest.kept or any(map(picks_from_row, group.values)):
         return None
     count = writer.extents_product(nest.reduced)
-    if varies(count) or not 0 < count <= LONGEST_ROW or count * operations > MOST_OPERATIONS:
+    if varies(count) or not 0 < count <= LONGEST_ROW:
+        return None
+    points = hint(writer.extents_product(range(len(nest.axes))))
+    most = FEW_OPERATIONS if points < LEAST_POINTS else MOST_OPERATIONS
+    if count * operations > most:
         return None
     writer.turns.rows = nest.kept[-1]
     ranges = [range(int(nest.axes[axis].extent)) for axis in nest.reduced]

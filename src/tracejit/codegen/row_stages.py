@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..ops.transcendental import rsqrt
-from ..passes.groups import FINAL, FULL, ROW, is_elementary, is_random, picks_from_row
+from ..passes.groups import FINAL, FULL, ROW, is_elementary, is_random, looks_up, picks_from_row
 from . import scalar
 from .cpu import Scope, Writer, computed_operands
 
@@ -175,12 +175,14 @@ class Pass:
 
 
 def find_passes(writer: Writer, stages: Mapping[Value, int], loops: int) -> list[Pass]:
-    """The passes over a batch of rows. Elementary functions have one of their own: they are computed for all rows."""
-    dear = {
-        stages[v]
-        for v in writer.group.values
-        if writer.group.level[v] == ROW and is_elementary(v) and v.op is not rsqrt
-    }
+    """The passes over a batch of rows. Elementary functions have one of their own: they are computed for all rows.
+
+    But not beside what may end the program, or is no loop's work: vector code does neither.
+    """
+    level = writer.group.level
+    numbers = [v for v in writer.group.values if level[v] == ROW]
+    dear = {stages[v] for v in numbers if is_elementary(v) and v.op is not rsqrt}
+    dear -= {stages[v] for v in numbers if looks_up(v) or picks_from_row(v) or is_random(v)}
     found = []
     for loop in range(loops):
         if loop + 1 in dear:
