@@ -26,9 +26,9 @@ _APART = 64
 
 
 class Batches:
-    """The loop over batches of rows, and those over the rows of a batch, one for every stage.
+    """The loop over batches of rows, and those over the rows of a batch, one for every pass.
 
-    ``handed`` lists for every stage what it takes from earlier ones, ``kept`` says how many values are kept in rows of
+    ``handed`` lists for every pass what it takes from earlier ones, ``kept`` says how many values are kept in rows of
     memory.
     """
 
@@ -64,28 +64,24 @@ class Batches:
         self.indent = indent + 1
         return self.indent, "batch", "batch_end"
 
-    def again(self, stage: int) -> Scope:
-        """Open another loop over the rows of the batch, for a stage; what it takes from earlier ones."""
+    def again(self, number: int) -> Scope:
+        """Open another loop over the rows of the batch, for a pass; what it takes from earlier ones."""
         writer, row = self.writer, Scope()
         writer.text.add(self.indent, f"for {self._variable} in range(batch, batch_end):")
-        for value in self.handed[stage]:
+        for value in self.handed[number]:
             name, dtype = writer.fresh(), scalar.compute_dtype(value.spec.dtype)
             element = scalar.load(self._element(value), dtype)
             writer.text.add(self.indent + 1, f"{name} = {element}")
             row[value] = name
         return row
 
-    def hand_on(self, stage: int, row: Scope, indent: int) -> None:
-        """Keep what a stage computed for a row and later ones take."""
-        known, later = self.handed[: stage + 1], self.handed[stage + 1 :]
+    def hand_on(self, number: int, row: Scope, indent: int) -> None:
+        """Keep what a pass computed for a row and later ones take."""
+        taken = {v for values in self.handed[: number + 1] for v in values}
+        later = {v for values in self.handed[number + 1 :] for v in values}
         for value in self.names:
-            if (
-                value in row
-                and not any(value in x for x in known)
-                and any(value in x for x in later)
-            ):
-                dtype = scalar.compute_dtype(value.spec.dtype)
-                stored = scalar.store(row[value], dtype)
+            if value in row and value in later and value not in taken:
+                stored = scalar.store(row[value], scalar.compute_dtype(value.spec.dtype))
                 self.writer.text.add(indent, f"{self._element(value)} = {stored}")
 
     def _element(self, value: Value) -> str:

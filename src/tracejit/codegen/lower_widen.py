@@ -133,7 +133,7 @@ class _VectorLoop(CarriedLanes):
     def _exits(self, lines: list[str], mains: Sequence[Rounds]) -> tuple[str, list[list[str]]]:
         """Where the rounds of main stopped, and what they left in every part of what is carried."""
         stop = f"%{self.name}.stop"
-        usual = [main.values[carried.last] for main in mains[:1] for carried in self.usual.carried]
+        usual = [mains[0].values[carried.last] for carried in self.usual.carried]
         if not self.usual.checks:
             return stop, usual
         blocks = [f"%{self.name}.{which}" for which in ("main", "stream")[: len(mains)]]
