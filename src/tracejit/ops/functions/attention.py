@@ -17,6 +17,7 @@ from .common import Tensor, as_type, shape_of, upcast
 from .dropout import dropout
 from .matrices import matmul
 from .sampling import draw_uniform
+from .slicing import slice_along
 from .softmax import softmax
 from .triangles import positions
 
@@ -57,11 +58,50 @@ def scaled_dot_product_attention(
         if dropout_p:  # the draw that dropout would make of the scores
             drawn = draw_uniform((*shape_of(query)[:-1], shape_of(key)[-2]), float32, None, query)
         return attention(query, key, value, mask, drawn, index=-1, **options)
+    if is_causal and not dropout_p and _is_worth_blocks(query, key, value):
+        return _causal_in_blocks(query, key, value, factor)
     scores = e.mul(matmul(query, m.permute(key, dims=_last_swapped(key.ndim))), factor)
     scores = _masked(upcast(scores), attn_mask, is_causal)
     weights = softmax(scores, -1) if attn_mask is None else _softmax_or_zero(scores)
     weights = as_type(weights, query.dtype)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+#: Queries that are told apart from later keys together are at least so many: the scores of a block stay in the cache,
+#: and of later keys only half a block's width is computed. The number changes far from usual lengths.
+BLOCK = 96
+#: The number of blocks is a power of two up to this, so that lengths alike are programs alike, with the same kernels.
+MOST_BLOCKS = 32
+
+
+def _is_worth_blocks(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Are there later keys to leave out, on the host, and heads that go together without broadcasting?"""
+    shapes = [shape_of(x) for x in (query, key, value)]
+    if getattr(query, "is_cuda", False) or any(len(s) < 2 or numel(s) == 0 for s in shapes):
+        return False
+    fit = shapes[0][:-2] == shapes[1][:-2] and shapes[1][:-1] == shapes[2][:-1]
+    return fit and shapes[0][-2] >= 2 * BLOCK
+
+
+def _causal_in_blocks(query: Tensor, key: Tensor, value: Tensor, factor: float) -> Tensor:
+    """Causal attention, block of queries by block: keys later than all of a block are neither multiplied nor read."""
+    queries, keys = shape_of(query)[-2], shape_of(key)[-2]
+    blocks = min(MOST_BLOCKS, 1 << (queries // BLOCK).bit_length() - 1)
+    height = -(-queries // blocks)
+    axis, found = query.ndim - 2, []
+    numbers = positions(queries, -1)
+    for first in range(0, queries, height):
+        count = min(height, queries - first)
+        seen = min(first + count, keys)
+        rows = slice_along(query, axis, first, count)
+        columns = slice_along(key, axis, 0, seen)
+        scores = upcast(
+            e.mul(matmul(rows, m.permute(columns, dims=_last_swapped(key.ndim))), factor)
+        )
+        visible = c.le(positions(seen, 0), slice_along(numbers, 0, first, count))
+        weights = softmax(e.where(visible, scores, float("-inf")), -1)
+        found.append(matmul(as_type(weights, query.dtype), slice_along(value, axis, 0, seen)))
+    return m.cat(*found, dim=axis)
 
 
 #: The widest heads, and dtypes, for which a device has a kernel.
