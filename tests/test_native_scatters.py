@@ -183,6 +183,88 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
         set_num_threads(before)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_single_elements_are_added_in_the_order_of_positions(dtype):
+    """Whatever the number of threads, and wherever positions count from."""
+    rng = np.random.default_rng(3)
+    kind = getattr(tj, dtype)
+    x = tj.from_numpy(rng.standard_normal(70_000) * 1e4).to(kind)
+    functions = {
+        "scatter_add": lambda x, i, n: tj.zeros(n, dtype=kind).scatter_add(0, i % n, x),
+        "index_add": lambda x, i, n: tj.ones(n, dtype=kind).index_add(0, i % n, x),
+        "index_put": lambda x, i, n: tj.zeros(n, dtype=kind).index_put((i,), x, accumulate=True),
+        "bincount": lambda x, i, n: tj.bincount(i % n, x, n + 1),
+    }
+    before = get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            set_num_threads(threads)
+            for name, f in functions.items():
+                compiled = tj.compile(f, strict=True)
+                for places in (1, 10, 1000):
+                    i = tj.from_numpy(rng.integers(-places, places, len(x)))
+                    expected = f(x, i, places)
+                    for _ in range(2):
+                        found = compiled(x, i, places)
+                        assert found.spec == expected.spec, name
+                        assert_same_bits(found.numpy(), expected.numpy())
+    finally:
+        set_num_threads(before)
+
+
+@pytest.mark.parametrize("bad", [5, -6, -1, 1 << 40, -(1 << 63), (1 << 63) - 1])
+def test_a_position_of_a_single_element_out_of_range_is_the_eager_error(bad):
+    def put(t, i):
+        return (t * 2).index_put((i,), (i * 2).float(), accumulate=True)
+
+    def scatter(t, i):
+        return (t * 2).scatter_add(0, i, (i * 2).float())
+
+    for function in (scatter,) if bad == -1 else (put, scatter):
+        compiled = tj.compile(function, strict=True)
+        t, good, wrong = tj.ones(5), tj.tensor([0, 3, 4]), tj.tensor([0, bad, 1])
+        for _ in range(2):
+            compiled(t, good)
+        with pytest.raises(IndexError) as eager:
+            function(t, wrong)
+        with pytest.raises(IndexError) as found:
+            compiled(t, wrong)
+        assert str(found.value).splitlines()[0] == str(eager.value).splitlines()[0]
+        np.testing.assert_array_equal(compiled(t, good).numpy(), function(t, good).numpy())
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bins_are_as_many_as_the_largest_element_says(dtype, weighted):
+    def count(x, w):
+        return tj.bincount(x[::2], w if weighted else None)
+
+    compiled = tj.compile(count, strict=True)
+    w = tj.tensor([0.5, 2.0, 4.0])
+    for elements in ([3, 9, 0, 9, 3, 9], [127, 0, 1, 0, 2, 0]):
+        x = tj.tensor(elements, dtype=getattr(tj, dtype))
+        want = np.bincount(elements[::2], w.numpy() if weighted else None)
+        for found in (count(x, w), compiled(x, w), compiled(x, w)):
+            assert found.dtype is (tj.float32 if weighted else tj.int64)
+            np.testing.assert_array_equal(found.numpy(), want)
+    if dtype != "uint8":
+        for f in (count, compiled):
+            with pytest.raises(RuntimeError, match="only supports 1-d non-negative integral inp"):
+                f(tj.tensor([1, 0, -1, 0, 2, 0], dtype=x.dtype), w)
+    else:
+        assert len(count(tj.full((6,), 200, dtype=tj.uint8), w)) == 201
+
+
+@pytest.mark.parametrize("weights", [None, tj.zeros(0)])
+def test_bins_of_nothing(weights):
+    empty = tj.zeros(0, dtype=tj.int64)
+    for length in (0, 3):
+        found = tj.bincount(empty, weights, length)
+        np.testing.assert_array_equal(found.numpy(), np.zeros(length))
+    with pytest.raises(RuntimeError, match="minlength should be >= 0"):
+        tj.bincount(empty, weights, -1)
+
+
 def test_what_is_changed_is_copied_only_if_others_read_it():
     text = """graph f(x: f32[64, 8], i: i64[4], y: f32[4, 8]) {
             %0: f32[64, 8] = exp(x)

@@ -19,6 +19,8 @@ from .nest import Layout, is_one, merge_axes
 EXTREMES = {"argmax": (">", "maximum"), "argmin": ("<", "minimum")}
 #: How one more element is taken into a running result.
 RUNNING = {"cumsum": "+", "cumprod": "*"}
+#: The op that gives the logarithm of the sum of exponentials so far.
+LOG_OF_SUM = "log_cumsum_exp"
 #: The op that gives the position of the most extreme element so far.
 EXTREME_SO_FAR = "cumextreme_index"
 #: The op that gives the positions of the first few in order.

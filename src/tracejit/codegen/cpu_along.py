@@ -1,5 +1,5 @@
 """Printing what goes through a tensor along one dimension: positions of extremes and of the first few in order, running
-sums, products and extremes.
+sums, products, extremes and logarithms of sums of exponentials.
 
 Rows are gone through one after the other where they lie along the dimension; where they lie across it, whole pieces of
 neighbouring rows go together, so that memory is read in order.
@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from ..dtypes import bool_
 from ..ir.graph import Value
-from .along import EXTREME_SO_FAR, EXTREMES, LEADING, RUNNING, AlongWriter, walk_of
+from .along import EXTREME_SO_FAR, EXTREMES, LEADING, LOG_OF_SUM, RUNNING, AlongWriter, walk_of
 from .cpu_extremes import best_of_blocks, block_extremes, row_extremes
 from .cpu_leading import MOST, leading_along
+from .cpu_logs import logs_along
 from .cpu_totals import running_across, running_along
 from .kernel import Function, KernelCode
 from .nest import Layout
@@ -25,7 +26,7 @@ def goes_along(value: Value) -> bool:
     if name == LEADING:
         if not 0 < value.attributes["count"] <= MOST:
             return False
-    elif name not in EXTREMES and name not in RUNNING and name != EXTREME_SO_FAR:
+    elif name not in {*EXTREMES, *RUNNING, EXTREME_SO_FAR, LOG_OF_SUM}:
         return False
     x = value.value_operands[0].spec
     compares = not x.dtype.is_complex and (x.dtype is not bool_ or name in RUNNING)
@@ -44,8 +45,9 @@ def write_along(value: Value, out: Layout, layout_of: Callable[[Value], Layout])
     x = layout_of(value.value_operands[0])
     writer = AlongWriter(value, walk_of(value, out, x), out, x)
     assert value.op is not None
-    if value.op.name in RUNNING or value.op.name == EXTREME_SO_FAR:
-        write = running_across if writer.walk.across else running_along
+    if value.op.name in {*RUNNING, EXTREME_SO_FAR, LOG_OF_SUM}:
+        along = logs_along if value.op.name == LOG_OF_SUM else running_along
+        write = running_across if writer.walk.across else along
         functions: tuple[Function, ...] = (write(writer),)
     elif value.op.name == LEADING:
         functions = (leading_along(writer),)

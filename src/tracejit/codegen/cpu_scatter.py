@@ -3,7 +3,8 @@
 What is written to one place is written in the order of the positions, by one thread: eager execution gives the same
 bits, whatever the number of threads. Threads share a dimension that the positions do not stand for; where there is none
 before the elements of a position, each looks at all positions and writes those in its part, if there is much to write
-at each of them.
+at each of them. Single elements are written by one thread: a second one would have to look at all positions too, and
+guess wrong at every other of them whether it is in its part, which takes longer than to add.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout
     text = Text()
     indent = _open_loops(text, walk, range(walk.lookup), shared, 1)
     _find(text, value, index.spec.dtype, walk, indent, out)
-    if shared is None:
+    if shared is None and not is_single(walk):
         text.add(indent, "if (p >= lo) and (p < hi):")
         indent += 1
     indent = _open_loops(text, walk, range(walk.lookup, len(walk.extents)), shared, indent)
@@ -129,6 +130,15 @@ def shared_axis(walk: Walk) -> int | None:
     return next((a for a in range(walk.lookup) if not walk.first <= a < walk.last), None)
 
 
+def is_single(walk: Walk) -> bool:
+    """Is one element written at each position, so that one thread does it all unless another loop is shared?
+
+    >>> is_single(Walk((9, 5), (0, 1), (1, 0), (5, 1), 1, 0, 1)), is_single(Walk((9,), (0,), (1,), (1,), 1, 0, 1))
+    (False, True)
+    """
+    return walk.lookup == len(walk.extents)
+
+
 def _open_loops(text: Text, walk: Walk, axes: range, shared: int | None, indent: int) -> int:
     """Nested loops; the indent inside them. Threads share the one over the axis ``shared``."""
     for axis in axes:
@@ -142,15 +152,18 @@ def _open_loops(text: Text, walk: Walk, axes: range, shared: int | None, indent:
 
 
 def _find(text: Text, value: Value, dtype: DType, walk: Walk, indent: int, out: Layout) -> None:
-    """The position, checked: one out of range ends the program."""
+    """The position, checked: one out of range ends the program.
+
+    One comparison finds all of those: negative ones are large without a sign. Counting from the end makes no choice
+    that a processor could guess wrong.
+    """
     size = value.spec.shape[value.attributes["dim"]]
     text.parameter("size", "i64", Number(size))
     position = f"index[{place_of(text, 'index', walk.index)}]"
     text.add(indent, f"p = {scalar.convert(position, dtype, int64)}")
     if counts_from_end(value):
-        text.add(indent, "if p < int64(0):")
-        text.add(indent + 1, "p = p + size")
-    text.add(indent, "if (p < int64(0)) or (p >= size):")
+        text.add(indent, "p = p + ((p >> 63) & size)", "negative ones count from the end")
+    text.add(indent, "if uint64(p) >= uint64(size):")
     text.add(indent + 1, "return 1")
 
 
@@ -173,11 +186,13 @@ def _finish(
         pointer = Pointer(layout.root, layout.offset * dtype.itemsize, key == "out")
         text.parameter(key, scalar.storage_type(dtype) + "*", pointer)
     dim, shared = value.attributes["dim"], shared_axis(walk)
+    doc = f"{value.spec}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
+    if shared is None and is_single(walk):
+        return Function(name, text.source(name, doc), tuple(text.parameters.values()), 1, 1)
     extent = value.spec.shape[0] if shared is None else walk.extents[shared]
     work = largest(1, numel(walk.extents))
     grain = largest(1, config.grain_elements * extent // work)
     if shared is None:
         there = largest(1, numel(walk.extents[walk.lookup :]))
         grain = largest(grain, extent * (WORTH_SHARING // there))
-    doc = f"{value.spec}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
     return Function(name, text.source(name, doc), tuple(text.parameters.values()), extent, grain)

@@ -8,7 +8,8 @@ from ..dtypes import DType, int64
 from ..ops.shapes import numel
 from ..sizes import smallest
 from . import scalar
-from .along import EXTREME_SO_FAR, RUNNING, TILE, AlongWriter
+from .along import EXTREME_SO_FAR, LOG_OF_SUM, RUNNING, TILE, AlongWriter
+from .cpu_logs import carried_logs, log_step
 from .kernel import Function, Scratch
 
 #: Rows that are gone through at a time: each waits for its own last result only.
@@ -22,6 +23,8 @@ def carried(writer: AlongWriter) -> dict[str, tuple[DType, str]]:
         kind = "max" if writer.value.attributes["largest"] else "min"
         return {"best": (dtype, scalar.worst(dtype, kind)), "place": (int64, "int64(0)")}
     dtype = scalar.compute_dtype(writer.value.spec.dtype)
+    if writer.op == LOG_OF_SUM:
+        return carried_logs(dtype)
     # -0.0 is what nothing sums up to: it changes no element.
     number = "1" if writer.op == "cumprod" else "-0.0" if dtype.is_floating_point else "0"
     return {"total": (dtype, f"{scalar.cast_name(dtype)}({number})")}
@@ -42,6 +45,9 @@ def _step(
         text.add(indent, f"{place} = select({further}, {variables[writer.walk.along]}, {place})")
         text.add(indent, f"{best} = select({further}, {new}, {best})")
         text.add(indent, f"{writer.at('out', variables)} = {place}")
+        return
+    if writer.op == LOG_OF_SUM:
+        log_step(writer, number, variables, indent)
         return
     dtype, total = carried(writer)["total"][0], f"total{number}"
     new = scalar.convert(writer.element(variables), writer.source, dtype)

@@ -16,7 +16,16 @@ from ..ir.graph import Value
 from ..ops.shapes import numel
 from ..sizes import smallest
 from . import scalar
-from .along import EXTREME_SO_FAR, EXTREMES, LEADING, RUNNING, AlongWriter, Walk, walk_of
+from .along import (
+    EXTREME_SO_FAR,
+    EXTREMES,
+    LEADING,
+    LOG_OF_SUM,
+    RUNNING,
+    AlongWriter,
+    Walk,
+    walk_of,
+)
 from .cpu_along import goes_along
 from .cpu_totals import carried
 from .cuda import blocks_for
@@ -43,7 +52,7 @@ def goes_along_on_a_device(value: Value) -> bool:
     >>> goes_along_on_a_device(graph.outputs[0])
     True
     """
-    return goes_along(value) and value.op is not None and value.op.name != LEADING
+    return goes_along(value) and value.op is not None and value.op.name not in (LEADING, LOG_OF_SUM)
 
 
 def write_device_along(

@@ -81,4 +81,25 @@ def log_cumsum_exp(x: Array, *, dim: int) -> Array:
     """The logarithm of the sum of the exponentials of everything up to each position along ``dim``."""
     if not x.ndim or not x.size:
         return x.copy()
-    return accumulated_along(xp(x).logaddexp, wide(x), dim).astype(x.dtype, copy=False)
+    if xp(x) is not np or wide(x).dtype != np.float32:
+        return accumulated_along(xp(x).logaddexp, wide(x), dim).astype(x.dtype, copy=False)
+    return _running_logs(x.astype(np.float64), dim).astype(x.dtype)
+
+
+#: Exponentials of distances below this are normal numbers in double precision.
+_FAR = 700
+
+
+def _running_logs(x: Array, dim: int) -> Array:
+    """:func:`log_cumsum_exp` in double precision for results in single, without one call per element if rows allow."""
+    top = x.max(axis=dim, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        if not (top - x.min(axis=dim, keepdims=True) < _FAR).all():
+            return accumulated_along(np.logaddexp, x, dim)
+    sums = np.exp(x - top)
+    np.cumsum(sums, axis=dim, out=sums)
+    found = np.log(sums, out=sums)
+    found += top
+    first = (np.s_[:],) * dim + (0,)
+    found[first] = x[first]  # to its last place, and the sign of a zero
+    return found

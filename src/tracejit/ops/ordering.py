@@ -327,10 +327,33 @@ def repeated_positions(counts: Array) -> Array:
     return xp(counts).repeat(xp(counts).arange(counts.size), counts).astype(np.int64, copy=False)
 
 
-@indexing(_counted_type, dynamic=True, samples=(Sample((Ints((7,), 0, 4),), {"minlength": 6}),))
+_COUNTED = (
+    Sample((Ints((7,), 0, 4),), {"minlength": 6}),
+    Sample((Ints((7,), 0, 4),), {"minlength": 0}),
+    Sample((np.array([3, -1]),), {"minlength": 0}, RuntimeError, "non-negative integral inputs"),
+)
+NOT_COUNTED = "bincount only supports 1-d non-negative integral inputs."
+
+
+@indexing(_counted_type, dynamic=True, samples=_COUNTED)
 def bincount_of(x: Array, *, minlength: int) -> Array:
     """How often each integer from zero on occurs."""
-    return xp(x).bincount(x, minlength=minlength).astype(np.int64, copy=False)
+    try:
+        return xp(x).bincount(x, minlength=minlength).astype(np.int64, copy=False)
+    except ValueError:  # it looks for negative elements itself
+        raise RuntimeError(NOT_COUNTED) from None
+
+
+@indexing(_counted_type, dynamic=True, samples=_COUNTED)
+def bins_of(x: Array, *, minlength: int) -> Array:
+    """As many zeros as :func:`bincount_of` has counts."""
+    top = -1
+    if x.size:  # without a sign negative elements are the largest: they are found in the same pass
+        bits = 8 * x.dtype.itemsize
+        top = int(x.view(f"uint{bits}").max())
+        if x.dtype.kind == "i" and top >> (bits - 1):
+            raise RuntimeError(NOT_COUNTED)
+    return xp(x).zeros(max(top + 1, minlength), np.int64)
 
 
 @indexing(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ... import dtypes
-from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
@@ -157,12 +156,13 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     tensor([1, 0, 2])
     """
     if input.ndim != 1 or input.dtype.category != "int":
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if input.spec.numel and bool(c.lt(input, 0).any()):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    counts = o.bincount_of(input, minlength=minlength)
+        raise RuntimeError(o.NOT_COUNTED)
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
     if weights is None:
-        return counts
+        return o.bincount_of(input, minlength=minlength)
     dtype = weights.dtype if weights.dtype is dtypes.float32 else dtypes.float64
-    zeros = constant(0, dtype, shape_of(counts))
-    return ix.put(zeros, input, as_type(weights, dtype), dim=0, accumulate=True)
+    bins = o.bins_of(input, minlength=minlength)
+    zeros = constant(0, dtype, shape_of(bins))
+    values = as_type(weights, dtype)
+    return ix.put(zeros, input, values, dim=0, accumulate=True, negative=False)
