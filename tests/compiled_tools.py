@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tracejit as tj
 from tracejit.ops.table import Elementwise
 from tracejit.runtime.plan import HostCall
+from tracejit.runtime.threads import get_num_threads, set_num_threads
 from tracejit.testing.samples import Case
 
 #: Relative error allowed where an op calls a transcendental function or sums in another order.
@@ -162,6 +165,32 @@ def with_gradients(function: Callable[..., Any], values: Sequence[tj.Tensor]) ->
         (result * tj.arange(result.numel()).reshape(result.shape).cos()).sum().backward()
         found += [v.grad.numpy() for v in values if v.grad is not None]
     return found
+
+
+def assert_same_error(
+    function: Callable[..., Any], x: tj.Tensor, good: tj.Tensor, wrong: tj.Tensor
+) -> None:
+    """``wrong`` positions are the eager error in compiled code, which computes with ``good`` ones before and after."""
+    compiled = tj.compile(function, strict=True)
+    for _ in range(2):
+        compiled(x, good)
+    with pytest.raises(IndexError) as eager:
+        function(x, wrong)
+    with pytest.raises(IndexError) as found:
+        compiled(x, wrong)
+    assert str(found.value).splitlines()[0] == str(eager.value).splitlines()[0]
+    np.testing.assert_array_equal(compiled(x, good).numpy(), function(x, good).numpy())
+
+
+@contextmanager
+def pool_of(threads: int) -> Iterator[None]:
+    """So many threads inside, and as many as before afterwards."""
+    before = get_num_threads()
+    set_num_threads(threads)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
 
 
 def host_ops(compiled: Any) -> set[str]:

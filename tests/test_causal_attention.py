@@ -90,6 +90,12 @@ def test_lengths_alike_share_kernels():
     assert made[2] == made[1] == made[0]
 
 
+def test_heads_of_another_width_are_the_error_of_all_scores():
+    q, k, v = tj.randn(2, 300, 8), tj.randn(2, 300, 7), tj.randn(2, 300, 7)
+    with pytest.raises(RuntimeError, match="300"):
+        attend(q, k, v, is_causal=True)
+
+
 def test_heads_that_are_shared_and_broadcast():
     q, k, v = tj.randn(2, 4, 300, 8), tj.randn(2, 2, 300, 8), tj.randn(2, 2, 300, 8)
     found = attend(q, k, v, is_causal=True, enable_gqa=True)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import tracejit as tj
-from compiled_tools import host_ops
+from compiled_tools import host_ops, pool_of
 from ir_graphs import assert_same_bits
 from tracejit.runtime.kernels import COUNTS
-from tracejit.runtime.threads import get_num_threads, set_num_threads
 
 INF, NAN = float("inf"), float("nan")
 SHAPES = ((1,), (7,), (256,), (257,), (2000,), (5, 4), (40, 300), (3, 5, 18), (2, 300, 40))
@@ -83,15 +82,11 @@ def test_special_values(dtype, across):
 @pytest.mark.parametrize("dim", [0, 1])
 def test_results_do_not_depend_on_threads(dim):
     x, results = _numbers((300, 700), "float32"), []
-    before = get_num_threads()
-    try:
-        for threads in (1, 2, 3):
-            set_num_threads(threads)
+    for threads in (1, 2, 3):
+        with pool_of(threads):
             compiled = _compiled(dim)
             compiled(x)
             results.append(compiled(x).numpy())
-    finally:
-        set_num_threads(before)
     for other in results[1:]:
         assert_same_bits(other, results[0])
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tracejit as tj
 from tracejit.ir import parse, run, verify
+from tracejit.ops.functions.attention import BLOCK
 from tracejit.passes.growth import outgrows
 from tracejit.passes.recompute import recompute
 from tracejit.runtime import kernels, threads
@@ -306,19 +307,24 @@ def test_a_step_with_a_contrastive_loss_is_compiled() -> None:
     assert compiled.graphs
 
 
+#: Lengths of one block of queries, and of two, which are another program.
+LONGER = [(2, 180), (2, 180), (2, 300), (2, 300)]
+
+
 def test_one_plan_serves_every_length() -> None:
     rng = np.random.default_rng(6)
     w = tj.from_numpy(rng.standard_normal((12, 36)).astype("f") * 0.3).requires_grad_()
     compiled = tj.compile(by_function, strict=True)
     made = None
-    for batch, length in [(3, 64), (3, 64), (3, 56), (3, 56), (5, 70), (5, 70), (2, 180), (2, 180)]:
+    for batch, length in [(3, 64), (3, 64), (3, 56), (3, 56), (5, 70), (5, 70), *LONGER]:
         x = tj.from_numpy(rng.standard_normal((batch, length, 12)).astype("f")).requires_grad_()
         expected = gradients(by_function, x, w, 3, True)
         for have, want in zip(gradients(compiled, x, w, 3, True), expected, strict=True):
             np.testing.assert_allclose(have, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
         if (batch, length) == (3, 56) and made is None:
             made = kernels.COUNTS.compiled + kernels.COUNTS.loaded
-    assert kernels.COUNTS.compiled + kernels.COUNTS.loaded == made
+        if made is not None and length < 2 * BLOCK:
+            assert kernels.COUNTS.compiled + kernels.COUNTS.loaded == made
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ RUNNING = {"cumsum": "+", "cumprod": "*"}
 LOG_OF_SUM = "log_cumsum_exp"
 #: The op that gives the position of the most extreme element so far.
 EXTREME_SO_FAR = "cumextreme_index"
+#: The ops whose result has an element for every element, made of those up to it.
+SO_FAR = frozenset((*RUNNING, LOG_OF_SUM, EXTREME_SO_FAR))
 #: The op that gives the positions of the first few in order.
 LEADING = "first_positions"
 #: Neighbouring rows that share a piece of memory: what is known of each stays in the first-level cache.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..dtypes import bool_
 from ..ir.graph import Value
-from .along import EXTREME_SO_FAR, EXTREMES, LEADING, LOG_OF_SUM, RUNNING, AlongWriter, walk_of
+from .along import EXTREMES, LEADING, LOG_OF_SUM, RUNNING, SO_FAR, AlongWriter, walk_of
 from .cpu_extremes import best_of_blocks, block_extremes, row_extremes
 from .cpu_leading import MOST, leading_along
 from .cpu_logs import logs_along
@@ -26,7 +26,7 @@ def goes_along(value: Value) -> bool:
     if name == LEADING:
         if not 0 < value.attributes["count"] <= MOST:
             return False
-    elif name not in {*EXTREMES, *RUNNING, EXTREME_SO_FAR, LOG_OF_SUM}:
+    elif name not in EXTREMES and name not in SO_FAR:
         return False
     x = value.value_operands[0].spec
     compares = not x.dtype.is_complex and (x.dtype is not bool_ or name in RUNNING)
@@ -45,7 +45,7 @@ def write_along(value: Value, out: Layout, layout_of: Callable[[Value], Layout])
     x = layout_of(value.value_operands[0])
     writer = AlongWriter(value, walk_of(value, out, x), out, x)
     assert value.op is not None
-    if value.op.name in {*RUNNING, EXTREME_SO_FAR, LOG_OF_SUM}:
+    if value.op.name in SO_FAR:
         along = logs_along if value.op.name == LOG_OF_SUM else running_along
         write = running_across if writer.walk.across else along
         functions: tuple[Function, ...] = (write(writer),)

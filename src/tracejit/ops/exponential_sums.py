@@ -81,9 +81,12 @@ def log_cumsum_exp(x: Array, *, dim: int) -> Array:
     """The logarithm of the sum of the exponentials of everything up to each position along ``dim``."""
     if not x.ndim or not x.size:
         return x.copy()
-    if xp(x) is not np or wide(x).dtype != np.float32:
-        return accumulated_along(xp(x).logaddexp, wide(x), dim).astype(x.dtype, copy=False)
-    return _running_logs(x.astype(np.float64), dim).astype(x.dtype)
+    terms = wide(x)
+    if xp(x) is np and terms.dtype == np.float32:
+        found = _running_logs(terms.astype(np.float64), dim)
+    else:
+        found = accumulated_along(xp(x).logaddexp, terms, dim)
+    return found.astype(x.dtype, copy=False)
 
 
 #: Exponentials of distances below this are normal numbers in double precision.

@@ -340,8 +340,10 @@ def bincount_of(x: Array, *, minlength: int) -> Array:
     """How often each integer from zero on occurs."""
     try:
         return xp(x).bincount(x, minlength=minlength).astype(np.int64, copy=False)
-    except ValueError:  # it looks for negative elements itself
-        raise RuntimeError(NOT_COUNTED) from None
+    except ValueError:  # it looks for negative elements itself; there may be too many bins, too
+        if (x < 0).any():
+            raise RuntimeError(NOT_COUNTED) from None
+        raise
 
 
 @indexing(_counted_type, dynamic=True, samples=_COUNTED)

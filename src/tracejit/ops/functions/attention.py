@@ -6,6 +6,7 @@ import math
 
 from ...cuda.arrays import MODULES
 from ...dtypes import bool_, float32
+from ...types import Shape
 from .. import comparison as c
 from .. import elementwise as e
 from .. import movement as m
@@ -60,8 +61,7 @@ def scaled_dot_product_attention(
         return attention(query, key, value, mask, drawn, index=-1, **options)
     if is_causal and not dropout_p and _is_worth_blocks(query, key, value):
         return _causal_in_blocks(query, key, value, factor)
-    scores = e.mul(matmul(query, m.permute(key, dims=_last_swapped(key.ndim))), factor)
-    scores = _masked(upcast(scores), attn_mask, is_causal)
+    scores = _masked(_scores(query, key, factor), attn_mask, is_causal)
     weights = softmax(scores, -1) if attn_mask is None else _softmax_or_zero(scores)
     weights = as_type(weights, query.dtype)
     return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
@@ -77,10 +77,9 @@ MOST_BLOCKS = 32
 def _is_worth_blocks(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Are there later keys to leave out, on the host, and heads that go together without broadcasting?"""
     shapes = [shape_of(x) for x in (query, key, value)]
-    if getattr(query, "is_cuda", False) or any(len(s) < 2 or numel(s) == 0 for s in shapes):
+    if getattr(query, "is_cuda", False) or not _go_together(*shapes):
         return False
-    fit = shapes[0][:-2] == shapes[1][:-2] and shapes[1][:-1] == shapes[2][:-1]
-    return fit and shapes[0][-2] >= 2 * BLOCK
+    return bool(shapes[0][-2] >= 2 * BLOCK)
 
 
 def _causal_in_blocks(query: Tensor, key: Tensor, value: Tensor, factor: float) -> Tensor:
@@ -94,13 +93,10 @@ def _causal_in_blocks(query: Tensor, key: Tensor, value: Tensor, factor: float) 
         count = min(height, queries - first)
         seen = min(first + count, keys)
         rows = slice_along(query, axis, first, count)
-        columns = slice_along(key, axis, 0, seen)
-        scores = upcast(
-            e.mul(matmul(rows, m.permute(columns, dims=_last_swapped(key.ndim))), factor)
-        )
-        visible = c.le(positions(seen, 0), slice_along(numbers, 0, first, count))
-        weights = softmax(e.where(visible, scores, float("-inf")), -1)
-        found.append(matmul(as_type(weights, query.dtype), slice_along(value, axis, 0, seen)))
+        columns, values = (slice_along(x, axis, 0, seen) for x in (key, value))
+        scores = _scores(rows, columns, factor)
+        weights = softmax(_causal(scores, slice_along(numbers, 0, first, count)), -1)
+        found.append(matmul(as_type(weights, query.dtype), values))
     return m.cat(*found, dim=axis)
 
 
@@ -115,10 +111,9 @@ def _is_in_tiles(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: 
     shapes = [shape_of(x) for x in (q, k, v)]
     if any(x.dtype.short not in DTYPES or x.dtype is not q.dtype for x in (q, k, v)):
         return False
-    if any(len(s) < 2 or numel(s) == 0 or s[-1] > WIDEST for s in shapes):
+    if not _go_together(*shapes) or any(s[-1] > WIDEST for s in shapes):
         return False
-    fit = shapes[0][:-2] == shapes[1][:-2] and shapes[1][:-1] == shapes[2][:-1]
-    if not fit or shapes[0][-1] != shapes[1][-1] or any(not x.is_cuda for x in (k, v)):
+    if any(not x.is_cuda for x in (k, v)):
         return False
     if mask is None:
         return True
@@ -131,8 +126,17 @@ def _is_in_tiles(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: 
     return bool(plain and broadcast and mask.is_cuda and not mask.requires_grad)
 
 
-def _last_swapped(ndim: int) -> tuple[int, ...]:
-    return (*range(ndim - 2), ndim - 1, ndim - 2)
+def _go_together(query: Shape, key: Shape, value: Shape) -> bool:
+    """Are there as many heads of each, as wide, as many values as keys, and is there something of all?"""
+    if any(len(s) < 2 or numel(s) == 0 for s in (query, key, value)):
+        return False
+    heads = query[:-2] == key[:-2] and query[-1] == key[-1]
+    return heads and key[:-1] == value[:-1]
+
+
+def _scores(query: Tensor, key: Tensor, factor: float) -> Tensor:
+    swapped = (*range(key.ndim - 2), key.ndim - 1, key.ndim - 2)
+    return upcast(e.mul(matmul(query, m.permute(key, dims=swapped)), factor))
 
 
 def _softmax_or_zero(scores: Tensor) -> Tensor:
@@ -143,10 +147,16 @@ def _softmax_or_zero(scores: Tensor) -> Tensor:
 
 def _masked(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     if is_causal:
-        rows, columns = shape_of(scores)[-2:]
-        mask = c.le(positions(columns, 0), positions(rows, -1))
+        rows, _ = shape_of(scores)[-2:]
+        return _causal(scores, positions(rows, -1))
     if mask is None:
         return scores
     if mask.dtype is bool_:
         return e.where(mask, scores, float("-inf"))
     return e.add(scores, mask)
+
+
+def _causal(scores: Tensor, numbers: Tensor) -> Tensor:
+    """Scores of the queries of these ``numbers`` (a column), without those of later keys."""
+    visible = c.le(positions(shape_of(scores)[-1], 0), numbers)
+    return e.where(visible, scores, float("-inf"))
