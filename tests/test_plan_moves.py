@@ -124,14 +124,39 @@ def test_scatters_in_odd_steps_and_many_pieces():
 
 def test_padding_is_written_once():
     plan = planned(
-        """graph f(x: f32[3, 4, 5]) {
-            %0: f32[3, 4, 5] = exp(x)
-            %1: f32[3, 7, 6] = pad(%0, widths=((0, 0), (1, 2), (1, 0)), value=-0.5)
+        """graph f(x: f32[3, 4, 90]) {
+            %0: f32[3, 4, 90] = exp(x)
+            %1: f32[3, 7, 91] = pad(%0, widths=((0, 0), (1, 2), (1, 0)), value=-0.5)
             return %1
         }"""
     )
     assert plan.launches == 4
     assert len({key for kernel in plan.kernels for key in kernel.keys}) <= 3
+
+
+def test_short_rows_are_filled_before_what_they_are_padded_with_is_written():
+    plan = planned(
+        """graph f(x: f32[3, 4, 5], y: f32[3, 4, 5]) {
+            %0: f32[3, 4, 5] = exp(x)
+            %1: f32[3, 7, 6] = pad(%0, widths=((0, 0), (1, 2), (1, 0)), value=-0.5)
+            %2: f32[3, 4, 5] = mul(%0, 2.0)
+            %3: f32[3, 4, 6] = pad(y, widths=((0, 0), (0, 0), (0, 1)), value=1.0)
+            return %1, %2, %3
+        }"""
+    )
+    assert plan.launches == 4  # two grounds, and what is computed and copied over them
+
+
+def test_no_ground_is_written_for_what_is_put_together_from_pieces():
+    plan = planned(
+        """graph f(x: f32[3, 2, 5], y: f32[3, 2, 5]) {
+            %0: f32[3, 2, 5] = exp(x)
+            %1: f32[3, 4, 5] = cat(%0, y, dim=1)
+            %2: f32[3, 6, 7] = pad(%1, widths=((0, 0), (1, 1), (1, 1)), value=0.0)
+            return %2
+        }"""
+    )
+    assert plan.launches == 6  # above, below, left, right, and both pieces
 
 
 @pytest.mark.parametrize("first", range(0, 60, 10))

@@ -34,7 +34,8 @@ from tracejit.ir.graph import Graph, Value
 from tracejit.ops.table import Source
 from tracejit.passes.fusion import fuse
 from tracejit.passes.groups import Group, Schedule, root
-from tracejit.runtime.plan_assembly import assemble, is_fusible, place_moves
+from tracejit.runtime.assembly import assemble
+from tracejit.runtime.plan_assembly import is_fusible, place_moves
 from tracejit.runtime.plan_records import Products
 from tracejit.runtime.views import Layouts, legalize
 

@@ -111,13 +111,14 @@ class Kind:
                 if not i & bit:
                     a, b = rows[i], rows[i + bit]
                     rows[i], rows[i + bit] = (
-                        self._shuffled(f, a, b, low),
-                        self._shuffled(f, a, b, high_),
+                        self.shuffled(f, a, b, low),
+                        self.shuffled(f, a, b, high_),
                     )
             bit *= 2
         return rows
 
-    def _shuffled(self, f: FunctionText, a: str, b: str, lanes: list[int]) -> str:
+    def shuffled(self, f: FunctionText, a: str, b: str, lanes: list[int]) -> str:
+        """Lanes of two vectors, those of the second numbered on."""
         numbers = ", ".join(f"i32 {lane}" for lane in lanes)
         mask = f"<{self.lanes} x i32> <{numbers}>"
         return f.make(f"shufflevector {self.vector} {a}, {self.vector} {b}, {mask}")

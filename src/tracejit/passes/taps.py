@@ -20,7 +20,7 @@ along the dimension, and every tap sees one phase. The gradient of the input is 
 result; that of the weight sees the same memory as the convolution. Where eager execution adds up windows for the
 gradient of the input, around them is no zero but a gap, so that nan and infinities of a weight stay where windows are.
 Runs on graphs that are not differentiated any more, on machines for which :mod:`tracejit.codegen.vector_machine` knows
-a vector; depthwise convolutions are left to :mod:`tracejit.passes.depthwise`.
+a vector.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from ..ir.graph import Graph, Value
 from ..ops.shapes import numel
 from ..ops.taps import tap_products, tap_weights
 from ..types import Shape
-from . import depthwise
 from .rewrite import Rewriter, Rules
 from .simplify_moves import together
 from .strips import at_most
@@ -362,4 +361,4 @@ RULES: Rules = {
     "convolution_input": (_input,),
     "convolution_weight": (_weight,),
 }
-ALL_RULES: Rules = together(dict.fromkeys(RULES, (_wide,)), depthwise.RULES, RULES)
+ALL_RULES: Rules = together(dict.fromkeys(RULES, (_wide,)), RULES)

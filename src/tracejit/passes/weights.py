@@ -2,28 +2,55 @@
 
 A choice that depended on exact extents would give other kernels for other batch sizes. So extents below 64 count as 64,
 one included, unless the extent is one by construction: kept by a reduction, put in by ``unsqueeze``. Rows of a matrix
-that are such dimensions laid side by side weigh the same.
+that are such dimensions laid side by side weigh the same. What shows all of another value, or is computed from values of
+its own shape, weighs as much as they do, however its dimensions are laid side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..extents import hint
+from ..extents import hint, is_symbolic
 from ..ir.graph import Value
 from ..ops.contraction import matmul
 from ..ops.table import Elementwise, Movement, Reduction
 
 SHORT = 64
 Ones = tuple[bool, ...]  # for each dimension: is its extent one whatever the inputs' extents?
+#: Views that show all of what they view.
+_WHOLE = ("reshape", "permute", "unsqueeze", "squeeze")
 
 
 def weights(inputs: Iterable[Value], values: Sequence[Value]) -> dict[Value, int]:
     """The weight of every value."""
-    found = {value: _weight(value, known) for value, known in ones(inputs, values).items()}
+    known = ones(inputs, values)
+    found = {value: _weight(value, of_value) for value, of_value in known.items()}
     for value in values:
-        found[value] = max(found[value], _inherited(value, found))
+        alike = _alike(value, known)
+        if alike:
+            found[value] = max(_scaled(found[x], x, value) for x in alike)
+        else:
+            found[value] = max(found[value], _inherited(value, found))
     return found
+
+
+def _alike(value: Value, known: dict[Value, Ones]) -> list[Value]:
+    """What a value has every element of, or is computed from element by element."""
+    if isinstance(value.op, Movement):
+        return [*value.value_operands[:1]] if value.op.name in _WHOLE else []
+    if not isinstance(value.op, Elementwise):
+        return []
+    shape = (*map(hint, value.spec.shape),)
+    return [
+        x
+        for x in value.value_operands
+        if known[x] == known[value] and (*map(hint, x.spec.shape),) == shape
+    ]
+
+
+def _scaled(weight: int, x: Value, value: Value) -> int:
+    """The weight of ``x`` for elements of the size of those of ``value``."""
+    return weight * value.spec.dtype.itemsize // x.spec.dtype.itemsize
 
 
 def ones(inputs: Iterable[Value], values: Iterable[Value]) -> dict[Value, Ones]:
@@ -44,16 +71,15 @@ def _weight(value: Value, ones: Ones) -> int:
 def _inherited(value: Value, found: dict[Value, int]) -> int:
     """What a value weighs by its operands: short extents count in the rows they are laid side by side in, too."""
     count: int = hint(value.spec.numel)
-    if not count:
+    if not count or isinstance(value.op, Reduction):
         return 0
     sources = value.value_operands
     if value.op is matmul:
         x = sources[0]
         inner, columns = (max(hint(v.spec.shape[-1]), SHORT) for v in (x, value))
         return int(found[x] // inner * columns)
-    alike = [x for x in sources if hint(x.spec.numel) == count]
-    size = value.spec.dtype.itemsize
-    return max((found[x] * size // x.spec.dtype.itemsize for x in alike), default=0)
+    as_many = [x for x in sources if hint(x.spec.numel) == count]
+    return max((_scaled(found[x], x, value) for x in as_many), default=0)
 
 
 def _ones(value: Value, known: dict[Value, Ones]) -> Ones:
@@ -93,4 +119,6 @@ def _ones_of_view(name: str, value: Value, ones: Ones) -> Ones:
         return tuple(ones[d] for d in attributes["dims"])
     if name == "slice":
         return ones
+    if name == "reshape":
+        return tuple(not is_symbolic(extent) and extent == 1 for extent in shape)
     return (False,) * len(shape)

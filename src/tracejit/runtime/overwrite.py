@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..ir.graph import Value
 from ..ops.contraction import matmul
 from ..passes.groups import ROW, Call, Group, Schedule, looks_up, picks_from_row, root
-from .plan_assembly import assemble
+from .assembly import assemble
 from .tile_runs import TileRun
 from .views import Layouts
 

@@ -23,10 +23,11 @@ from ..types import Shape, TensorType
 from . import kernels
 from .ahead import Ahead
 from .arena import Arena, aligned
+from .assembly import Placed, assemble
 from .blas import find_blas
 from .launcher import COARSE, Loop, Step, is_other_form
 from .overwrite import overwrites
-from .plan_assembly import Placed, assemble, is_fusible, place_moves
+from .plan_assembly import is_fusible, place_moves
 from .plan_loops import carried_values, parts_of, plan_loop
 from .plan_modules import missing_modules
 from .plan_products import plan_product
@@ -120,10 +121,9 @@ class Planner:
         self.items: list[Step | Loop | HostCall] = []
         self.kernels: list[kernels.Kernel] = []
         self.constants: list[Constant] = []
-        self.hosts = 0
         self.late: list[Slot] = []  # host results and constants, in order of their launcher slots
         self.arena = Arena()
-        self.refuses = False
+        self.hosts, self.refuses = 0, False
         self.codes: dict[Group, KernelCode] = {}
         self.ahead = Ahead({})
         self.parts = parts_of(self.graph)

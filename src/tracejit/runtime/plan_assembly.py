@@ -20,21 +20,18 @@ After::
 An *assembly* computes nothing: its pieces lie in its memory from the start. What is made by a kernel or a product, and
 has no memory of its own to be in, is such a piece itself; everything else is copied by a kernel. A scatter into values
 that nobody reads later is written over them; such *late* pieces run after all that wrote or read the memory before.
+Memory with many short rows is filled whole before what it is padded with is written over that *ground*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import Parameter
 from typing import Any
-
-import numpy as np
 
 from ..codegen.cpu_scatter import scatters
 from ..codegen.nest import Layout
 from ..codegen.scalar import has_complex, printable
-from ..dtypes import DType
 from ..ir.builder import mapped
 from ..ir.graph import Graph, Value
 from ..ir.loops import is_loop, split_operands
@@ -45,59 +42,12 @@ from ..ops.table import Contraction, Movement
 from ..passes.groups import is_constant, is_view, looks_up, picks_from_row, root
 from ..passes.liveness import live_part
 from ..passes.recompute import Order
-from ..types import Shape, TensorType
-from .plan_pieces import Piece, Place, is_move, over_base, pieces_of
+from ..types import Shape
+from .assembly import Placed, assemble
+from .plan_pieces import Piece, Place, is_move, on_ground, over_base, pieces_of
 from .plan_records import Products
 from .plan_taps import is_taps, is_written
 from .views import Layouts, contiguous, matrix_layout, strided_view
-
-
-class Assembly(Contraction):
-    """The kind of the one op :data:`assemble`."""
-
-    def evaluate(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-        """Write the pieces one after the other."""
-        result = np.empty(attributes["shape"], attributes["dtype"].np)
-        for piece, place in zip(operands, attributes["places"], strict=True):
-            place.of_array(result)[...] = piece
-        return result
-
-
-def _assembly_type(
-    *pieces: TensorType, shape: Shape, dtype: DType, places: tuple[Place, ...]
-) -> TensorType:
-    return TensorType(shape, dtype)
-
-
-def _body(*pieces: Any, **attributes: Any) -> Any:
-    return assemble.evaluate(pieces, attributes)
-
-
-assemble = Assembly(
-    name="assemble",
-    operands=("pieces",),
-    variadic=True,
-    attributes=dict.fromkeys(("shape", "dtype", "places"), Parameter.empty),
-    body=_body,
-    grads={},
-    infer_type=_assembly_type,
-    doc="Memory that its pieces are written into.",
-)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A graph ready to be fused: how every value lies, and what must have run before late pieces and other values."""
-
-    graph: Graph
-    layouts: Layouts
-    before: Mapping[Value, tuple[Value, ...]]
-    after: Mapping[Value, tuple[Value, ...]] = field(default_factory=dict)
-
-    @property
-    def waits(self) -> dict[Value, tuple[Value, ...]]:
-        """What must be complete before each value is computed."""
-        return {**self.after, **self.before}
 
 
 def is_fusible(value: Value) -> bool:
@@ -188,7 +138,7 @@ class _Homes:
         """A scatter is written over its base if that is a temporary nobody reads later."""
         pieces = over_base(value)
         if pieces is None:
-            return _Assembly(pieces_of(value))
+            return _Assembly(self.ground_of(value) or pieces_of(value))
         base = root(value.value_operands[0])
         others = [r for r in self.readers[base] if r is not value]
         last = max(map(self.position.__getitem__, others), default=-1)
@@ -199,6 +149,15 @@ class _Homes:
             return _Assembly(pieces_of(value))
         self.shared.add(base)
         return _Assembly(pieces, {0}, tuple(others))
+
+    def ground_of(self, value: Value) -> list[Piece] | None:
+        """What is padded and its ground, unless it is put together from pieces, which would all have to wait."""
+        pieces = on_ground(value)
+        if pieces is None:
+            return None
+        inside = root(value.value_operands[0])
+        from_pieces = is_move(inside) or scatters(inside) or _lays_out_anew(inside, self.products)
+        return None if from_pieces else pieces
 
     def place(
         self, assembly: Value, operand: Value, lie: Layout, read_before: bool = False
@@ -312,14 +271,24 @@ class _Rewriting:
         self.mapping: dict[Value, Value] = {v: v for v in graph.inputs}
         self.copies: dict[Value, Layout] = {}
         self.before: dict[Value, tuple[Value, ...]] = {}
+        self.grounds: dict[Value, Value] = {}
+        # What is computed where it lies on a ground, and the assemblies that these are.
+        self.on_ground = {
+            root(v.value_operands[0]): v
+            for v, found in homes.assemblies.items()
+            if found.pieces and found.pieces[0].ground and 1 in found.direct
+        }
 
     def run(self, after: Order) -> Placed:
         """The graph, and the layouts of what lies in other memory than its own."""
         for value in self.graph.values:
             if value in self.homes.assemblies:
                 self.mapping[value] = self.assembly(value, self.homes.assemblies[value])
-            else:
-                self.mapping[value] = self.add(mapped(value, self.mapping))
+                continue
+            ground = self.ground(self.on_ground[value]) if value in self.on_ground else None
+            self.mapping[value] = self.add(mapped(value, self.mapping))
+            if ground is not None:
+                self.before[self.mapping[value]] = (ground,)
         outputs = tuple(self.mapping[v] for v in self.graph.outputs)
         graph = live_part(Graph(self.graph.name, self.graph.inputs, tuple(self.body), outputs))
         layouts = Layouts(dict(self.strides))
@@ -338,10 +307,15 @@ class _Rewriting:
         lie = self.homes.layouts.get(value) or contiguous(value)
         operands: list[Value] = []
         for number, piece in enumerate(found.pieces):
+            if piece.ground:
+                operands.append(self.ground(value))
+                continue
             source = self.source(value, piece)
             if number not in found.direct:
                 source = self.add(Value(source.spec, clone, (source,), {}, line=value.line))
                 self.copies[source] = piece.place.layout(lie, value.spec)
+                if found.pieces[0].ground:
+                    self.before[source] = (operands[0],)
             if piece.late:
                 readers = (self.mapping[r] for r in found.readers)
                 self.before[root(source)] = (*map(root, operands), *readers)
@@ -354,6 +328,15 @@ class _Rewriting:
             "places": tuple(piece.place for piece in found.pieces),
         }
         return self.add(Value(value.spec, assemble, tuple(operands), attributes, line=value.line))
+
+    def ground(self, value: Value) -> Value:
+        """The ground of an assembly, which whatever is written over it waits for."""
+        if value not in self.grounds:
+            source = self.source(value, self.homes.assemblies[value].pieces[0])
+            made = self.add(Value(source.spec, clone, (source,), {}, line=value.line))
+            self.copies[made] = self.homes.layouts.get(value) or contiguous(value)
+            self.grounds[value] = made
+        return self.grounds[value]
 
     def scatter(self, value: Value, base: Value, readers: Sequence[Value]) -> Value:
         """A scatter into what lies in its memory, after others read that."""

@@ -2,17 +2,19 @@
 
 ``cat`` has a piece per operand, ``pad`` its operand in the middle and constants around it, a scatter the new values and
 what is left of the old ones. Pieces of one result never overlap, except where it says so: a *late* piece is written
-over those before it.
+over those before it, and all others over the *ground*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ..codegen.cpu_scatter import scatters
 from ..codegen.nest import Layout
+from ..extents import hint
 from ..ir.graph import Value
 from ..ops import movement
 from ..ops.source import full
@@ -24,6 +26,9 @@ from .views import strided_view
 
 #: A scatter that would leave more pieces of the old values than this copies all of them first.
 MOST_PIECES = 4
+#: Rows of up to so many bytes are filled whole before something is written into them: their ends, a few elements each,
+#: take as long as two or three vectors.
+SHORT_ROW = 256
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class Piece:
     part: Place = Place()
     number: Scalar = 0
     late: bool = False
+    ground: bool = False
 
 
 def sliced(starts: Shape, counts: Shape) -> Place:
@@ -82,6 +88,18 @@ def pieces_of(value: Value) -> list[Piece]:
     if scatters(value):
         return _old_values(value)
     return [] if value.spec.numel == 0 else _PIECES[value.op](value)
+
+
+def on_ground(value: Value) -> list[Piece] | None:
+    """The ground of what is padded and what is written over it; None where pieces around that are better."""
+    if value.op is not movement.pad or value.value_operands[0].spec.numel == 0:
+        return None
+    shape = tuple(map(hint, value.spec.shape))
+    padded = [d for d, ends in enumerate(value.attributes["widths"]) if tuple(ends) != (0, 0)]
+    if not padded or prod(shape[padded[-1] :]) * value.spec.dtype.itemsize > SHORT_ROW:
+        return None
+    around, inside = Piece(Place(), number=_number_around(value), ground=True), _inside(value)
+    return [around, inside]
 
 
 def over_base(value: Value) -> list[Piece] | None:
@@ -116,14 +134,21 @@ def _cat(value: Value) -> list[Piece]:
 
 
 def _pad(value: Value) -> list[Piece]:
-    x = value.value_operands[0]
-    starts = tuple(before for before, _ in value.attributes["widths"])
-    number = as_number(convert_scalar(value.attributes["value"], value.spec.dtype))
+    x, inside, number = value.value_operands[0], _inside(value), _number_around(value)
+    starts = dict(inside.place.attributes)["starts"]
     around = _around(starts, x.spec.shape, value.spec.shape)
     found = [Piece(sliced(*box), number=number) for box in around]
-    if x.spec.numel != 0:
-        found.append(Piece(sliced(starts, x.spec.shape), 0))
-    return found
+    return [*found, inside] if x.spec.numel != 0 else found
+
+
+def _inside(value: Value) -> Piece:
+    """What is padded."""
+    starts = tuple(before for before, _ in value.attributes["widths"])
+    return Piece(sliced(starts, value.value_operands[0].spec.shape), 0)
+
+
+def _number_around(value: Value) -> Scalar:
+    return as_number(convert_scalar(value.attributes["value"], value.spec.dtype))
 
 
 def _slice_scatter(value: Value) -> list[Piece]:

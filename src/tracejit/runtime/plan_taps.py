@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.nest import Layout
 from ..ir.graph import Value
-from ..ops.shapes import numel
 from ..ops.taps import tap_products, tap_weights
 from ..passes.strips import equal
 from ..types import Shape
@@ -85,7 +84,8 @@ def plan_taps(planner: Planner, value: Value) -> None:
     slot, dtype = planner.place(value), value.spec.dtype
     assert value.op is not None
     count = x.spec.shape[1] // groups * len(offsets)
-    each = aligned(scratch_bytes(value.op.name, dtype.short, count))
+    rows = (value if value.op is tap_products else other).spec.shape[1] // groups
+    each = aligned(scratch_bytes(value.op.name, dtype.short, count, rows))
     key = (value, "scratch")
     scratch = planner.arena.take(get_num_threads() * each, key)
     words = [
@@ -95,13 +95,12 @@ def plan_taps(planner: Planner, value: Value) -> None:
         planner.argument(Slot("arena", 0, scratch), 0),
         *((-1, number) for number in (each, *_numbers(planner, value))),
     ]
-    positions = x.spec.shape[0] * numel(value.attributes["counts"])
-    rows = (value if value.op is tap_products else other).spec.shape[1] // groups
+    (planes, lines, width), _ = _box(value.attributes["counts"], value.attributes["steps"])
     moved = (x.spec.nbytes, other.spec.nbytes, value.spec.nbytes)
     after = offsets
     if value.op is tap_products:
         after = (*offsets, *_weight_offsets(other, planner.layouts(other)))
-    work = Work(groups, count, positions, rows)
+    work = Work(groups, count, x.spec.shape[0] * planes, lines, width, rows)
     step = tap_step(value.op.name, dtype.short, words, after, work, moved, planner.ahead)
     planner.items.append(step)
     planner.arena.give(key)

@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from ..codegen.tap_few import (
+    FEW_ROWS,
+    few_products_text,
+    few_scratch,
+    few_weights_text,
+    strip_vectors,
+)
 from ..codegen.tap_products import product_scratch, products_text
 from ..codegen.tap_weights import weight_scratch, weights_text
 from ..codegen.vector_machine import Machine, vector_machine
+from ..passes.strips import at_most
 from ..sizes import call
 from .ahead import NONE, Ahead
 from .launcher import COARSE, RELEASE_GIL, Step
@@ -22,15 +30,25 @@ Word = tuple[int, Any]
 
 #: Multiply-adds worth a chunk of their own, and from which on a step lets other Python threads run.
 _CHUNK_WORK, _RELEASE_WORK = 1 << 17, 1 << 21
-_TEXTS = {"tap_products": products_text, "tap_weights": weights_text}
+_TEXTS = {
+    "tap_products": products_text,
+    "tap_weights": weights_text,
+    "few_products": few_products_text,
+    "few_weights": few_weights_text,
+}
 
 
 class Work(NamedTuple):
-    """How much there is to do: in each of the groups, count (channels and taps) x positions x rows multiply-adds."""
+    """How much there is to do: in each of the groups, count (channels and taps) x positions x rows multiply-adds.
+
+    Positions are those of ``planes``, each ``lines`` of ``width``.
+    """
 
     groups: Any
     count: Any
-    positions: Any
+    planes: Any
+    lines: Any
+    width: Any
     rows: Any
 
 
@@ -59,18 +77,22 @@ def tap_step(
     them, ``moved`` the bytes of operands and result; its code may be compiled ``ahead``.
 
     >>> if vector_machine() is not None:
-    ...     step = tap_step("tap_weights", "f32", [], [], Work(1, 144, 9, 16), (0, 0, 0))
+    ...     step = tap_step("tap_weights", "f32", [], [], Work(1, 144, 1, 3, 3, 16), (0, 0, 0))
     ...     assert step.extent == (-1, -(-144 // vector_machine().rows))
     """
     found = vector_machine()
     assert found is not None, "planned for a machine that has native code"
     is_products = name == "tap_products"
     size = 4 if dtype == "f32" else 8
-    extent, grain, release = call(_divide, int(is_products), *_block(found, size), *work)
+    code = code_of(name, work.rows)
+    if code == "few_products":
+        extent, grain, release = call(_divide_few, *_strip(found, size), *work)
+    else:
+        extent, grain, release = call(_divide, int(is_products), *_block(found, size), *work)
     flags = release + (0 if is_products else COARSE)
     arguments = [*words, *((-1, offset) for offset in offsets)]
     return TapStep(
-        address(tap_module(name, dtype), ahead),
+        address(tap_module(code, dtype), ahead),
         arguments,
         (-1, extent),
         grain,
@@ -82,14 +104,25 @@ def tap_step(
     )
 
 
-def scratch_bytes(name: str, dtype: str, count: Any) -> Any:
-    """Bytes that each worker needs, for so many channels and taps.
+def code_of(name: str, rows: Any) -> str:
+    """The native code of an op for so many rows of a group.
 
-    >>> scratch_bytes("tap_weights", "f32", 9) > 0
+    >>> code_of("tap_products", 64), code_of("tap_weights", 1)
+    ('tap_products', 'few_weights')
+    """
+    return name.replace("tap_", "few_") if at_most(rows, FEW_ROWS) else name
+
+
+def scratch_bytes(name: str, dtype: str, count: Any, rows: Any) -> Any:
+    """Bytes that each worker needs, for so many channels and taps and rows of a group.
+
+    >>> scratch_bytes("tap_weights", "f32", 9, 64) > scratch_bytes("tap_weights", "f32", 9, 1)
     True
     """
     found = vector_machine()
     assert found is not None, "planned for a machine that has native code"
+    if code_of(name, rows) != name:
+        return few_scratch(count)
     if name == "tap_weights":
         return weight_scratch(found, count)
     return product_scratch(found, 4 if dtype == "f32" else 8, count)
@@ -100,19 +133,50 @@ def _block(machine: Machine, nbytes: int) -> tuple[int, int]:
     return machine.rows, machine.vectors * machine.vector // nbytes
 
 
+def _strip(machine: Machine, nbytes: int) -> tuple[int, int]:
+    """Vectors of a strip of few rows, and the positions of one."""
+    return strip_vectors(machine), machine.vector // nbytes
+
+
+def _divide_few(
+    strip: int, lanes: int, groups: int, count: int, planes: int, lines: int, width: int, rows: int
+) -> tuple[int, int, int]:
+    """The same for groups of few rows: units are strips of the positions of a group and plane.
+
+    >>> _divide_few(8, 16, 64, 9, 4, 28, 28, 1)
+    (1024, 74, 0)
+    >>> _divide_few(8, 16, 64, 9, 4, 1, 300, 1)
+    (768, 145, 0)
+    """
+    total = groups * count * planes * lines * width * rows
+    vectors = -(-width // lanes) if lines == 1 else lines
+    units = groups * planes * -(-vectors // strip)
+    release = RELEASE_GIL if total >= _RELEASE_WORK else 0
+    return units, max(1, _CHUNK_WORK * units // max(total, 1)), release
+
+
 def _divide(
-    is_products: int, block: int, strip: int, groups: int, count: int, positions: int, rows: int
+    is_products: int,
+    block: int,
+    strip: int,
+    groups: int,
+    count: int,
+    planes: int,
+    lines: int,
+    width: int,
+    rows: int,
 ) -> tuple[int, int, int]:
     """The parallel extent in units, its grain, and the flag for letting other Python threads run.
 
     Units are blocks of results: of a strip of positions, or for the gradient of the weight of all positions. Whole
     strips, which are laid out once, stay together where there are enough of them.
 
-    >>> _divide(1, 8, 48, 1, 144, 16 * 32 * 32, 16)
+    >>> _divide(1, 8, 48, 1, 144, 16, 32, 32, 16)
     (684, 2, 1)
-    >>> _divide(0, 8, 48, 1, 144, 16 * 32 * 32, 16)
+    >>> _divide(0, 8, 48, 1, 144, 16, 32, 32, 16)
     (18, 1, 1)
     """
+    positions = planes * lines * width
     total = groups * count * positions * rows
     release = RELEASE_GIL if total >= _RELEASE_WORK else 0
     if not is_products:
@@ -128,7 +192,7 @@ def _divide(
 
 @cache
 def tap_module(name: str, dtype: str) -> VectorModule:
-    """The native code of an op for a dtype.
+    """The native code of that name for a dtype.
 
     >>> vector_machine() is None or tap_module("tap_weights", "f32").symbol == "tracejit_tap_weights"
     True

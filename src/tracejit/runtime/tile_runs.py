@@ -25,8 +25,8 @@ from ..ir.graph import Value
 from ..ops.contraction import matmul
 from ..passes.groups import Call, Group, Schedule, Step, looks_up, picks_from_row, root
 from ..types import Shape
+from .assembly import Placed
 from .blas import find_blas
-from .plan_assembly import Placed
 from .views import Layouts, matrix_layout
 
 #: A batch of fewer matrices is no batch.

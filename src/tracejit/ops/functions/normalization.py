@@ -241,12 +241,16 @@ def group_norm(
                 f"Expected {role} to be a vector of size equal to the number of channels in input, but "
                 f"got {role} of shape {list(shape_of(parameter))} and input of shape {list(shape)}"
             )
-    grouped = m.reshape(
-        upcast(input),
-        shape=(shape[0], num_groups, input.spec.numel // max(shape[0] * num_groups, 1)),
+    # One shape for statistics, scales and shifts, so that they are found in one pass over each group.
+    channels = shape[1] // num_groups
+    places = input.spec.numel // max(shape[0] * shape[1], 1)
+    x = m.reshape(upcast(input), shape=(shape[0], num_groups, channels, places))
+    parts = (
+        None if p is None else m.reshape(p, shape=(1, num_groups, channels, 1))
+        for p in (weight, bias)
     )
-    x = m.reshape(_standardized(grouped, (2,), eps), shape=shape)
-    return as_type(_per_channel(x, weight, bias), input.dtype)
+    x = _scaled(_standardized(x, (2, 3), eps), *parts)
+    return as_type(m.reshape(x, shape=shape), input.dtype)
 
 
 def _check_channels(channels: int, **parameters: Tensor | None) -> None:

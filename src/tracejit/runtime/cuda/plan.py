@@ -20,9 +20,10 @@ from ...ir.graph import Graph, Value
 from ...passes.groups import Call, Group, root
 from ...types import Shape
 from ..ahead import Ahead
+from ..assembly import Placed
 from ..launcher import Step
 from ..plan import Plan, Planner
-from ..plan_assembly import Placed, place_moves
+from ..plan_assembly import place_moves
 from ..plan_body import BodyPlanner
 from ..plan_products import result_layout
 from ..plan_records import Products, may_lie_on_the_host
