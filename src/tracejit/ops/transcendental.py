@@ -13,16 +13,21 @@ import numpy as np
 from ..dtypes import bool_
 from . import promotion as p
 from .elementwise import POSITIVE, cast, where
-from .namespace import special, special_of, xp
+from .namespace import by_kernel, special, special_of, xp
 from .slabs import shared
 from .table import Array, elementwise
 
 UNIT = (-0.95, 0.95)
 
 
+def _wide(x: Array) -> Array:
+    """``x`` in the precision of its functions: half precision computes in float32."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+
+
 def _special(name: str, x: Array) -> Array:
-    """A function of ``scipy.special``; half precision computes in float32."""
-    return special_of(name, x.astype(np.float32) if x.dtype.itemsize == 2 else x)
+    """A function of ``scipy.special``, by a kernel where there is one."""
+    return special_of(name, _wide(x))
 
 
 # --- exponentials and logarithms ----------------------------------------------------------------
@@ -181,7 +186,7 @@ def erfc(x: Array) -> Array:
 
 
 @elementwise(
-    None,
+    "erfinv(x)",
     promotion=p.to_float,
     grad=lambda g, out: g * (math.sqrt(math.pi) / 2 * exp(out * out)),
     domain=(-0.9, 0.9),
@@ -191,22 +196,39 @@ def erfinv(x: Array) -> Array:
     return _special("erfinv", x)
 
 
-@elementwise(None, promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
+@elementwise("lgamma(x)", promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
 def lgamma(x: Array) -> Array:
     """The logarithm of the absolute value of the gamma function at x."""
+    wide = _wide(x)
+    found = by_kernel("gammaln", wide)
+    return _lgamma_of_library(wide) if found is None else found
+
+
+def _lgamma_of_library(x: Array) -> Array:
+    """SciPy's, which has no limit at -inf and divides and overflows where numbers are tiny."""
     n = xp(x)
-    found = n.where(n.isinf(x), x.dtype.type(math.inf), _special("gammaln", x))
-    tiny = n.abs(x) < np.finfo(np.float32).tiny  # where SciPy's float64 divides and overflows
+    found = n.where(n.isinf(x), x.dtype.type(math.inf), special("gammaln", x)(x))
+    tiny = n.abs(x) < np.finfo(np.float32).tiny
     return n.where(tiny, -n.log(n.where(tiny, n.abs(x), 1)), found).astype(found.dtype)
 
 
 @elementwise(
-    None, promotion=p.to_float, grad=lambda g, x: g * polygamma(x, order=1), domain=POSITIVE
+    "digamma(x)",
+    promotion=p.to_float,
+    grad=lambda g, x: g * polygamma(x, order=1),
+    domain=POSITIVE,
 )
 def digamma(x: Array) -> Array:
     """The derivative of lgamma at x; -inf at 0 and NaN at negative integers."""
-    value = _special("digamma", x)
-    return xp(x).where(x == 0, xp(x).copysign(x.dtype.type(math.inf), -x), value)
+    wide = _wide(x)
+    found = by_kernel("digamma", wide)
+    return _digamma_of_library(wide) if found is None else found
+
+
+def _digamma_of_library(x: Array) -> Array:
+    """SciPy's, which is nan at zeros."""
+    n = xp(x)
+    return n.where(x == 0, n.copysign(x.dtype.type(math.inf), -x), special("digamma", x)(x))
 
 
 @elementwise(

@@ -1,7 +1,8 @@
 """The error bound of every inexact function, in units in the last place of the exact result.
 
 Each bound holds over the whole domain, subnormal results, huge arguments and overflow thresholds included. Functions
-not listed are exact or correctly rounded. `logaddexp` holds where the result is not small against its operands.
+not listed are exact or correctly rounded. `logaddexp` holds where the result is not small against its operands, `lgamma`
+and `digamma` for x >= 0; for x < 0 two numbers are added, and the error is at most as many units of the larger of them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _BOTH = {
     "atanh": 2.8,
     "erf": 2.0,
     "erfc": 4.0,
+    "erfinv": 2.6,
+    "lgamma": 2.6,
+    "digamma": 2.6,
 }
 _SINGLE = {"sin": 1.8, "cos": 1.8, "tan": 4.0, "pow": 0.6}
 _DOUBLE = {"sin": 1.0, "cos": 1.0, "tan": 2.5, "pow": 1.5}
