@@ -1,9 +1,10 @@
 """What the runtime does for large arrays in eager code.
 
 Special functions are computed by kernels, where NumPy has none and SciPy's take their time: 18 ns for each error
-function, which a kernel finds in one, and 20 to 30 for each logarithm of the gamma function. Whether a kernel serves depends on the size alone, so that a program computes the
-same bits whenever it runs; they are those of compiled code. A first call in a process that finds its kernels in the
-store, which is an eager call, is so much shorter. Elementwise work is shared among threads (`strided`).
+function, which a kernel finds in one, and up to 30 for each logarithm of the gamma function. Whether a kernel serves
+depends on the size alone, so that a program computes the same bits whenever it runs; they are those of compiled code.
+A first call in a process that finds its kernels in the store, which is an eager call, is so much shorter. Elementwise
+work is shared among threads (`strided`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The error bound of every inexact function, in units in the last place of the exact result.
 
 Each bound holds over the whole domain, subnormal results, huge arguments and overflow thresholds included. Functions
-not listed are exact or correctly rounded. `logaddexp` holds where the result is not small against its operands, `lgamma`
-and `digamma` for x >= 0; for x < 0 two numbers are added, and the error is at most as many units of the larger of them.
+not listed are exact or correctly rounded. `logaddexp` holds where the result is not small against its operands.
+`lgamma` and `digamma` hold for x >= 0; for x < 0 the bound is in units of the larger of the two numbers that are then
+added.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
 """lgamma and digamma, in single and double precision.
 
-With a = |x|, r = 1 / a, and polynomials that were fitted for this package (minimax, weighted for the error of the result;
-coefficients are rounded one after the other, the later ones fitted to what is left):
+In what follows a = |x| and r = 1 / a; capitals are polynomials fitted for this package (minimax, weighted for the
+error of the result, coefficients rounded one after the other and the later ones fitted to what is left).
 
-- From 5/2 on, lgamma(a) = (a - 1/2) (log(a) - 1) + (log(2 pi) - 1) / 2 + r A(r^2), Stirling's series as a polynomial. One is
-  taken from the logarithm before its parts are summed, so that little cancels.
-- Below, lgamma(2 + y) = y Q(y) for -3/4 <= y <= 1/2, which has the zero at two as a factor. With log(a) taken off it serves
-  1/2 <= a < 5/4, for y = a - 1, and so has the zero at one; with log|x (1 + x)| taken off it serves |x| < 1/2, for y = x.
-- lgamma(x) = -log(a |sin(pi a)| / pi) - lgamma(a) for x <= -1/2.
-- From two on, digamma(a) = log(a) - r / 2 - r^2 B(r^2). Between one and two it is (a - root) P(a - root), where the root is
-  the sum of two numbers; digamma(a) = digamma(1 + a) - r below one.
-- digamma(-a) = digamma(1 + a) + pi / tan(pi a), whose argument is less its nearest integer: with the distance d it is
-  1 / d - d T(d^2).
-
-The two ways to a number are one polynomial of a selected argument wherever that can be: all ways are computed.
+- From 5/2 on, lgamma(a) = (a - 1/2) (log(a) - 1) + (log(2 pi) - 1) / 2 + r A(r^2): Stirling's series, with A for its
+  sum. One is taken from the logarithm before the parts of that are added, so that little cancels.
+- Below, lgamma(2 + y) = y Q(y) for -3/4 <= y <= 1/2, a form that has the zero at two as a factor. Less log(a) it
+  serves 1/2 <= a < 5/4 with y = a - 1, which has the zero at one; less log|x (1 + x)| it serves |x| < 1/2 with y = x.
+- For x <= -1/2, lgamma(x) = -log(a |sin(pi a)| / pi) - lgamma(a).
+- From two on, digamma(a) = log(a) - r / 2 - r^2 B(r^2). Between one and two it is (a - root) P(a - root), with the
+  root as the sum of two numbers; below one it is digamma(1 + a) - r.
+- digamma(-a) = digamma(1 + a) + pi / tan(pi a). The tangent is that of the distance d from a to the nearest integer,
+  which is exact, and pi / tan(pi d) = 1 / d - d T(d^2).
 """
 
 from __future__ import annotations
@@ -72,8 +70,7 @@ def lgamma_beside_two_f32(y: f32) -> f32:
     q = fma_f32(y, q, float32(0.020579813))
     q = fma_f32(y, q, float32(-0.06735227))
     q = fma_f32(y, q, float32(0.32246706))
-    q = fma_f32(y, q, float32(0.42278433))
-    return q
+    return fma_f32(y, q, float32(0.42278433))
 
 
 def lgamma_stirling_f32(a: f32, less: f32) -> f32:
@@ -136,8 +133,7 @@ def digamma_tail_f32(z: f32) -> f32:
     p = float32(-0.0018284082)
     p = fma_f32(z, p, float32(0.0035612008))
     p = fma_f32(z, p, float32(-0.008300087))
-    p = fma_f32(z, p, float32(0.08333239))
-    return p
+    return fma_f32(z, p, float32(0.08333239))
 
 
 def cotangent_of_half_turns_f32(r: f32) -> f32:
@@ -195,8 +191,7 @@ def lgamma_beside_two_f64(y: f64) -> f64:
     q = fma_f64(y, q, float64(0.020580808427796356))
     q = fma_f64(y, q, float64(-0.06735230105319936))
     q = fma_f64(y, q, float64(0.32246703342411315))
-    q = fma_f64(y, q, float64(0.42278433509846713))
-    return q
+    return fma_f64(y, q, float64(0.42278433509846713))
 
 
 def lgamma_stirling_f64(a: f64, less: f64) -> f64:
@@ -293,8 +288,7 @@ def digamma_tail_f64(z: f64) -> f64:
     p = fma_f64(z, p, float64(-0.004166467431109858))
     p = fma_f64(z, p, float64(0.00396825129131295))
     p = fma_f64(z, p, float64(-0.008333333314402572))
-    p = fma_f64(z, p, float64(0.08333333333328403))
-    return p
+    return fma_f64(z, p, float64(0.08333333333328403))
 
 
 def cotangent_of_half_turns_f64(r: f64) -> f64:

@@ -1,10 +1,10 @@
 """erfinv, the inverse of the error function, in single and double precision.
 
-erfinv(x) / x is a function of w = -log(1 - x^2), whose argument is rounded once. It is analytic around zero and grows
-like the root of w; here it is sqrt(pi) / 2 + w R(t) with t = (w - 8) / (w + 8), which maps all of w, from zero to that of
-the number next to one, to an interval where R changes little. One polynomial R serves for all x, and its error counts
-little where x is small. It was fitted for this package (weighted for the relative error of the result; coefficients are
-rounded one after the other, the later ones fitted to what is left).
+erfinv(x) / x is a function of w = -log(1 - x^2), the argument of which is rounded once. It is analytic around zero
+and grows like the root of w; here it is sqrt(pi) / 2 + w R(t) with t = (w - 8) / (w + 8), which maps all w up to that
+of the number next to one to an interval in which R changes little. One polynomial R serves for all x, and its error
+counts for little where x is small. It was fitted for this package: minimax, weighted for the relative error of the
+result, with coefficients rounded one after the other and the later ones fitted to what is left.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def erfinv_inside_f32(a: f32, w: f32) -> f32:
     r = fma_f32(t, r, float32(-0.07068456))
     r = fma_f32(t, r, float32(-0.09108837))
     r = fma_f32(t, r, float32(0.22190146))
-    # The root is the sum of two numbers.
+    # Half the root of pi is the sum of two numbers.
     return fma_f32(a, float32(0.88622695), a * fma_f32(w, r, float32(-2.66232e-08)))
 
 
