@@ -193,7 +193,11 @@ def erfc(x: Array) -> Array:
 )
 def erfinv(x: Array) -> Array:
     """The number whose error function is x."""
-    return _special("erfinv", x)
+    wide = _wide(x)
+    found = by_kernel("erfinv", wide)
+    if found is None:  # SciPy's, which has no negative zero
+        found = xp(x).copysign(special("erfinv", wide)(wide), wide)
+    return found
 
 
 @elementwise("lgamma(x)", promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
@@ -226,9 +230,16 @@ def digamma(x: Array) -> Array:
 
 
 def _digamma_of_library(x: Array) -> Array:
-    """SciPy's, which is nan at zeros."""
-    n = xp(x)
-    return n.where(x == 0, n.copysign(x.dtype.type(math.inf), -x), special("digamma", x)(x))
+    """SciPy's above zero; below, where it has few correct places beside a pole, by reflection."""
+    n, digamma_of = xp(x), special("digamma", x)
+    found = n.where(x == 0, n.copysign(x.dtype.type(math.inf), -x), digamma_of(n.abs(x)))
+    below = x < 0
+    if not below.any():
+        return found
+    wide = n.where(below, x, -1).astype(np.float64)
+    distance = wide - n.rint(wide)
+    mirrored = digamma_of(1 - wide) - math.pi / n.tan(math.pi * distance)
+    return n.where(below, n.where(distance == 0, math.nan, mirrored), found).astype(x.dtype)
 
 
 @elementwise(

@@ -33,7 +33,7 @@ _BOTH = {
     "erf": 2.0,
     "erfc": 4.0,
     "erfinv": 2.6,
-    "lgamma": 2.6,
+    "lgamma": 2.8,
     "digamma": 2.6,
 }
 _SINGLE = {"sin": 1.8, "cos": 1.8, "tan": 4.0, "pow": 0.6}

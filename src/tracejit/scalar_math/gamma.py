@@ -3,9 +3,9 @@
 In what follows a = |x| and r = 1 / a; capitals are polynomials fitted for this package (minimax, weighted for the
 error of the result, coefficients rounded one after the other and the later ones fitted to what is left).
 
-- From 5/2 on, lgamma(a) = (a - 1/2) (log(a) - 1) + (log(2 pi) - 1) / 2 + r A(r^2): Stirling's series, with A for its
+- From three on, lgamma(a) = (a - 1/2) (log(a) - 1) + (log(2 pi) - 1) / 2 + r A(r^2): Stirling's series, with A for its
   sum. One is taken from the logarithm before the parts of that are added, so that little cancels.
-- Below, lgamma(2 + y) = y Q(y) for -3/4 <= y <= 1/2, a form that has the zero at two as a factor. Less log(a) it
+- Below, lgamma(2 + y) = y Q(y) for -3/4 <= y <= 1, a form that has the zero at two as a factor. Less log(a) it
   serves 1/2 <= a < 5/4 with y = a - 1, which has the zero at one; less log|x (1 + x)| it serves |x| < 1/2 with y = x.
 - For x <= -1/2, lgamma(x) = -log(a |sin(pi a)| / pi) - lgamma(a).
 - From two on, digamma(a) = log(a) - r / 2 - r^2 B(r^2). Between one and two it is (a - root) P(a - root), with the
@@ -60,26 +60,27 @@ def log_less_f64(x: f64, less: f64) -> f64:
 
 
 def lgamma_beside_two_f32(y: f32) -> f32:
-    """lgamma(2 + y) / y for -3/4 <= y <= 1/2."""
-    q = float32(0.0002414627)
-    q = fma_f32(y, q, float32(-0.00020066569))
-    q = fma_f32(y, q, float32(0.0004375356))
-    q = fma_f32(y, q, float32(-0.0012097372))
-    q = fma_f32(y, q, float32(0.0029036792))
-    q = fma_f32(y, q, float32(-0.007383446))
-    q = fma_f32(y, q, float32(0.020579813))
-    q = fma_f32(y, q, float32(-0.06735227))
-    q = fma_f32(y, q, float32(0.32246706))
+    """lgamma(2 + y) / y for -3/4 <= y <= 1."""
+    q = float32(-4.605359e-05)
+    q = fma_f32(y, q, float32(0.00014427434))
+    q = fma_f32(y, q, float32(-0.00023958938))
+    q = fma_f32(y, q, float32(0.00047817687))
+    q = fma_f32(y, q, float32(-0.0011800126))
+    q = fma_f32(y, q, float32(0.0029004095))
+    q = fma_f32(y, q, float32(-0.007388923))
+    q = fma_f32(y, q, float32(0.020579463))
+    q = fma_f32(y, q, float32(-0.06735199))
+    q = fma_f32(y, q, float32(0.3224671))
     return fma_f32(y, q, float32(0.42278433))
 
 
 def lgamma_stirling_f32(a: f32, less: f32) -> f32:
-    """lgamma(a) for a >= 5/2, given log(a) - 1."""
+    """lgamma(a) for a >= 3, given log(a) - 1."""
     r = float32(1.0) / a
     z = r * r
-    p = float32(0.0006362599)
-    p = fma_f32(z, p, float32(-0.0027620103))
-    p = fma_f32(z, p, float32(0.08333282))
+    p = float32(0.0006792531)
+    p = fma_f32(z, p, float32(-0.0027699373))
+    p = fma_f32(z, p, float32(0.083333164))
     return fma_f32(a - float32(0.5), less, fma_f32(r, p, float32(0.41893855)))
 
 
@@ -98,7 +99,7 @@ def lgamma_f32(x: f32) -> f32:
     a = fabs_f32(x)
     small = a < float32(0.5)
     low = a < float32(1.25)
-    far = a >= float32(2.5)
+    far = a >= float32(3.0)
     y = select(small, x, a - select(low, float32(1.0), float32(2.0)))
     argument = select(small, fabs_f32(fma_f32(x, x, x)), select(low | far, a, float32(1.0)))
     log = log_less_f32(argument, select(far, float32(1.0), float32(0.0)))
@@ -170,45 +171,47 @@ def digamma_f32(x: f32) -> f32:
 
 
 def lgamma_beside_two_f64(y: f64) -> f64:
-    """lgamma(2 + y) / y for -3/4 <= y <= 1/2."""
-    q = float64(-1.7024678033546255e-07)
-    q = fma_f64(y, q, float64(-1.4486431756155937e-07))
-    q = fma_f64(y, q, float64(-5.066600447782704e-08))
-    q = fma_f64(y, q, float64(4.1937512411155253e-07))
-    q = fma_f64(y, q, float64(-3.9802995254074007e-07))
-    q = fma_f64(y, q, float64(8.679495882176351e-07))
-    q = fma_f64(y, q, float64(-2.0797630892572077e-06))
-    q = fma_f64(y, q, float64(4.393134969173646e-06))
-    q = fma_f64(y, q, float64(-9.427174359481797e-06))
-    q = fma_f64(y, q, float64(2.050533009672164e-05))
-    q = fma_f64(y, q, float64(-4.4928227026450605e-05))
-    q = fma_f64(y, q, float64(9.945757099697031e-05))
-    q = fma_f64(y, q, float64(-0.0002231545775539038))
-    q = fma_f64(y, q, float64(0.0005096695300046078))
-    q = fma_f64(y, q, float64(-0.00119275392058733))
-    q = fma_f64(y, q, float64(0.0028905103302636647))
-    q = fma_f64(y, q, float64(-0.007385551028471473))
-    q = fma_f64(y, q, float64(0.020580808427796356))
-    q = fma_f64(y, q, float64(-0.06735230105319936))
-    q = fma_f64(y, q, float64(0.32246703342411315))
+    """lgamma(2 + y) / y for -3/4 <= y <= 1."""
+    q = float64(2.143914915909642e-09)
+    q = fma_f64(y, q, float64(-9.834291069939968e-09))
+    q = fma_f64(y, q, float64(1.7009656883599013e-08))
+    q = fma_f64(y, q, float64(-1.7873032956375042e-08))
+    q = fma_f64(y, q, float64(3.595187038160408e-08))
+    q = fma_f64(y, q, float64(-1.0151553513492081e-07))
+    q = fma_f64(y, q, float64(2.2308349790361572e-07))
+    q = fma_f64(y, q, float64(-4.50941744188695e-07))
+    q = fma_f64(y, q, float64(9.48932025894169e-07))
+    q = fma_f64(y, q, float64(-2.037535272921918e-06))
+    q = fma_f64(y, q, float64(4.3771242106558436e-06))
+    q = fma_f64(y, q, float64(-9.440222382744062e-06))
+    q = fma_f64(y, q, float64(2.0506672208211464e-05))
+    q = fma_f64(y, q, float64(-4.492605357155404e-05))
+    q = fma_f64(y, q, float64(9.945759721885753e-05))
+    q = fma_f64(y, q, float64(-0.00022315478546523963))
+    q = fma_f64(y, q, float64(0.0005096695164936108))
+    q = fma_f64(y, q, float64(-0.001192753909445155))
+    q = fma_f64(y, q, float64(0.0028905103312019884))
+    q = fma_f64(y, q, float64(-0.007385551028769321))
+    q = fma_f64(y, q, float64(0.020580808427772372))
+    q = fma_f64(y, q, float64(-0.06735230105319652))
+    q = fma_f64(y, q, float64(0.3224670334241133))
     return fma_f64(y, q, float64(0.42278433509846713))
 
 
 def lgamma_stirling_f64(a: f64, less: f64) -> f64:
-    """lgamma(a) for a >= 5/2, given log(a) - 1."""
+    """lgamma(a) for a >= 3, given log(a) - 1."""
     r = float64(1.0) / a
     z = r * r
-    p = float64(0.05861777611410456)
-    p = fma_f64(z, p, float64(-0.07094521056471295))
-    p = fma_f64(z, p, float64(0.04134322789176922))
-    p = fma_f64(z, p, float64(-0.016274198014486218))
-    p = fma_f64(z, p, float64(0.005371817889204732))
-    p = fma_f64(z, p, float64(-0.0018564109059050155))
-    p = fma_f64(z, p, float64(0.0008392019198531846))
-    p = fma_f64(z, p, float64(-0.0005951673076379578))
-    p = fma_f64(z, p, float64(0.0007936495931435395))
-    p = fma_f64(z, p, float64(-0.002777777767071327))
-    p = fma_f64(z, p, float64(0.08333333333329769))
+    p = float64(-0.04370359266521625)
+    p = fma_f64(z, p, float64(0.03717768073558462))
+    p = fma_f64(z, p, float64(-0.0162587458748629))
+    p = fma_f64(z, p, float64(0.005446310412661417))
+    p = fma_f64(z, p, float64(-0.0018670082527794197))
+    p = fma_f64(z, p, float64(0.0008399315150636261))
+    p = fma_f64(z, p, float64(-0.000595195451119314))
+    p = fma_f64(z, p, float64(0.0007936501935125211))
+    p = fma_f64(z, p, float64(-0.002777777773392731))
+    p = fma_f64(z, p, float64(0.08333333333332149))
     return fma_f64(a - float64(0.5), less, fma_f64(r, p, float64(0.4189385332046727)))
 
 
@@ -231,7 +234,7 @@ def lgamma_f64(x: f64) -> f64:
     a = fabs_f64(x)
     small = a < float64(0.5)
     low = a < float64(1.25)
-    far = a >= float64(2.5)
+    far = a >= float64(3.0)
     y = select(small, x, a - select(low, float64(1.0), float64(2.0)))
     argument = select(small, fabs_f64(fma_f64(x, x, x)), select(low | far, a, float64(1.0)))
     log = log_less_f64(argument, select(far, float64(1.0), float64(0.0)))
