@@ -13,21 +13,12 @@ import numpy as np
 from ..dtypes import bool_
 from . import promotion as p
 from .elementwise import POSITIVE, cast, where
-from .namespace import by_kernel, special, special_of, xp
+from .library_functions import digamma_of, function_of, inverse_error_of, lgamma_of
+from .namespace import special, xp
 from .slabs import shared
 from .table import Array, elementwise
 
 UNIT = (-0.95, 0.95)
-
-
-def _wide(x: Array) -> Array:
-    """``x`` in the precision of its functions: half precision computes in float32."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
-
-
-def _special(name: str, x: Array) -> Array:
-    """A function of ``scipy.special``, by a kernel where there is one."""
-    return special_of(name, _wide(x))
 
 
 # --- exponentials and logarithms ----------------------------------------------------------------
@@ -162,7 +153,7 @@ def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
     if x.dtype.kind == "c":
         return 1 / (1 + xp(x).exp(-x))
-    return _special("expit", x)
+    return function_of("expit", x)
 
 
 @elementwise(
@@ -172,7 +163,7 @@ def sigmoid(x: Array) -> Array:
 )
 def erf(x: Array) -> Array:
     """The error function of x."""
-    return _special("erf", x)
+    return function_of("erf", x)
 
 
 @elementwise(
@@ -182,7 +173,7 @@ def erf(x: Array) -> Array:
 )
 def erfc(x: Array) -> Array:
     """1 - erf(x), accurate for large x."""
-    return _special("erfc", x)
+    return function_of("erfc", x)
 
 
 @elementwise(
@@ -193,27 +184,13 @@ def erfc(x: Array) -> Array:
 )
 def erfinv(x: Array) -> Array:
     """The number whose error function is x."""
-    wide = _wide(x)
-    found = by_kernel("erfinv", wide)
-    if found is None:  # SciPy's, which has no negative zero
-        found = xp(x).copysign(special("erfinv", wide)(wide), wide)
-    return found
+    return inverse_error_of(x)
 
 
 @elementwise("lgamma(x)", promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
 def lgamma(x: Array) -> Array:
     """The logarithm of the absolute value of the gamma function at x."""
-    wide = _wide(x)
-    found = by_kernel("gammaln", wide)
-    return _lgamma_of_library(wide) if found is None else found
-
-
-def _lgamma_of_library(x: Array) -> Array:
-    """SciPy's, which has no limit at -inf and divides and overflows where numbers are tiny."""
-    n = xp(x)
-    found = n.where(n.isinf(x), x.dtype.type(math.inf), special("gammaln", x)(x))
-    tiny = n.abs(x) < np.finfo(np.float32).tiny
-    return n.where(tiny, -n.log(n.where(tiny, n.abs(x), 1)), found).astype(found.dtype)
+    return lgamma_of(x)
 
 
 @elementwise(
@@ -224,22 +201,7 @@ def _lgamma_of_library(x: Array) -> Array:
 )
 def digamma(x: Array) -> Array:
     """The derivative of lgamma at x; -inf at 0 and NaN at negative integers."""
-    wide = _wide(x)
-    found = by_kernel("digamma", wide)
-    return _digamma_of_library(wide) if found is None else found
-
-
-def _digamma_of_library(x: Array) -> Array:
-    """SciPy's above zero; below, where it has few correct places beside a pole, by reflection."""
-    n, digamma_of = xp(x), special("digamma", x)
-    found = n.where(x == 0, n.copysign(x.dtype.type(math.inf), -x), digamma_of(n.abs(x)))
-    below = x < 0
-    if not below.any():
-        return found
-    wide = n.where(below, x, -1).astype(np.float64)
-    distance = wide - n.rint(wide)
-    mirrored = digamma_of(1 - wide) - math.pi / n.tan(math.pi * distance)
-    return n.where(below, n.where(distance == 0, math.nan, mirrored), found).astype(x.dtype)
+    return digamma_of(x)
 
 
 @elementwise(
