@@ -67,12 +67,12 @@ def digamma_of(x: Array) -> Array:
     if found is not None:
         return found
     n, above = xp(x), special("digamma", x)
-    found = n.where(x == 0, n.copysign(x.dtype.type(math.inf), -x), above(n.abs(x)))
+    at_zero = n.copysign(x.dtype.type(math.inf), -x)
     below = x < 0
     if not below.any():
-        return found
-    wide = n.where(below, x, -1).astype(np.float64)
+        return n.where(x == 0, at_zero, above(x))
+    wide = x.astype(np.float64)
     distance = wide - n.rint(wide)
-    distance = n.where(distance == 0, math.nan, distance)
-    mirrored = above(1 - wide) - math.pi / n.tan(math.pi * distance)
-    return n.where(below, mirrored, found).astype(x.dtype)
+    cotangent = math.pi / n.tan(math.pi * n.where(distance == 0, math.nan, distance))
+    found = above(n.where(below, 1 - wide, wide)) - n.where(below, cotangent, 0)
+    return n.where(x == 0, at_zero, found).astype(x.dtype)
