@@ -13,6 +13,7 @@ import pytest
 import scipy.special
 
 from scalar_tools import DTYPES, FLOATS, INF, NAN, any_bits, rng_for, same_bits, special_values
+from special_references import long_digamma, long_erf, long_erfc, long_erfinv, long_lgamma
 from tracejit.scalar_math import library as scalar_math
 from tracejit.scalar_math.library import ULP_BOUND, evaluate
 
@@ -20,33 +21,6 @@ LONG = np.longdouble
 wide_long_double = pytest.mark.skipif(
     np.finfo(LONG).nmant < 63, reason="needs a long double wider than double as reference"
 )
-
-
-def erf_series(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """erf for |x| <= 2 by the all-positive series 2 / sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!."""
-    term = x.copy()
-    total = x.copy()
-    for n in range(1, 80):
-        term = term * (2 * x * x) / (2 * n + 1)
-        total = total + term
-    return np.exp(-x * x) * total / np.sqrt(np.arctan(LONG(1)))
-
-
-def erfc_fraction(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """erfc for x >= 2 by its continued fraction."""
-    fraction = x.copy()
-    for n in range(240, 0, -1):
-        fraction = x + LONG(n) / 2 / fraction
-    return np.exp(-x * x) / fraction / np.sqrt(4 * np.arctan(LONG(1)))
-
-
-def long_erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    far = np.copysign(1 - erfc_fraction(np.maximum(np.abs(x), LONG(2))), x)
-    return np.where(np.abs(x) < 2, erf_series(np.clip(x, LONG(-2), LONG(2))), far)
-
-
-def long_erfc(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.where(x < 2, 1 - long_erf(x), erfc_fraction(np.maximum(x, LONG(2))))
 
 
 REFERENCES: dict[str, Callable[..., Any]] = {
@@ -76,6 +50,9 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "atanh": np.arctanh,
     "erf": long_erf,
     "erfc": long_erfc,
+    "erfinv": long_erfinv,
+    "lgamma": long_lgamma,
+    "digamma": long_digamma,
     "pow": np.power,
 }
 # Where the exponent range of the function ends; elsewhere all finite values are drawn.
@@ -108,6 +85,14 @@ def finite_points(name: str, type_name: str) -> np.ndarray[Any, Any]:
             rng.uniform(-5.9, 5.9, 8000),
             rng.uniform(0, 10 if type_name == "f32" else 26.5, 8000),
         ]
+    if name == "erfinv":
+        parts = [1 - np.exp(rng.uniform(-40, 0, 8000)), rng.uniform(-1.1, 1.1, 6000)]
+        parts.append(signs * np.exp(rng.uniform(-100, 0, 4000)))
+    if name in ("lgamma", "digamma"):
+        far = rng.choice([1, 2, 1.4616321449683623], 4000)
+        parts.append(far + signs * np.exp(rng.uniform(-36, -0.7, 4000)))
+        # Two parts are added below zero: see test_gamma_functions.
+        parts = [np.abs(part) for part in parts]
     if name in ("exp2",):
         parts.append(rng.uniform(low * edge, high * edge, 6000) / math.log(2) * 1.08)
     with np.errstate(all="ignore"):

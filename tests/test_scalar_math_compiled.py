@@ -61,6 +61,14 @@ PARTS += (
     "erf_near_",
     "erfc_far_",
     "log_series_",
+    "log_less_",
+    "lgamma_beside_",
+    "lgamma_stirling_",
+    "sine_of_half_turns_",
+    "digamma_beside_",
+    "digamma_tail_",
+    "cotangent_of_half_turns_",
+    "erfinv_inside_",
 )
 WHOLE = [n for n in scalar_math.function_names() if not n.startswith(PARTS)]
 

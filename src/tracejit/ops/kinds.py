@@ -19,7 +19,7 @@ from .op import Array, Op
 from .strides import Strided
 
 #: Ops of which kernels compute large arrays, see ``runtime.functions``.
-_KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid"})
+_KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid", "erfinv", "lgamma", "digamma"})
 #: Ops whose bodies share their elements among threads themselves, see ``slabs.shared``.
 SHARE = frozenset(
     [

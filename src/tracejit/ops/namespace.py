@@ -15,7 +15,7 @@ import numpy as np
 from ..cuda.arrays import device_index, fetched, placed
 from ..cuda.arrays import module_of as xp
 
-__all__ = ["special", "special_of", "xp"]
+__all__ = ["by_kernel", "special", "special_of", "xp"]
 
 KernelFunction = Callable[[str, np.ndarray], np.ndarray | None]
 
@@ -43,8 +43,17 @@ def special_of(name: str, x: Any) -> Any:
     >>> special_of("erf", np.zeros(2)).tolist()
     [0.0, 0.0]
     """
-    found = _by_kernel(name, x) if type(x) is np.ndarray else None
+    found = by_kernel(name, x)
     return special(name, x)(x) if found is None else found
+
+
+def by_kernel(name: str, x: Any) -> Any:
+    """The same by a kernel; None where SciPy is to compute it.
+
+    >>> by_kernel("erf", np.zeros(2)) is None
+    True
+    """
+    return _by_kernel(name, x) if type(x) is np.ndarray else None
 
 
 def _missing(name: str, x: np.ndarray) -> None:

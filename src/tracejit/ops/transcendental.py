@@ -13,16 +13,12 @@ import numpy as np
 from ..dtypes import bool_
 from . import promotion as p
 from .elementwise import POSITIVE, cast, where
-from .namespace import special, special_of, xp
+from .library_functions import digamma_of, function_of, inverse_error_of, lgamma_of
+from .namespace import special, xp
 from .slabs import shared
 from .table import Array, elementwise
 
 UNIT = (-0.95, 0.95)
-
-
-def _special(name: str, x: Array) -> Array:
-    """A function of ``scipy.special``; half precision computes in float32."""
-    return special_of(name, x.astype(np.float32) if x.dtype.itemsize == 2 else x)
 
 
 # --- exponentials and logarithms ----------------------------------------------------------------
@@ -157,7 +153,7 @@ def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
     if x.dtype.kind == "c":
         return 1 / (1 + xp(x).exp(-x))
-    return _special("expit", x)
+    return function_of("expit", x)
 
 
 @elementwise(
@@ -167,7 +163,7 @@ def sigmoid(x: Array) -> Array:
 )
 def erf(x: Array) -> Array:
     """The error function of x."""
-    return _special("erf", x)
+    return function_of("erf", x)
 
 
 @elementwise(
@@ -177,36 +173,35 @@ def erf(x: Array) -> Array:
 )
 def erfc(x: Array) -> Array:
     """1 - erf(x), accurate for large x."""
-    return _special("erfc", x)
+    return function_of("erfc", x)
 
 
 @elementwise(
-    None,
+    "erfinv(x)",
     promotion=p.to_float,
     grad=lambda g, out: g * (math.sqrt(math.pi) / 2 * exp(out * out)),
     domain=(-0.9, 0.9),
 )
 def erfinv(x: Array) -> Array:
     """The number whose error function is x."""
-    return _special("erfinv", x)
+    return inverse_error_of(x)
 
 
-@elementwise(None, promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
+@elementwise("lgamma(x)", promotion=p.to_float, grad=lambda g, x: g * digamma(x), domain=POSITIVE)
 def lgamma(x: Array) -> Array:
     """The logarithm of the absolute value of the gamma function at x."""
-    n = xp(x)
-    found = n.where(n.isinf(x), x.dtype.type(math.inf), _special("gammaln", x))
-    tiny = n.abs(x) < np.finfo(np.float32).tiny  # where SciPy's float64 divides and overflows
-    return n.where(tiny, -n.log(n.where(tiny, n.abs(x), 1)), found).astype(found.dtype)
+    return lgamma_of(x)
 
 
 @elementwise(
-    None, promotion=p.to_float, grad=lambda g, x: g * polygamma(x, order=1), domain=POSITIVE
+    "digamma(x)",
+    promotion=p.to_float,
+    grad=lambda g, x: g * polygamma(x, order=1),
+    domain=POSITIVE,
 )
 def digamma(x: Array) -> Array:
     """The derivative of lgamma at x; -inf at 0 and NaN at negative integers."""
-    value = _special("digamma", x)
-    return xp(x).where(x == 0, xp(x).copysign(x.dtype.type(math.inf), -x), value)
+    return digamma_of(x)
 
 
 @elementwise(

@@ -1,9 +1,10 @@
 """What the runtime does for large arrays in eager code.
 
 Special functions are computed by kernels, where NumPy has none and SciPy's take their time: 18 ns for each error
-function, which a kernel finds in one. Whether a kernel serves depends on the size alone, so that a program computes the
-same bits whenever it runs; they are those of compiled code. A first call in a process that finds its kernels in the
-store, which is an eager call, is so much shorter. Elementwise work is shared among threads (`strided`).
+function, which a kernel finds in one, and up to 30 for each logarithm of the gamma function. Whether a kernel serves
+depends on the size alone, so that a program computes the same bits whenever it runs; they are those of compiled code.
+A first call in a process that finds its kernels in the store, which is an eager call, is so much shorter. Elementwise
+work is shared among threads (`strided`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from ..ops.slabs import SHARED, set_native
 
 #: Elements from which on a kernel serves: SciPy would take milliseconds.
 LARGE = 1 << 17
+#: The same for functions for each element of which SciPy takes longer.
+LARGE_DEAR = 1 << 16
 #: SciPy's names, and ours.
 _NAMES = {"erf": "erf", "erfc": "erfc", "expit": "sigmoid"}
+_DEAR = {"erfinv": "erfinv", "gammaln": "lgamma", "digamma": "digamma"}
 _SHORT = {np.dtype("float32"): "f32", np.dtype("float64"): "f64"}
 _tables: dict[tuple[str, str], Any] = {}
 
@@ -28,11 +32,14 @@ _tables: dict[tuple[str, str], Any] = {}
 def _apply(name: str, x: np.ndarray) -> np.ndarray | None:
     """The function of every element of ``x``; None where SciPy is to serve."""
     short = _SHORT.get(x.dtype)
-    if x.size < LARGE or name not in _NAMES or short is None or config.disabled:
+    ours = _NAMES.get(name) if x.size >= LARGE else None
+    if ours is None and x.size >= LARGE_DEAR:
+        ours = _DEAR.get(name)
+    if ours is None or short is None or config.disabled:
         return None
     table = _tables.get((name, short))
     if table is None:
-        table = _tables[name, short] = _table(_NAMES[name], short)
+        table = _tables[name, short] = _table(ours, short)
     read, out = np.ascontiguousarray(x), np.empty(x.shape, x.dtype)
     table.run_slots(0, table.n_steps, read.ctypes.data, out.ctypes.data, x.size)
     return out
