@@ -2,8 +2,8 @@
 
 A choice that depended on exact extents would give other kernels for other batch sizes. So extents below 64 count as 64,
 one included, unless the extent is one by construction: kept by a reduction, put in by ``unsqueeze``. Rows of a matrix
-that are such dimensions laid side by side weigh the same. What shows all of another value, or is computed from values of
-its own shape, weighs as much as they do, however its dimensions are laid side by side.
+that are such dimensions laid side by side weigh the same. What shows all of another value, or is computed from values
+of its own shape, weighs as much as they do, however its dimensions are laid side by side.
 """
 
 from __future__ import annotations
