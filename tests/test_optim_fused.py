@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit import config
 from tracejit.optim import fused as fused_module
+from tracejit.runtime.behind import worker
 
 CASES: list[tuple[Any, dict[str, Any]]] = [
     (tj.optim.SGD, {"lr": 0.1}),
@@ -61,6 +63,101 @@ def test_parameters_are_updated_in_place_by_one_program() -> None:
     assert all(update.in_place)
     assert p.data_ptr() == memory
     assert p._version == version + 4
+
+
+ALL = [
+    *((kind, options) for kind, options in CASES if kind is not tj.optim.Adagrad),
+    (tj.optim.Adagrad, {"lr": 0.1, "lr_decay": 0.1}),
+    (tj.optim.Adadelta, {"lr": 0.5}),
+    (tj.optim.Adamax, {"lr": 0.01}),
+    (tj.optim.NAdam, {"lr": 0.01}),
+    (tj.optim.RAdam, {"lr": 0.01}),
+    (tj.optim.ASGD, {"lr": 0.01}),
+    (tj.optim.Rprop, {"lr": 0.01}),
+    (tj.optim.RMSprop, {"lr": 0.01, "momentum": 0.9, "centered": True}),
+]
+
+
+@pytest.fixture
+def eager_to_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are made behind the second step of a kind."""
+    monkeypatch.setattr(fused_module, "WORTH", 0.0)
+    monkeypatch.setattr(fused_module, "_updates", {})
+
+
+def programs() -> list[Any]:
+    return [u for u in fused_module._updates.values() if u.program is not None]
+
+
+@pytest.mark.usefixtures("eager_to_fuse")
+@pytest.mark.parametrize(("kind", "options"), ALL, ids=lambda x: getattr(x, "__name__", ""))
+def test_programs_made_behind_the_steps_give_the_plain_numbers(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, options: dict[str, Any]
+) -> None:
+    def after_steps() -> list[Any]:
+        rng = np.random.default_rng(0)
+        params = [tj.tensor(rng.standard_normal(s)).requires_grad_() for s in ((5, 3), (7,), ())]
+        optimizer = kind(params, **options)
+        for step in range(14):
+            for p in params:
+                p.grad = tj.tensor(rng.standard_normal(tuple(p.shape)))
+            if step == 9:
+                optimizer.param_groups[0]["lr"] *= 0.5
+            optimizer.step()
+            assert worker().wait(60.0)
+        return [p.detach().numpy() for p in params]
+
+    found = after_steps()
+    assert programs()
+    monkeypatch.setattr(config, "disabled", True)
+    plain = after_steps()
+    for a, b in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.usefixtures("eager_to_fuse")
+def test_no_program_where_it_is_not_wanted() -> None:
+    p = tj.ones(3, requires_grad=True)
+    optimizer = tj.optim.SGD([p], lr=0.1, fused=False)
+    for _ in range(5):
+        p.grad = tj.ones(3)
+        optimizer.step()
+        assert worker().wait(60.0)
+    assert not fused_module._updates
+
+
+@pytest.mark.usefixtures("eager_to_fuse")
+def test_parameters_that_share_memory_are_changed_one_after_the_other() -> None:
+    base = tj.arange(6).float()
+    first, second = base[:4].requires_grad_(), base[2:].requires_grad_()
+    optimizer = tj.optim.SGD([first, second], lr=1.0, weight_decay=0.5)
+    expected = np.arange(6, dtype=np.float32)
+    for _ in range(6):
+        first.grad, second.grad = tj.ones(4), tj.ones(4)
+        optimizer.step()
+        assert worker().wait(60.0)
+        for part in (expected[:4], expected[2:]):
+            part -= 1.0 + 0.5 * part
+        np.testing.assert_array_equal(base.numpy(), expected)
+    assert programs()  # for others like them
+
+
+@pytest.mark.usefixtures("eager_to_fuse")
+def test_a_program_that_cannot_be_made_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no program today")
+
+    monkeypatch.setattr(fused_module, "make_plan", fail)
+    p = tj.zeros(2, requires_grad=True)
+    optimizer = tj.optim.SGD([p], lr=1.0)
+    for _ in range(4):
+        p.grad = tj.ones(2)
+        optimizer.step()
+        assert worker().wait(60.0)
+    assert p.tolist() == [-4.0, -4.0]
+    assert sum("optimizer" in record.message for record in caplog.records) == 1
 
 
 def test_read_only_parameters_are_refused() -> None:

@@ -96,7 +96,7 @@ class Adagrad(Optimizer):
         states = [(self._slot(p, "sum", start),) for p in params]
         grads: list[Any] = [p._grad for p in params]
         flags = {"decay": group["weight_decay"] != 0, "maximize": bool(group["maximize"])}
-        update(adagrad, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
+        update(adagrad, params, grads, states, hyper, **flags, fused=group["fused"])
 
     def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
         lr = group.number("lr") / (1.0 + (step - 1.0) * group.number("lr_decay"))

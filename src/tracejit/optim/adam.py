@@ -49,9 +49,10 @@ class Adam(Optimizer):
 
     m̂ = m / (1 - beta1^t), v̂ = v / (1 - beta2^t). ``weight_decay`` adds to the gradient; ``amsgrad`` keeps the largest
     v (Reddi et al., 2018); ``maximize`` goes uphill. Half precision parameters are updated in float32 and rounded once.
-    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers; ``foreach`` and
-    ``capturable`` are accepted and change nothing. ``decoupled_weight_decay`` makes it AdamW. Raises ``ValueError`` for
-    hyperparameters out of range.
+    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers, from the second step
+    on; None does so on the host once steps have taken long enough, False never. ``foreach`` and ``capturable`` are
+    accepted and change nothing. ``decoupled_weight_decay`` makes it AdamW. Raises ``ValueError`` for hyperparameters
+    out of range.
 
     >>> import tracejit as tj
     >>> w = tj.tensor([1.0], requires_grad=True)
@@ -112,7 +113,7 @@ class Adam(Optimizer):
             decay = "decoupled" if group["decoupled_weight_decay"] else "coupled"
         early = Mix.of(group["betas"][0]).early
         flags = {"decay": decay, "early": early, "maximize": bool(group["maximize"])}
-        update(adam, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
+        update(adam, params, grads, states, hyper, **flags, fused=group["fused"])
 
     def _numbers(self, group: ParamGroup, step: float) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]

@@ -2,12 +2,18 @@
 
 The rule is the same text eager execution runs. Scalars that change from step to step (a step size with bias correction)
 are inputs of the program; the others are constants of it. Nothing is re-ordered, so the numbers are the eager ones.
+
+Where it is asked for, the second step of a kind makes the program. Where nothing is said it is made behind the steps,
+once these have taken about as long as that takes, and serves those that follow.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,13 +25,19 @@ from ..ir.graph import Value
 from ..layout import MemoryLayout, layout_of
 from ..ops.elementwise import cast
 from ..passes.pipeline import run_passes
+from ..runtime.behind import Abandoned, worker
+from ..runtime.callbacks import pointer_of
 from ..runtime.plan import make_plan
 from ..runtime.program import Program
 from ..tensor import Tensor
 from ..types import TensorType
 
+log = logging.getLogger("tracejit")
+
 #: Programs remembered per process; a training run needs one per parameter group.
 MAX_PROGRAMS = 64
+#: Seconds of steps after which a program is worth being made: that takes 15 to 170 milliseconds.
+WORTH = 0.03
 _SCALAR = TensorType((), dtypes.float64)
 
 
@@ -43,9 +55,15 @@ class FusedUpdate:
     in_place: tuple[bool, ...] = ()
     buffer: Any = None
     inputs: tuple[Tensor, ...] = ()
+    spent: float = 0.0  # seconds that steps have taken without the program
+    asked: bool = False  # is it being made, or has that failed?
+    places: tuple[int, ...] = ()  # where what is written lies, when that was last looked at ...
+    apart: bool = False  # ... and whether all of it could be written, each in memory of its own
 
 
 _updates: dict[Any, FusedUpdate] = {}
+#: What is noted of steps that cannot be one program.
+_NOTHING = FusedUpdate([], ())
 
 
 def update_fused(
@@ -55,15 +73,20 @@ def update_fused(
     states: Sequence[tuple[Tensor, ...]],
     hyper: Sequence[tuple[float, ...]],
     flags: dict[str, Any],
-) -> bool:
-    """Run the step as one program; False at the first call of a kind, which only notes the scalars."""
+    at_once: bool = True,
+) -> FusedUpdate | None:
+    """Run the step as one program, if there is one or it is to be made ``at_once``; then None.
+
+    Otherwise what is noted of steps of this kind, the first of which only notes the scalars.
+    """
     tensors = [t for p, g, state in zip(params, grads, states, strict=True) for t in (p, *state, g)]
     layouts = tuple([t._layout or layout_of(t) for t in tensors])
     for layout in layouts:
         if not (layout.is_contiguous and layout.aligned):
-            return False
-    if MODULES and len({layout.device for layout in layouts}) > 1:
-        return False
+            return _NOTHING
+    devices = {layout.device for layout in layouts} if MODULES else {-1}
+    if not layouts or len(devices) > 1 or not (at_once or devices == {-1}):
+        return _NOTHING
     rows: dict[tuple[float, ...], int] = {}
     owners = tuple([rows.setdefault(h, len(rows)) for h in hyper])
     key = (rule, tuple(flags.items()), owners, layouts)
@@ -71,16 +94,62 @@ def update_fused(
     if found is None:
         for written in (*params, *(t for state in states for t in state)):
             if not is_writeable(written.array):
-                return False  # the plain update says why this cannot be
+                return _NOTHING  # the plain update says why this cannot be
         while len(_updates) >= MAX_PROGRAMS:
             _updates.pop(next(iter(_updates)))
         _updates[key] = FusedUpdate(list(rows), owners)
-        return False
+        return _updates[key]
     varying = _varying(found, list(rows))
     if found.program is None or len(varying) > len(found.varying):
-        found = _updates[key] = _build(rule, layouts, states, list(rows), owners, flags, varying)
+        sizes = [len(state) for state in states]
+        build = partial(_build, rule, layouts, sizes, list(rows), owners, flags, varying)
+        if not at_once:
+            _build_behind(key, found, build)
+            return found
+        found = _updates[key] = build()
+    if not at_once and not _lie_apart(found, params, states):
+        return found
     _run(found, tensors, states, list(rows))
-    return True
+    return None
+
+
+def _build_behind(key: Any, found: FusedUpdate, build: Callable[[], FusedUpdate]) -> None:
+    """Have the program made by the thread behind the steps, once they have taken long enough."""
+    if found.asked or found.spent < WORTH:
+        return
+    found.asked = True
+
+    def job() -> None:
+        try:
+            made = build()
+        except Abandoned:
+            raise
+        except Exception:  # steps go on without it
+            log.exception("the program of an optimizer's step could not be made")
+            return
+        made.spent = found.spent
+        if _updates.get(key) is found:
+            _updates[key] = made
+
+    worker().submit(job)
+
+
+def _lie_apart(
+    found: FusedUpdate, params: Sequence[Tensor], states: Sequence[tuple[Tensor, ...]]
+) -> bool:
+    """Can all that is written be written, and lies each in memory of its own?
+
+    One parameter may show a part of another. Steps one after the other then change it twice.
+    """
+    written = [t for p, state in zip(params, states, strict=True) for t in (p, *state)]
+    places = tuple([t._pointer or pointer_of(t) for t in written])
+    if places != found.places:
+        sizes = [t.spec.nbytes for t in written]
+        ends = sorted((at, at + n) for at, n in zip(places, sizes, strict=True) if n)
+        found.apart = all(a[1] <= b[0] for a, b in pairwise(ends))
+        found.apart = found.apart and all(is_writeable(t.array) for t in written)
+        found.places = places
+    return found.apart
 
 
 def _varying(known: FusedUpdate, rows: Sequence[tuple[float, ...]]) -> tuple[tuple[int, int], ...]:
@@ -95,13 +164,13 @@ def _varying(known: FusedUpdate, rows: Sequence[tuple[float, ...]]) -> tuple[tup
 def _build(
     rule: Callable[..., Any],
     layouts: Sequence[MemoryLayout],
-    states: Sequence[tuple[Tensor, ...]],
+    sizes: Sequence[int],
     rows: list[tuple[float, ...]],
     owners: tuple[int, ...],
     flags: dict[str, Any],
     varying: tuple[tuple[int, int], ...],
 ) -> FusedUpdate:
-    """Write the rule down for every parameter and plan it as one program."""
+    """Write the rule down for every parameter, which has so many states, and plan it as one program."""
     builder = Builder("optimizer_step")
     inputs = [builder.input(f"t{i}", layout.spec) for i, layout in enumerate(layouts)]
     scalars = {at: builder.input(f"h{at[0]}_{at[1]}", _SCALAR) for at in varying}
@@ -109,13 +178,13 @@ def _build(
     overwrite: dict[int, int] = {}
     first = 0
     with builder.writing():
-        for owner, state in zip(owners, states, strict=True):
-            own = inputs[first : first + len(state) + 2]
+        for owner, size in zip(owners, sizes, strict=True):
+            own = inputs[first : first + size + 2]
             h = tuple(scalars.get((owner, j), x) for j, x in enumerate(rows[owner]))
             for position, new in enumerate(_new_values(rule, own, h, flags)):
                 overwrite[len(outputs)] = first + position
                 outputs.append(new)
-            first += len(state) + 2
+            first += size + 2
     graph = run_passes(builder.finish(outputs), device=layouts[0].device)
     strides = [layout.strides for layout in layouts] + [()] * len(scalars)
     plan = make_plan(graph, strides, overwrite, device=layouts[0].device)

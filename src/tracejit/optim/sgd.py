@@ -41,8 +41,9 @@ class SGD(Optimizer):
     """Gradient descent: g += weight_decay * p; v = momentum * v + (1 - dampening) * g; p -= lr * v.
 
     The first step sets v = g; Nesterov uses g + momentum * v (Sutskever et al., 2013). ``maximize`` goes uphill.
-    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers; ``foreach`` is
-    accepted and changes nothing. Raises ``ValueError`` for negative hyperparameters, or Nesterov without momentum or
+    ``fused=True`` runs the step of all parameters as one compiled program with the same numbers, from the second step
+    on; None does so on the host once steps have taken long enough, False never. ``foreach`` is accepted and changes
+    nothing. Raises ``ValueError`` for negative hyperparameters, or Nesterov without momentum or
     with dampening.
 
     >>> import tracejit as tj
@@ -123,4 +124,4 @@ class SGD(Optimizer):
             self._changed()  # the next step has another formula
         grads: list[Any] = [p._grad for p in params]
         hyper = [h for _, h in chosen]
-        update(sgd, params, grads, states, hyper, **flags, fused=bool(group["fused"]))
+        update(sgd, params, grads, states, hyper, **flags, fused=group["fused"])

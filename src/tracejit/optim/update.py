@@ -8,6 +8,7 @@ where the updates of all parameters fuse.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,28 +33,33 @@ def update(
     states: Sequence[tuple[Tensor, ...]],
     hyper: Sequence[tuple[Any, ...]],
     *,
-    fused: bool = False,
+    fused: bool | None = None,
     **flags: Any,
 ) -> None:
     """Replace every parameter and its state tensors in place by what ``rule`` makes of them.
 
     ``hyper`` holds per parameter the rule's scalars: Python floats, or 0-d tensors while recording. With ``fused`` the
-    whole step is one program of compiled kernels, with the same numbers. Where gradients are enabled, the updates are
-    differentiable.
+    whole step is one program of compiled kernels, with the same numbers; on the host it is one after some steps unless
+    ``fused`` is False. Where gradients are enabled, the updates are differentiable.
     """
     apart = len(set(params)) == len(params)
     whole = apart and not any(p.dtype.is_complex for p in params)
     if MODES.grad and MODES.recorder is not None:
         MODES.recorder.unsupported("a differentiable step of an optimizer")
-    if fused and whole and MODES.recorder is None and not (config.disabled or MODES.grad):
+    noted, begun = None, time.perf_counter()
+    may_fuse = fused is not False and whole and MODES.recorder is None
+    if may_fuse and not (config.disabled or MODES.grad):
         from .fused import update_fused
 
-        if update_fused(rule, params, grads, states, hyper, flags):
+        noted = update_fused(rule, params, grads, states, hyper, flags, bool(fused))
+        if noted is None:
             return
     run = _on_arrays if MODES.recorder is None and not MODES.grad else _on_tensors
     with np.errstate(all="ignore"):
         for p, g, state, h in zip(params, grads, states, hyper, strict=True):
             run(rule, p, g, state, h, flags)
+    if noted is not None:
+        noted.spent += time.perf_counter() - begun
 
 
 def _on_arrays(
