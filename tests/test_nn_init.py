@@ -93,6 +93,40 @@ def with_grads(*rows):
     return parameters
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("lie", ["plain", "turned", "large"])
+def test_clipping_of_arrays_and_of_tensors(dtype, lie):
+    """What NumPy does for plain gradients is what ops do for others."""
+    rng = np.random.default_rng(0)
+    kind = getattr(tj, dtype)
+    values = [rng.standard_normal(s) for s in ((3, 4), (), (70_000,) if lie == "large" else (5,))]
+    parameters = [tj.tensor(v).to(kind).requires_grad_() for v in values]
+    for p, v in zip(parameters, values, strict=True):
+        grad = tj.tensor(v).to(kind)
+        p.grad = grad.t().contiguous().t() if lie == "turned" and grad.ndim == 2 else grad
+    before = [p.grad.double().numpy().copy() for p in parameters]
+    versions = [p.grad._version for p in parameters]
+    total = nn.utils.clip_grad_norm_(parameters, 0.5)
+    expected = math.sqrt(sum(float((g * g).sum()) for g in before))
+    tolerance = 1e-2 if dtype == "bfloat16" else 1e-6
+    assert total.dtype is (tj.float64 if dtype == "float64" else tj.float32)
+    assert total.item() == pytest.approx(expected, rel=tolerance)
+    for p, g, version in zip(parameters, before, versions, strict=True):
+        np.testing.assert_allclose(p.grad.double().numpy(), g * 0.5 / expected, tolerance, 1e-7)
+        assert p.grad._version == version + 1
+
+
+def test_clipping_gradients_that_are_no_numbers():
+    for bad in (math.nan, math.inf):
+        p = tj.ones(2, requires_grad=True)
+        p.grad = tj.tensor([bad, 1.0])
+        total = nn.utils.clip_grad_norm_([p], 1.0)
+        assert not math.isfinite(total.item())
+        np.testing.assert_array_equal(
+            p.grad.numpy(), [math.nan, math.nan if math.isnan(bad) else 0]
+        )
+
+
 def test_clip_grad_norm():
     parameters = with_grads([3.0], [0.0, 4.0])
     norm = nn.utils.clip_grad_norm_([*parameters, empty(3)], 2.5)
