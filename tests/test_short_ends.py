@@ -60,6 +60,23 @@ def test_as_eager(name: str, end: int) -> None:
                 )
 
 
+def woven(x: tj.Tensor) -> tj.Tensor:
+    """Four parts that take turns along two dimensions."""
+    _, rows, columns = x.shape
+    return x.reshape(2, 2, rows, columns).permute(2, 0, 3, 1).reshape(2 * rows, 2 * columns)
+
+
+def test_parts_that_take_turns_are_read_in_rows() -> None:
+    """Read across, they would first be turned round in squares of which two rows are there."""
+    compiled = tj.compile(woven, strict=True)
+    for shape in ((4, 19, 23), (4, 32, 64)):
+        x = tj.randn(*shape)
+        for _ in range(2):
+            found = compiled(x)
+        np.testing.assert_array_equal(found.numpy(), woven(x).numpy())
+    assert "_square" not in compiled.source()
+
+
 def test_gradients_and_writes() -> None:
     def step(x: tj.Tensor, scale: tj.Tensor) -> tj.Tensor:
         y = x * scale

@@ -23,15 +23,18 @@ SIDE = 64
 def crossed_reads(writer: Writer, axes: Sequence[int]) -> list[Value]:
     """The operands that lie across the results; none where a result lies so too, or nothing is computed."""
     nest = writer.nest
-    if len(axes) < 2 or not all(is_one(access.strides[-1]) for access in nest.writes.values()):
+    if len(axes) < 2:
+        return []
+    across, inner = axes[-2:]
+    if not all(is_one(access.strides[inner]) for access in nest.writes.values()):
         return []
     return [
         value
         for value, access in nest.reads.items()
         if access.layout is not None
         and index_source(value) is None
-        and is_one(access.strides[-2])
-        and _is_far(access.strides[-1])
+        and is_one(access.strides[across])
+        and _is_far(access.strides[inner])
     ]
 
 
