@@ -10,6 +10,7 @@ import pytest
 import tracejit as tj
 from tracejit import nn
 from tracejit.nn import init
+from tracejit.nn.utils import clip_grad
 
 
 def empty(*shape: int):
@@ -114,6 +115,24 @@ def test_clipping_of_arrays_and_of_tensors(dtype, lie):
     for p, g, version in zip(parameters, before, versions, strict=True):
         np.testing.assert_allclose(p.grad.double().numpy(), g * 0.5 / expected, tolerance, 1e-7)
         assert p.grad._version == version + 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_clipping_of_arrays_gives_the_numbers_of_ops(dtype, monkeypatch):
+    found = []
+    for plain in (True, False):
+        if not plain:
+            monkeypatch.setattr(clip_grad, "are_plain", lambda tensors: False)
+        rng = np.random.default_rng(0)
+        parameters = []
+        for shape in ((300, 47), (), (9,), (1, 1000), (0, 3), (150_000,)):
+            p = tj.zeros(shape, dtype=getattr(tj, dtype), requires_grad=True)
+            p.grad = tj.tensor(rng.standard_normal(shape)).to(p.dtype)
+            parameters.append(p)
+        total = nn.utils.clip_grad_norm_(parameters, 0.7)
+        found.append([total.numpy(), *(p.grad.numpy() for p in parameters)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_clipping_gradients_that_are_no_numbers():

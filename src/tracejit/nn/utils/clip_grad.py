@@ -14,12 +14,13 @@ from ...autograd.slots import gradient_of
 from ...cuda.arrays import is_on_device
 from ...modes import MODES
 from ...ops.elementwise import cast
+from ...ops.reduction import sum as sum_of
 from ...ops.source import full
 from ...tensor import Tensor
 from ...varying import as_number
 
-#: Elements whose squares are summed in their own precision; sums of so many are added in double precision.
-PIECE = 1 << 16
+#: Arrays of more elements are left to ops, which share them among threads.
+LARGE = 1 << 17
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -77,15 +78,22 @@ def are_plain(tensors: list[Tensor]) -> bool:
 
 
 def _norm_of_arrays(tensors: list[Tensor]) -> Tensor:
-    """The square root of the sum of squares, of plain arrays: one call of BLAS for some thousand elements."""
-    total = 0.0
+    """The square root of the sum of squares, of plain arrays: what ops compute, to the bit, without an op for each."""
+    total: Any = None
     with np.errstate(all="ignore"):
         for tensor in tensors:
-            flat = tensor.array.reshape(-1)
-            for low in range(0, flat.size, PIECE):
-                piece = flat[low : low + PIECE]
-                total += float(np.dot(piece, piece))
-        return Tensor._wrap(np.sqrt(np.asarray(total, tensors[0].dtype.np)))
+            part = _squares(tensor)
+            total = part if total is None else total + part
+        return Tensor._wrap(np.asarray(np.sqrt(total)))
+
+
+def _squares(tensor: Tensor) -> Any:
+    """The sum of squares of a plain array."""
+    array = tensor.array
+    if array.size >= LARGE:
+        return _part(tensor, 2.0).array[()]
+    dims = tuple(range(array.ndim))
+    return sum_of.body(np.multiply(array, array), dims=dims, keepdim=False)
 
 
 def _norm(tensors: list[Tensor], power: float) -> Any:
