@@ -169,18 +169,17 @@ def test_what_is_no_number_stays_where_it_belongs(name, machine):
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{m.vector}x{m.vectors}")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("gaps", [0, 1])
-@pytest.mark.parametrize(("name", "rows"), [("tap_products", 13), ("few_products", 3)])
-def test_gaps_add_nothing(machine, dtype, gaps, name, rows):
+@pytest.mark.parametrize(("name", "rows", "row"), [("tap_products", 13, 7), ("few_products", 3, 4)])
+def test_gaps_add_nothing(machine, dtype, gaps, name, rows, row):
     case = Case(np.random.default_rng(1), 2, 2, 3, rows, (2, 3, 21), 5, dtype)
     case.gaps = gaps
     rng = np.random.default_rng(2)
     case.x[...] = np.where(rng.random(case.x.shape) < 0.3, 0, case.x)
     case.x[...] = np.where(rng.random(case.x.shape) < 0.8, -0.0, case.x)
-    case.w[0, 0, 1], case.w[rows // 2, 2, 0], case.w[-1, 1, 3] = np.nan, np.inf, -np.inf
+    case.w[0, 0, 1], case.w[row, 2, 0], case.w[-1, 1, 3] = np.nan, np.inf, -np.inf
     for parts in (1, 3):
         found, expected = case.run(name, machine, parts)
-        assert 0 < np.isnan(expected).sum() < expected.size
-        assert gaps == 0 or np.isnan(expected).mean() < 0.6
+        assert 0 < np.isnan(expected).sum() < expected.size / (1 + gaps)
         np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
 
 

@@ -89,6 +89,10 @@ class FunctionText:
         """The quotient of two words, rounded up."""
         return self.divided(self.sum(a, self.difference(b, 1)), b)[0]
 
+    def ones(self, count: str | int) -> str:
+        """A word whose lowest bits are one, so many of them."""
+        return self.difference(self.make(f"shl i64 1, {count}"), 1)
+
     def aligned(self, pointer: str) -> str:
         """The first address from ``pointer`` on where a cache line begins."""
         number = self.make(f"ptrtoint ptr {pointer} to i64")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .ir_text import FunctionText, Variable
 from .tap_products import PRODUCT_WORDS
-from .tap_runs import arguments
+from .tap_runs import arguments, tap_table
 from .tap_weights import WEIGHT_WORDS
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
@@ -19,8 +19,6 @@ __all__ = ["FEW_ROWS", "few_products_text", "few_scratch", "few_weights_text", "
 
 #: Groups of up to so many rows are computed here.
 FEW_ROWS = 3
-#: Sums of a block, which leave registers for what is read.
-_WIDE, _NARROW = 24, 12
 
 
 def strip_vectors(machine: Machine) -> int:
@@ -70,8 +68,15 @@ def _rows() -> range:
 
 def _together(kind: Kind, rows: int) -> tuple[int, ...]:
     """Vectors of blocks of so many rows, the most first."""
-    most = _WIDE if kind.machine.rows == strip_vectors(kind.machine) == 8 else _NARROW
-    return tuple(v for v in kind.blocks if v * rows <= most)
+    sums = kind.machine.rows * kind.machine.vectors  # as many as other blocks keep in registers
+    return tuple(v for v in kind.blocks if v * rows <= sums)
+
+
+def _own_tables(f: FunctionText, a: dict[str, str]) -> None:
+    """Where a worker keeps its tables of channels and taps."""
+    a["count"] = f.product(a["channels"], a["taps"])
+    a["kx"] = f.at(a["scratch"], f.product("%worker", a["each"]), "i8")
+    a["kw"] = f.at(a["kx"], a["count"], "i64")
 
 
 # --- products --------------------------------------------------------------------------------------
@@ -139,7 +144,10 @@ def _products_step(kind: Kind) -> str:
     """
     f = inner(kind, "i32 @tracejit_few_products(ptr %args, i64 %lo, i64 %hi, i64 %worker)")
     a = arguments(f, PRODUCT_WORDS)
-    _tables(kind, f, a, len(PRODUCT_WORDS), [("kx", a["xc"]), ("kw", a["wc"])])
+    offsets = f.at("%args", len(PRODUCT_WORDS), "i64")
+    _own_tables(f, a)
+    tap_table(kind, f, a, a["kx"], a["xc"], offsets)
+    tap_table(kind, f, a, a["kw"], a["wc"], f.at(offsets, a["taps"], "i64"))
     a["single"] = f.compare("eq", a["p1"], 1)
     vectors = f.quotient_up(a["p0"], kind.lanes)
     a["lines"] = f.make(f"select i1 {a['single']}, i64 {vectors}, i64 {a['p1']}")
@@ -179,14 +187,14 @@ def _strip(kind: Kind, f: FunctionText, a: dict[str, str], rows: int) -> None:
         line = f.variable("i64", a["first"])
         _lines(kind, f, a, rows, line, whole, ("0", str(vector), str(vector), str(kind.full)))
         left = f.difference(a["p0"], f.product(whole, kind.lanes))
-        bits = f.difference(f.make(f"shl i64 1, {f.least(left, kind.lanes)}"), 1)
+        bits = f.ones(f.least(left, kind.lanes))
         _lines(kind, f, a, rows, line, a["last"], ("0", str(vector), str(vector), bits))
     with (
         f.when(f.make(f"xor i1 {a['single']}, true")),
         f.loop(0, a["p0"], kind.lanes) as column,
     ):
         width = f.least(kind.lanes, f.difference(a["p0"], column))
-        bits = f.difference(f.make(f"shl i64 1, {width}"), 1)
+        bits = f.ones(width)
         under = f.product(a["p0"], kind.nbytes)
         shift = f.product(column, kind.nbytes)
         line = f.variable("i64", a["first"])
@@ -214,23 +222,6 @@ def _lines(
                 f" ptr {out}, i64 {a['om']}, i64 {under}, i64 {bits}, i64 {a['gaps']})"
             )
             line.set(f.sum(now, vectors))
-
-
-def _tables(
-    kind: Kind, f: FunctionText, a: dict[str, str], words: int, wanted: list[tuple[str, str]]
-) -> None:
-    """How far in memory each channel's taps are, in tables by name: for a stride of channels each."""
-    a["count"] = f.product(a["channels"], a["taps"])
-    own = f.at(a["scratch"], f.product("%worker", a["each"]), "i8")
-    offsets = f.at("%args", words, "i64")
-    for number, (name, stride) in enumerate(wanted):
-        table = a[name] = f.at(own, f.product(a["count"], number), "i64")
-        given = f.at(offsets, f.product(a["taps"], number), "i64")
-        with f.loop(0, a["channels"]) as c:
-            before, start = f.product(c, a["taps"]), f.product(c, stride)
-            with f.loop(0, a["taps"]) as t:
-                value = f.product(f.sum(start, f.word(given, t)), kind.nbytes)
-                f.put(value, f.at(table, f.sum(before, t), "i64"))
 
 
 # --- gradients of weights --------------------------------------------------------------------------
@@ -268,7 +259,7 @@ def _sums(kind: Kind, rows: int, taps: int) -> str:
         came = f.sum(f.product(n, "%yn"), line)
         with f.loop(0, "%p0", kind.lanes) as i0:
             width = f.least(kind.lanes, f.difference("%p0", i0))
-            mask = kind.as_mask(f, f.difference(f.make(f"shl i64 1, {width}"), 1))
+            mask = kind.as_mask(f, f.ones(width))
             at, there = f.sum(seen, i0), f.at("%y", f.sum(came, i0), kind.scalar)
             ys = [
                 kind.masked_load(f, f.at(there, f.product("%ym", i), kind.scalar), mask)
@@ -290,7 +281,8 @@ def _weights_step(kind: Kind) -> str:
     """Units [lo, hi), each a block of a group's channels and taps. Out is (groups * channels * taps, rows)."""
     f = inner(kind, "i32 @tracejit_few_weights(ptr %args, i64 %lo, i64 %hi, i64 %worker)")
     a = arguments(f, WEIGHT_WORDS)
-    _tables(kind, f, a, len(WEIGHT_WORDS), [("kx", a["xc"])])
+    _own_tables(f, a)
+    tap_table(kind, f, a, a["kx"], a["xc"], f.at("%args", len(WEIGHT_WORDS), "i64"))
     blocks = f.quotient_up(a["count"], kind.machine.rows)
     box = ", ".join(f"i64 {a[name[5:]]}" for name in _BOX.split(", "))
     with f.loop("%lo", "%hi") as unit:

@@ -12,7 +12,7 @@ are results computed again without them: nan and infinities of the weight leave 
 from __future__ import annotations
 
 from .ir_text import FunctionText, Variable
-from .tap_runs import arguments, runs
+from .tap_runs import arguments, runs, tap_table
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
 
@@ -169,7 +169,9 @@ def _step(kind: Kind) -> str:
     read, written, kx = own, f.at(own, table, "i64"), f.at(own, 2 * table, "i64")
     a["kw"] = f.at(kx, a["count"], "i64")
     a["seen"] = f.aligned(f.at(kx, f.product(a["count"], 2), "i64"))
-    _tap_tables(kind, f, a, kx)
+    offsets = f.at("%args", len(PRODUCT_WORDS), "i64")
+    tap_table(kind, f, a, kx, a["xc"], offsets)
+    tap_table(kind, f, a, a["kw"], a["wc"], f.at(offsets, a["taps"], "i64"))
     a["each"] = f.product(a["p2"], f.product(a["p1"], a["p0"]))
     positions = f.product(a["samples"], a["each"])
     strips = f.quotient_up(positions, kind.strip)
@@ -196,19 +198,6 @@ def _step(kind: Kind) -> str:
         unit.set(f.sum(now, f.difference(end, block)))
     f.add("ret i32 0")
     return f.finish()
-
-
-def _tap_tables(kind: Kind, f: FunctionText, a: dict[str, str], kx: str) -> None:
-    """How far in memory each channel's taps are from a position, and from the start of a row of the weight."""
-    first = f.at("%args", len(PRODUCT_WORDS), "i64")
-    second = f.at(first, a["taps"], "i64")
-    with f.loop(0, a["channels"]) as c:
-        before = f.product(c, a["taps"])
-        with f.loop(0, a["taps"]) as t:
-            k = f.sum(before, t)
-            for table, stride, offsets in ((kx, a["xc"], first), (a["kw"], a["wc"], second)):
-                value = f.sum(f.product(c, stride), f.word(offsets, t))
-                f.put(f.product(value, kind.nbytes), f.at(table, k, "i64"))
 
 
 def _rows(

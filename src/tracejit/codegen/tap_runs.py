@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .ir_text import FunctionText
 from .vector_kind import Kind, inner
 
-__all__ = ["Position", "arguments", "runs"]
+__all__ = ["Position", "arguments", "runs", "tap_table"]
 
 #: Arguments of the steps that are addresses; the others are numbers.
 POINTERS = ("x", "w", "y", "out", "scratch")
@@ -25,6 +25,25 @@ def arguments(f: FunctionText, names: Sequence[str]) -> dict[str, str]:
         )
         for number, name in enumerate(names)
     }
+
+
+def tap_table(
+    kind: Kind, f: FunctionText, a: dict[str, str], table: str, stride: str, offsets: str
+) -> None:
+    """Write how far in memory each channel's taps are, given those of the first one, and from one to the next.
+
+    >>> from .vector_machine import Machine
+    >>> f = FunctionText("void @f(ptr %table, ptr %offsets)")
+    >>> given = {"channels": "2", "taps": "9"}
+    >>> tap_table(Kind("f32", Machine(64, 8, 3)), f, given, "%table", "100", "%offsets")
+    >>> f.finish().count("store i64 %t")
+    3
+    """
+    with f.loop(0, a["channels"]) as c:
+        before, start = f.product(c, a["taps"]), f.product(c, stride)
+        with f.loop(0, a["taps"]) as t:
+            value = f.sum(start, f.word(offsets, t))
+            f.put(f.product(value, kind.nbytes), f.at(table, f.sum(before, t), "i64"))
 
 
 def runs(kind: Kind) -> str:
@@ -59,8 +78,7 @@ def runs(kind: Kind) -> str:
         number = f.word(entry, 0)
         place = f.at(entry, f.sum(number, 1), "i64")
         f.put(f.product(base, kind.nbytes), place)
-        ones = f.difference(f.make(f"shl i64 1, {length}"), 1)
-        f.put(f.make(f"shl i64 {ones}, {lane}"), f.at(place, kind.lanes, "i64"))
+        f.put(f.make(f"shl i64 {f.ones(length)}, {lane}"), f.at(place, kind.lanes, "i64"))
         f.put(f.sum(number, 1), entry)
         j.set(f.sum(now, length))
         at.move(length)

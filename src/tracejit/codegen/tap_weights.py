@@ -8,7 +8,7 @@ the work a thread does.
 from __future__ import annotations
 
 from .ir_text import FunctionText
-from .tap_runs import Position, arguments
+from .tap_runs import Position, arguments, tap_table
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
 
@@ -92,7 +92,7 @@ def _copy(kind: Kind) -> str:
     with f.as_long(j, "%count") as now:
         n, i = f.divided(f.sum("%q", now), "%each")
         length = f.least(f.least(kind.lanes, f.difference("%count", now)), f.difference("%each", i))
-        bits = f.difference(f.make(f"shl i64 1, {length}"), 1)
+        bits = f.ones(length)
         start = f.at("%y", f.sum(f.product(n, "%yn"), i), kind.scalar)
         target = f.at("%near", f.product(now, kind.strip_bytes), "i8")
         with f.loop(0, "%vectors") as v:
@@ -157,7 +157,7 @@ def _step(kind: Kind) -> str:
     # what is turned last may reach over the end
     a["px"] = f.at(a["near"], (_PIECE + kind.lanes) * kind.strip_bytes, "i8")
     a["kx"] = f.at(a["px"], _PIECE, "i64")
-    _tap_table(kind, f, a)
+    tap_table(kind, f, a, a["kx"], a["xc"], f.at("%args", len(WEIGHT_WORDS), "i64"))
     a["each"] = f.product(a["p2"], f.product(a["p1"], a["p0"]))
     a["positions"] = f.product(a["samples"], a["each"])
     a["om"] = f.product(a["rows"], kind.nbytes)
@@ -178,16 +178,6 @@ def _step(kind: Kind) -> str:
         unit.set(f.sum(now, f.difference(end, block)))
     f.add("ret i32 0")
     return f.finish()
-
-
-def _tap_table(kind: Kind, f: FunctionText, a: dict[str, str]) -> None:
-    """How far in memory each channel's taps are from a position."""
-    offsets = f.at("%args", len(WEIGHT_WORDS), "i64")
-    with f.loop(0, a["channels"]) as c:
-        before = f.product(c, a["taps"])
-        with f.loop(0, a["taps"]) as t:
-            value = f.sum(f.product(c, a["xc"]), f.word(offsets, t))
-            f.put(f.product(value, kind.nbytes), f.at(a["kx"], f.sum(before, t), "i64"))
 
 
 def _part(kind: Kind, f: FunctionText, a: dict[str, str], first: str, last: str) -> None:

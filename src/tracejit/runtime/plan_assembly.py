@@ -312,8 +312,7 @@ class _Rewriting:
                 continue
             source = self.source(value, piece)
             if number not in found.direct:
-                source = self.add(Value(source.spec, clone, (source,), {}, line=value.line))
-                self.copies[source] = piece.place.layout(lie, value.spec)
+                source = self.copied(value, source, piece.place.layout(lie, value.spec))
                 if found.pieces[0].ground:
                     self.before[source] = (operands[0],)
             if piece.late:
@@ -333,10 +332,15 @@ class _Rewriting:
         """The ground of an assembly, which whatever is written over it waits for."""
         if value not in self.grounds:
             source = self.source(value, self.homes.assemblies[value].pieces[0])
-            made = self.add(Value(source.spec, clone, (source,), {}, line=value.line))
-            self.copies[made] = self.homes.layouts.get(value) or contiguous(value)
-            self.grounds[value] = made
+            lie = self.homes.layouts.get(value) or contiguous(value)
+            self.grounds[value] = self.copied(value, source, lie)
         return self.grounds[value]
+
+    def copied(self, value: Value, source: Value, lie: Layout) -> Value:
+        """A copy of ``source``, made for the assembly of ``value``, that lies like ``lie``."""
+        made = self.add(Value(source.spec, clone, (source,), {}, line=value.line))
+        self.copies[made] = lie
+        return made
 
     def scatter(self, value: Value, base: Value, readers: Sequence[Value]) -> Value:
         """A scatter into what lies in its memory, after others read that."""
