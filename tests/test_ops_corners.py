@@ -235,3 +235,82 @@ def test_gradients_of_logaddexp_beside_truth_values() -> None:
         for x in (mask, mask):
             (found,) = tj.autograd.grad(function(x, y).sum(), y)
             np.testing.assert_allclose(found.numpy(), [0.5, 1 / (1 + np.exp(-2.0))], rtol=1e-6)
+
+
+def test_slopes_beside_special_values() -> None:
+    inf, nan = math.inf, math.nan
+
+    def slopes(function, *values: list[float]) -> list[list[float]]:
+        leaves = [tj.tensor(v, requires_grad=True) for v in values]
+        function(*leaves).sum().backward()
+        return [leaf.grad.tolist() for leaf in leaves]
+
+    expected = {
+        "copysign": (
+            tj.copysign,
+            [[inf, 0.0, -2.0], [1.0, 1.0, 3.0]],
+            [[nan, 0.0, -1.0], [0.0, 0.0, 0.0]],
+        ),
+        "logit": (tj.logit, [[0.5, 1.5, -0.5]], [[4.0, nan, nan]]),
+        "trunc": (
+            lambda x, y: tj.div(x, y, rounding_mode="trunc"),
+            [[1.0, inf], [0.0, 0.0]],
+            [[0.0] * 2, [0.0] * 2],
+        ),
+        "remainder": (tj.remainder, [[1.0, inf], [-inf, 1.0]], [[1.0, 1.0], [1.0, nan]]),
+        "norm": (lambda x: tj.linalg.norm(x, 0.5), [[0.0, 0.0]], [[0.0, 0.0]]),
+        "norm of one": (lambda x: tj.linalg.norm(x, 0.5), [[0.0, 4.0]], [[0.0, 1.0]]),
+    }
+    for name, (function, values, wanted) in expected.items():
+        np.testing.assert_array_equal(slopes(function, *values), wanted, name)
+        np.testing.assert_array_equal(slopes(tj.compile(function), *values), wanted, name)
+
+
+def test_gathering_nothing_keeps_the_history() -> None:
+    x = tj.ones(5, requires_grad=True)
+    found = tj.gather(x, 0, tj.zeros((2, 0), dtype=tj.int64))
+    assert found.shape == (2, 0)
+    found.sum().backward()
+    assert x.grad.tolist() == [0.0] * 5
+
+
+def test_spectra_of_complex_windows_and_roots_of_complex_squares() -> None:
+    x = tj.arange(16.0)
+    window = tj.ones(8, dtype=tj.complex64)
+    spectrum = tj.stft(x, 8, window=window, return_complex=True, onesided=False)
+    found = tj.istft(spectrum, 8, window=window, onesided=False, return_complex=True)
+    np.testing.assert_allclose(found.real.numpy(), x.numpy(), atol=1e-5)
+    z = tj.tensor([3.0 + 0.0j, 4.0j])  # the squares, not those of magnitudes
+    np.testing.assert_allclose(F.rms_norm(z, (2,), eps=4.5).numpy(), [3.0, 4.0j], rtol=1e-6)
+
+
+def test_exponentials_of_matrices_in_half_precision() -> None:
+    assert tj.matrix_exp(tj.zeros(2, 2, dtype=tj.bfloat16)).equal(tj.eye(2, dtype=tj.bfloat16))
+
+
+def test_memory_of_another_library_has_an_offset_of_its_own() -> None:
+    class Foreign:
+        """Like a tensor of another library: it has a dtype, but no ``base``."""
+
+        dtype = "float32"
+
+        def __init__(self) -> None:
+            self.array = np.arange(6, dtype=np.float32)
+            self.__array_interface__ = self.array.__array_interface__
+
+    x = tj.from_numpy(np.asarray(Foreign()))
+    assert x.storage_offset() == 0
+    assert tj.as_strided(x, (2, 2), (1, 2), 1).tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: tj.aminmax(tj.ones(5, 0), dim=1), RuntimeError, "empty dimension"),
+        (lambda: tj.max(1, 2), TypeError, "max"),
+        (lambda: tj.min(1, 2), TypeError, "min"),
+    ],
+)
+def test_what_has_no_extremes(call, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()

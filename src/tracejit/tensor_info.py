@@ -189,7 +189,7 @@ def _lies(tensor: Any) -> None:
 
 
 def _owner(array: Any) -> Any:
-    """The array at the end of the chain of views, which owns or borrows the memory."""
-    while array.base is not None and hasattr(array.base, "dtype"):
+    """The array at the end of the chain of views: it owns the memory, or borrows what another library owns."""
+    while hasattr(array.base, "dtype") and hasattr(array.base, "base"):
         array = array.base
     return array

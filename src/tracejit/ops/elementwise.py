@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from . import powers, remainders
 from . import promotion as p
-from . import remainders
 from .comparison import eq as eq
 from .comparison import isnan as isnan
 from .comparison import ne as ne
@@ -138,22 +138,7 @@ def reciprocal(x: Array) -> Array:
 )
 def pow(x: Array, y: Array) -> Array:
     """x to the power y. A negative integer power of an integer is 0, or 1 and -1 for units."""
-    if x.dtype.kind in "iu":
-        return _integer_power(x, y)
-    n = xp(x, y)
-    if y.size == 1 and y.dtype.kind == "f" and (y == 0.5).all():
-        # NumPy takes the square root then, which is another function of -0.0 and -inf.
-        return n.where(n.isneginf(x), -x, n.sqrt(x + (y - y)))
-    return n.power(x, y)
-
-
-def _integer_power(x: Array, y: Array) -> Array:
-    n = xp(x, y)
-    result = n.power(x, n.maximum(y, y.dtype.type(0)))
-    if y.dtype.kind == "u" or not (y < 0).any():
-        return result
-    unit = n.where(x == -1, n.where(y % 2 == 0, 1, -1), (x == 1).astype(np.int64))
-    return n.where(y < 0, unit.astype(x.dtype), result)
+    return powers.of_integers(x, y) if x.dtype.kind in "iu" else powers.of_floats(x, y)
 
 
 def _is_number(x: Any) -> bool:
@@ -193,9 +178,22 @@ def floor_divide(x: Array, y: Array) -> Array:
 
 
 @elementwise(
+    "trunc(x / y)",
+    promotion=p.floats_only,
+    grad={"x": lambda g: zeros_like(g), "y": lambda g: zeros_like(g)},
+    domain={"x": (-9.0, 9.0), "y": (0.5, 3.0)},
+)
+def trunc_divide(x: Array, y: Array) -> Array:
+    """x / y without its fraction; half precision computes in float32, and is rounded once."""
+    a, b = (v.astype(np.float32) if v.dtype.itemsize == 2 else v for v in (x, y))
+    n = shared(a, b)
+    return n.trunc(n.divide(a, b))
+
+
+@elementwise(
     "remainder(x, y)",
     promotion=p.numeric,
-    grad={"x": lambda g: g, "y": lambda g, x, y: -g * floor(x / y)},
+    grad={"x": lambda g: g, "y": lambda g, x, y: -g * floor_divide(x, y)},
     domain={"x": (-9.0, 9.0), "y": (0.6, 3.0)},
 )
 def remainder(x: Array, y: Array) -> Array:
@@ -206,7 +204,7 @@ def remainder(x: Array, y: Array) -> Array:
 @elementwise(
     "fmod(x, y)",
     promotion=p.numeric,
-    grad={"x": lambda g: g, "y": lambda g, x, y: -g * trunc(x / y)},
+    grad={"x": lambda g: g, "y": lambda g, x, y: -g * trunc_divide(x, y)},
     domain={"x": (-9.0, 9.0), "y": (0.6, 3.0)},
 )
 def fmod(x: Array, y: Array) -> Array:
@@ -344,7 +342,7 @@ def sign(x: Array) -> Array:
     "copysign(x, y)",
     ufunc="copysign",
     promotion=p.to_float,
-    grad={"x": lambda g, out, x: g * sign(x) * sign(out), "y": lambda g: zeros_like(g)},
+    grad={"x": lambda g, out, x: g * where(x == 0, 0.0, out / x), "y": lambda g: zeros_like(g)},
     domain={"x": POSITIVE, "y": POSITIVE},
 )
 def copysign(x: Array, y: Array) -> Array:

@@ -117,7 +117,7 @@ def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
             f"'{rounding_mode}'"
         )
     if promoted(input, other).is_floating_point:
-        return e.trunc(e.div(input, other))
+        return e.trunc_divide(input, other)
     below = e.floor_divide(input, other)
     inexact = c.ne(e.mul(below, other), input)
     return e.add(below, as_type(c.logical_and(inexact, c.lt(below, 0)), below.dtype))

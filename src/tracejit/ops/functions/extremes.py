@@ -71,11 +71,17 @@ def amin(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The smallest and the largest element.
 
+    Raises ``RuntimeError`` over a dimension without elements.
+
     >>> import tracejit as tj
     >>> tj.aminmax(tj.tensor([3, 1, 2]))
     MinMax(min=tensor(1), max=tensor(3))
     """
     dims = dims_of(dim, input)
+    if dim is not None and any(shape_of(input)[d] == 0 for d in dims):
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
     return MinMax(
         r.amin(input, dims=dims, keepdim=keepdim), r.amax(input, dims=dims, keepdim=keepdim)
     )
@@ -105,8 +111,8 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     >>> tj.max(tj.tensor([[1, 5], [4, 2]]), 1)
     ValuesAndIndices(values=tensor([5, 4]), indices=tensor([1, 0]))
     """
+    check_tensor("max", input)
     if is_tensor(dim) or other is not None:
-        check_tensor("max", input)
         return e.maximum(input, dim if other is None else other)
     if dim is None:
         _refuse_empty("max", input)
@@ -124,8 +130,8 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     >>> tj.min(tj.tensor([3, 1, 2]))
     tensor(1)
     """
+    check_tensor("min", input)
     if is_tensor(dim) or other is not None:
-        check_tensor("min", input)
         return e.minimum(input, dim if other is None else other)
     if dim is None:
         _refuse_empty("min", input)

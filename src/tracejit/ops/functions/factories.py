@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import dtypes
 from ...device import index_of
-from ...errors import ArgumentError
+from ...errors import ArgumentError, ArgumentValueError
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
@@ -272,7 +272,7 @@ def arange(
 ) -> Tensor:
     """``start``, ``start + step``, ... below ``end``; int64 when all are integers.
 
-    Raises ``RuntimeError`` when the step is zero or leads away from ``end``.
+    Raises ``ValueError`` when the step is zero, and ``RuntimeError`` when it leads away from ``end``.
 
     >>> import tracejit as tj
     >>> tj.arange(3), tj.arange(1.0, 2.0, 0.5)
@@ -286,7 +286,7 @@ def arange(
     if kind is dtypes.int64:  # the bounds are converted first
         first, last, step = (shapes.whole(v) for v in (first, last, step))
     if step == 0:
-        raise RuntimeError("step must be nonzero")
+        raise ArgumentValueError("step must be nonzero")
     if (last - first) * (1 if step > 0 else -1) < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, int) for v in (first, last, step))

@@ -14,6 +14,7 @@ from .. import movement as m
 from .. import shapes
 from ..table import function
 from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
+from .slicing import slice_along
 from .subscript import put_back, read
 
 
@@ -32,7 +33,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if not input.ndim and index.ndim == 1:
         input = _vector(input)
     if not index.spec.numel and index.ndim != input.ndim:
-        return constant(0, input.dtype, shape_of(index))
+        return m.reshape(slice_along(m.reshape(input, shape=(-1,)), 0, 0, 0), shape=shape_of(index))
     return ix.gather(input, index, dim=d)
 
 

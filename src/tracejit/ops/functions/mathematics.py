@@ -143,7 +143,11 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> tj.logit(tj.tensor([0.5, 0.75]))
     tensor([0.0000, 1.0986])
     """
-    x = input if eps is None else clamp(input, eps, 1.0 - eps)
+    if eps is None:  # nan has a gradient of nan
+        outside = c.logical_or(c.lt(input, 0), c.gt(input, 1))
+        x = e.mul(input, e.where(outside, math.nan, 1.0))
+    else:
+        x = clamp(input, eps, 1.0 - eps)
     return t.log(e.div(x, e.sub(1.0, x)))
 
 

@@ -197,7 +197,8 @@ def rms_norm(
     >>> tj.rms_norm(tj.tensor([3.0, 4.0]), (2,))
     tensor([0.8485, 1.1314])
     """
-    require_float("rms_norm", input)
+    if not input.dtype.is_complex:
+        require_float("rms_norm", input)
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     x = upcast(input)
     eps = _epsilon(x.dtype.name) if eps is None else eps
@@ -206,7 +207,7 @@ def rms_norm(
 
 
 def _epsilon(name: str) -> float:
-    return 2.220446049250313e-16 if name == "float64" else 1.1920928955078125e-07
+    return 2.220446049250313e-16 if name in ("float64", "complex128") else 1.1920928955078125e-07
 
 
 @function(method=False)

@@ -69,7 +69,12 @@ def _norm_of(x: Tensor, p: Number, dims: tuple[int, ...], keepdim: bool) -> Tens
         total = r.sum(e.pow(e.where(absent, 1.0, size), p), dims=dims, keepdim=keepdim)
         absent = absent if keepdim else m.squeeze(absent, dims=dims)
         return e.where(absent, 0.0, e.pow(total, 1.0 / p))
-    total = r.sum(e.pow(size, p), dims=dims, keepdim=keepdim)
+    if p < 1:  # zeros have no slope
+        absent = c.eq(size, 0)
+        powers = e.where(absent, 0.0, e.pow(e.where(absent, 1.0, size), p))
+    else:
+        powers = e.pow(size, p)
+    total = r.sum(powers, dims=dims, keepdim=keepdim)
     zero = c.eq(total, 0)
     return e.where(zero, 0.0, e.pow(e.where(zero, 1.0, total), 1.0 / p))
 

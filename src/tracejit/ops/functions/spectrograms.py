@@ -16,6 +16,7 @@ from .. import reduction as r
 from .. import source as s
 from ..table import function
 from .common import Tensor, as_type, check_tensor, is_tensor, shape_of
+from .complex_numbers import abs as magnitude
 from .padding import pad
 from .slicing import slice_along
 from .unfolding import windows_along
@@ -153,7 +154,7 @@ def istft(
 
 
 def _divided(signal: Tensor, total: Tensor, length: int | None, one: bool) -> Tensor:
-    if c.lt(r.amin(e.abs(total), dims=(0, 1), keepdim=False), 1e-11):
+    if c.lt(r.amin(magnitude(total), dims=(0, 1), keepdim=False), 1e-11):
         raise RuntimeError("istft: window overlap add min: 1")
     found = e.div(signal, total)
     missing = 0 if length is None else length - shape_of(found)[1]

@@ -13,7 +13,7 @@ from .. import source as s
 from ..contraction import transposed
 from ..linear_algebra import adjoint
 from ..table import function
-from .common import Tensor, as_type, shape_of
+from .common import Tensor, as_type, shape_of, upcast
 from .complex_numbers import abs as magnitude
 from .linear_algebra import checked, matrix_rank, pinv, qr, svdvals
 from .matrices import matmul
@@ -142,10 +142,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: Any = Non
     else:
         found = matmul(pinv(A, rtol=rcond), right)
     kind = A.dtype.to_real if A.dtype.is_complex else A.dtype
-    distances, values = (
-        s.full(shape=(0,), value=0, dtype=kind),
-        s.full(shape=(0,), value=0, dtype=kind),
-    )
+    distances = values = s.full(shape=(0,), value=0, dtype=kind)
     if rows > columns and driver not in (None, "gelsy"):
         apart = magnitude(e.sub(matmul(A, found), right))
         distances = r.sum(e.square(apart), dims=(apart.ndim - 2,), keepdim=False)
@@ -167,4 +164,6 @@ def matrix_exp(input: Tensor) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
+    if input.dtype.is_half:
+        return as_type(la.exponential(upcast(input)), input.dtype)
     return la.exponential(checked("matrix_exp", input))
