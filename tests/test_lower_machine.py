@@ -15,7 +15,10 @@ import pytest
 from kernel_tools import ADD, DOT, GATHER, MAXIMUM, SOFTMAX, compiled, kernel, rng
 from process_tools import python
 from tracejit.codegen import llvm as codegen
+from tracejit.codegen import lower as lowering
 from tracejit.codegen.lower import lower
+from tracejit.codegen.lower_halves import half_functions
+from tracejit.codegen.lower_module import Library
 
 x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="reads x86 assembly")
 
@@ -233,3 +236,32 @@ def test_importing_the_compiler_does_not_load_llvm_or_numba() -> None:
         "sys.exit(any(m in sys.modules for m in ('llvmlite.binding', 'numba', 'scipy')))"
     )
     assert python("-c", script).returncode == 0
+
+
+@pytest.mark.parametrize("capable", [True, False])
+def test_halves_with_and_without_instructions(
+    capable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = half_functions() if capable else {}
+    if capable and not known:
+        pytest.skip("this processor does not convert halves")
+    monkeypatch.setattr(lowering, "LIBRARY", Library(known=known))
+    source = kernel(
+        'x: "f32*", h: "u16*", y: "f32*"',
+        """
+for i in range(lo, hi):
+    h[i] = f16_from_f32(x[i])
+    y[i] = f32_from_f16(h[i])
+return 0
+""",
+    )
+    found = "vcvtps2ph" in codegen.assembly(source, "k")
+    assert found == (capable and platform.machine() in ("x86_64", "AMD64"))
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = np.concatenate([every, every * np.float32(1 + 2**-11), every * np.float32(1 + 2**-12)])
+        wanted = x.astype(np.float16)
+    halves, back = np.zeros(x.size, np.uint16), np.zeros_like(x)
+    assert compiled(source)(x, halves, back, 0, x.size, 0) == 0
+    np.testing.assert_array_equal(halves.view(np.float16), wanted)
+    np.testing.assert_array_equal(back, wanted.astype(np.float32))

@@ -15,6 +15,7 @@ _NAMES = {
     "square": "PowBackward0",
     "take": "IndexBackward0",
     "clamp_between": "ClampBackward1",
+    "clamp_inside": "HardtanhBackward0",
     "squeeze": "SqueezeBackward1",
     "pad": "ConstantPadNdBackward0",
 }

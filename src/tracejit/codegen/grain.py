@@ -24,7 +24,7 @@ _LEAST = 1024
 #: Vector instructions of an operation: of a function, of quotients and roots, of any other.
 _FUNCTION, _QUOTIENT, _OTHER = 24, 6, 1
 _CHEAP = frozenset(
-    "maximum minimum fmax fmin abs sign copysign select convert isnan isinf isfinite floor ceil "  # noqa: SIM905
+    "maximum minimum clamp fmax fmin abs sign copysign select convert isnan isinf isfinite floor ceil "  # noqa: SIM905
     "round trunc shift_left shift_right".split()
 )
 _CALL = re.compile(r"(\w+)\(")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tracejit.codegen.lower_function import FunctionLowering, LoweredFunction
+from tracejit.codegen.lower_halves import half_functions
 from tracejit.codegen.lower_types import fail
 from tracejit.generated import parse
 from tracejit.scalar_math import library as scalar_math
@@ -14,16 +15,20 @@ _ATTRIBUTES = "alwaysinline nounwind"
 
 
 class Library:
-    """Lowered `scalar_math` functions by name; a target may lower them its own way, and know more of them."""
+    """Lowered `scalar_math` functions by name; a target may lower them its own way, and know more of them.
+
+    What is `known` is there already, as instructions in place of what the function's text says.
+    """
 
     def __init__(
         self,
         lowering: type[FunctionLowering] = FunctionLowering,
         source_of: Callable[[str], str | None] = scalar_math.source_of,
+        known: Mapping[str, LoweredFunction] | None = None,
     ) -> None:
         self._lowering = lowering
         self._source_of = source_of
-        self._functions: dict[str, LoweredFunction] = {}
+        self._functions: dict[str, LoweredFunction] = {**(known or {})}
 
     def function(self, name: str, node: ast.AST) -> LoweredFunction:
         """The lowered function called `name`; `node` is the call, for the error when there is none."""
@@ -51,4 +56,4 @@ class Library:
         return found
 
 
-LIBRARY = Library()
+LIBRARY = Library(known=half_functions())

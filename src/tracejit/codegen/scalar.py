@@ -277,14 +277,16 @@ def elementwise_expression(value: Value, texts: Sequence[tuple[str, DType]]) -> 
 
 def _is_plain(scalar: str) -> bool:
     """Selections and copies of rounded values need no rounding."""
-    return scalar.isidentifier() or scalar.startswith(("select(", "maximum(", "minimum(", "-x"))
+    return scalar.isidentifier() or scalar.startswith(
+        ("select(", "maximum(", "minimum(", "clamp(", "-x")
+    )
 
 
 def is_expensive(value: Value) -> bool:
     """True when recomputing the value costs more than reading it back."""
     return isinstance(value.op, Elementwise) and bool(
         set(_called(value.op.scalar or ""))
-        - {"select", "convert", "maximum", "minimum", "abs", "isnan", "sign"}
+        - {"select", "convert", "maximum", "minimum", "clamp", "abs", "isnan", "sign"}
     )
 
 

@@ -35,6 +35,7 @@ SHARE = frozenset(
         "clamp_min",
         "clamp_max",
         "clamp_between",
+        "clamp_inside",
         "relu",
         "floor",
         "ceil",

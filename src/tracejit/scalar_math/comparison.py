@@ -40,6 +40,20 @@ def minimum_f64(x: f64, y: f64) -> f64:
     return select(x != x, x, select(x < y, x, y))
 
 
+def clamp_f32(x: f32, low: f32, high: f32) -> f32:
+    """``minimum(maximum(x, low), high)``, with one look for nan at each operand."""
+    last = select(low != low, low, high)
+    above = select(x > low, x, low)
+    return select(x != x, x, select(above < last, above, last))
+
+
+def clamp_f64(x: f64, low: f64, high: f64) -> f64:
+    """``minimum(maximum(x, low), high)``, with one look for nan at each operand."""
+    last = select(low != low, low, high)
+    above = select(x > low, x, low)
+    return select(x != x, x, select(above < last, above, last))
+
+
 def fmax_f32(x: f32, y: f32) -> f32:
     """The larger of x and y; a nan only if both are nan."""
     return select(y != y, x, select(x > y, x, y))

@@ -120,6 +120,12 @@ def minimum_T(x: T, y: T) -> T:
     return select(x < y, x, y)
 
 
+def clamp_T(x: T, low: T, high: T) -> T:
+    """x between low and high, which wins where they cross."""
+    above = select(x > low, x, low)
+    return select(above < high, above, high)
+
+
 def shift_left_T(x: T, y: T) -> T:
     """x 2^y modulo 2^BITS; 0 where y is negative or at least BITS."""
     valid = (y >= CAST(0)) & (y < CAST(BITS))

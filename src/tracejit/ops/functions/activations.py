@@ -8,6 +8,7 @@ from ... import dtypes
 from ...errors import ArgumentValueError
 from .. import comparison as c
 from .. import elementwise as e
+from .. import limits
 from .. import transcendental as t
 from ..complex_numbers import magnitude
 from ..precision import lower_precision
@@ -201,9 +202,7 @@ def hardtanh(
         raise ArgumentValueError("min_val cannot be greater than max_val")
     if input.dtype.category == "int":
         min_val, max_val = int(min_val), int(max_val)
-    inside = c.logical_and(c.gt(input, min_val), c.lt(input, max_val))
-    limited = e.detach_copy(e.clamp_between(input, min_val, max_val))
-    return _finish(input, e.where(inside, input, limited), inplace)
+    return _finish(input, limits.clamp_inside(input, min_val, max_val), inplace)
 
 
 @function(method=False)
@@ -330,7 +329,7 @@ def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: float = 1e-12) 
     """
     from .norms import vector_norm
 
-    return input / e.clamp_min(vector_norm(input, p, dim, True), eps)
+    return input / limits.clamp_min(vector_norm(input, p, dim, True), eps)
 
 
 @function(method=False)

@@ -7,6 +7,7 @@ from typing import Any
 from ...dtypes import bool_, complex128, float16, float32, float64, int64
 from .. import comparison as c
 from .. import elementwise as e
+from .. import limits
 from .. import transcendental as t
 from ..table import alias, function
 from .common import Number, Tensor, as_type, is_tensor, promoted
@@ -220,11 +221,11 @@ def clamp(
     tensor([-1.0000,  0.5000,  1.0000])
     """
     if min is not None and max is not None:
-        return e.clamp_between(input, min, max)
+        return limits.clamp_between(input, min, max)
     if min is not None:
-        return e.clamp_min(input, min)
+        return limits.clamp_min(input, min)
     if max is not None:
-        return e.clamp_max(input, max)
+        return limits.clamp_max(input, max)
     raise RuntimeError(
         "torch.clamp: At least one of 'min' or 'max' must not be None".replace(
             "torch.", "tracejit."
@@ -242,7 +243,7 @@ def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     """
     if promoted(input, min) is bool_:
         return c.logical_or(input, min)
-    return e.clamp_min(input, min)
+    return limits.clamp_min(input, min)
 
 
 @function()
@@ -255,7 +256,7 @@ def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     """
     if promoted(input, max) is bool_:
         return c.logical_and(input, max)
-    return e.clamp_max(input, max)
+    return limits.clamp_max(input, max)
 
 
 for _name, _target in {

@@ -9,6 +9,7 @@ from ...errors import ArgumentValueError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import limits
 from .. import movement as m
 from .. import ordering as o
 from .. import reduction as r
@@ -116,7 +117,7 @@ def _sizes(used: Tensor | None, bag: Tensor, count: int, like: Tensor) -> Tensor
     ones = constant(1, like.dtype, (shape_of(bag)[0], 1))
     ones = ones if used is None else e.where(used, ones, 0.0)
     counted = ix.put(constant(0, like.dtype, (count, 1)), bag, ones, dim=0, accumulate=True)
-    return e.clamp_min(counted, 1)
+    return limits.clamp_min(counted, 1)
 
 
 def _largest(rows: Tensor, used: Tensor | None, bag: Tensor, count: int) -> Tensor:

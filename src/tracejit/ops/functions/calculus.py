@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import ShapeError
 from .. import complex_numbers as cx
 from .. import elementwise as e
+from .. import limits
 from .. import movement as m
 from .. import ordering as o
 from .. import reduction as r
@@ -204,11 +205,11 @@ def _freedom(total: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     if aweights is not None and correction:
         squares = aweights if fweights is None else e.mul(aweights, fweights)
         share = e.div(r.sum(e.mul(squares, aweights), dims=(0,), keepdim=False), total)
-        return e.clamp_min(e.sub(total, e.mul(share, correction)), 0)
+        return limits.clamp_min(e.sub(total, e.mul(share, correction)), 0)
     return (
         max(total - correction, 0)
         if isinstance(total, int)
-        else e.clamp_min(e.sub(total, correction), 0)
+        else limits.clamp_min(e.sub(total, correction), 0)
     )
 
 
@@ -227,8 +228,8 @@ def corrcoef(input: Tensor) -> Tensor:
     deviations = t.sqrt(m.diagonal(covariances, offset=0, dim1=0, dim2=1))
     scaled = e.div(e.div(covariances, m.unsqueeze(deviations, dims=(1,))), deviations)
     if scaled.dtype.is_complex:  # each part by itself
-        return cx.complex_of_parts(e.clamp_between(cx.parts_of_complex(scaled), -1.0, 1.0))
-    return e.clamp_between(scaled, -1.0, 1.0)
+        return cx.complex_of_parts(limits.clamp_between(cx.parts_of_complex(scaled), -1.0, 1.0))
+    return limits.clamp_between(scaled, -1.0, 1.0)
 
 
 alias("trapz", trapezoid, method=False)

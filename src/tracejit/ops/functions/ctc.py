@@ -9,6 +9,7 @@ from ...errors import ArgumentValueError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import limits
 from .. import movement as m
 from .. import reduction as r
 from .. import source as s
@@ -57,7 +58,7 @@ def _padded(targets: Tensor, lengths: Tensor) -> Tensor:
     place = s.arange(start=0, step=1, count=longest, dtype=dtypes.int64)
     starts = m.unsqueeze(e.sub(ends, lengths), dims=(1,))
     # Places behind a sequence repeat its last label: they are not read, but they must be places.
-    last = e.clamp_min(e.sub(m.unsqueeze(ends, dims=(1,)), 1), 0)
+    last = limits.clamp_min(e.sub(m.unsqueeze(ends, dims=(1,)), 1), 0)
     index = e.minimum(e.minimum(e.add(starts, place), last), max(total - 1, 0))
     return ix.take(targets, index, dim=0)
 
@@ -135,7 +136,7 @@ def ctc_loss(
     impossible = c.lt(total, _NEVER / 2)
     loss = e.where(impossible, 0.0 if zero_infinity else float("inf"), e.neg(total))
     if reduction == "mean":
-        return mean(e.div(loss, as_type(e.clamp_min(lengths, 1), loss.dtype)))
+        return mean(e.div(loss, as_type(limits.clamp_min(lengths, 1), loss.dtype)))
     return reduced(m.squeeze(loss, dims=(0,)) if alone else loss, reduction)
 
 
@@ -168,7 +169,7 @@ def _forward(scores: Tensor, labels: Tensor, inputs: Tensor, lengths: Tensor, bl
         alpha = e.where(select(going, 0, step), following, alpha)
     last = m.unsqueeze(e.mul(lengths, 2), dims=(1,))
     final = ix.gather(alpha, last, dim=1)
-    before_last = ix.gather(alpha, e.clamp_min(e.sub(last, 1), 0), dim=1)
+    before_last = ix.gather(alpha, limits.clamp_min(e.sub(last, 1), 0), dim=1)
     some = c.gt(last, 0)
     total = e.where(some, t.logaddexp(final, before_last), final)
     return m.squeeze(total, dims=(1,))

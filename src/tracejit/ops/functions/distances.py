@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...errors import ArgumentValueError, DtypeError, ShapeError
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import limits, shapes
 from .. import movement as m
 from .. import reduction as r
-from .. import shapes
 from ..precision import full_precision
 from ..table import function
 from .common import Number, Tensor, shape_of
@@ -79,7 +79,7 @@ def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
     of_columns = m.unsqueeze(of_columns, dims=(x2.ndim - 2,))
     mixed = matmul(x1, x2.mT)
     squares = e.add(e.sub(of_rows, e.mul(mixed, 2)), of_columns)
-    return root(e.clamp_min(squares, 0))
+    return root(limits.clamp_min(squares, 0))
 
 
 @function(method=False)

@@ -10,8 +10,8 @@ from ...errors import ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import limits, shapes
 from .. import movement as m
-from .. import shapes
 from ..table import function
 from .common import Number, Tensor, as_type, constant, dim_of, is_tensor, shape_of
 from .slicing import slice_along
@@ -114,7 +114,7 @@ def _averaged(x: Tensor, total: Tensor, dim: int, index: Tensor, include_self: b
     counts = ix.scatter_add(
         constant(1 if include_self else 0, x.dtype, shape_of(x)), index, ones, dim=dim
     )
-    counts = e.clamp_min(counts, 1)
+    counts = limits.clamp_min(counts, 1)
     return e.div(total, counts) if x.dtype.is_floating_point else e.floor_divide(total, counts)
 
 

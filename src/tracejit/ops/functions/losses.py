@@ -9,9 +9,9 @@ from ...dtypes import get_default_dtype
 from ...errors import ArgumentValueError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
+from .. import limits, shapes
 from .. import movement as m
 from .. import reduction as r
-from .. import shapes
 from .. import transcendental as t
 from ..precision import full_precision
 from ..table import function
@@ -158,8 +158,8 @@ def binary_cross_entropy(
     tensor(0.6931)
     """
     _same_shape("binary_cross_entropy", input, target)
-    yes = e.clamp_min(t.log(input), -100.0)
-    no = e.clamp_min(t.log1p(e.neg(input)), -100.0)
+    yes = limits.clamp_min(t.log(input), -100.0)
+    no = limits.clamp_min(t.log1p(e.neg(input)), -100.0)
     loss = (target - 1.0) * no - target * yes
     loss = loss if weight is None else loss * weight
     return reduced(loss, old_reduction(size_average, reduce, reduction))
@@ -265,7 +265,7 @@ def gaussian_nll_loss(
         across = sum(n for n, whole in pairs if n != whole)  # one dimension may be broadcast
         if spread.ndim != input.ndim or across > 1:
             raise ArgumentValueError("var is of incorrect size")
-    limited = e.clamp_min(spread, eps)
+    limited = limits.clamp_min(spread, eps)
     safe = e.where(c.lt(spread, eps), e.detach_copy(limited), spread)
     loss = 0.5 * (t.log(safe) + e.square(input - target) / safe)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
@@ -290,7 +290,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         )
     x1, x2 = (m.expand(as_type(x, kind), shape=common) for x in (x1, x2))
     dims = (dim_of(dim, x1),) if common else ()
-    lengths = [e.clamp_min(vector_norm(x, 2, dims, True), eps) for x in (x1, x2)]
+    lengths = [limits.clamp_min(vector_norm(x, 2, dims, True), eps) for x in (x1, x2)]
     return r.sum(x1 * x2 / (lengths[0] * lengths[1]), dims=dims, keepdim=False)
 
 
@@ -329,7 +329,7 @@ def cosine_embedding_loss(
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     cosine = cosine_similarity(as_type(input1, kind), as_type(input2, kind), -1)
-    apart = e.where(c.eq(target, -1), e.clamp_min(cosine - margin, 0.0), 0.0)
+    apart = e.where(c.eq(target, -1), limits.clamp_min(cosine - margin, 0.0), 0.0)
     loss = e.where(c.eq(target, 1), 1.0 - cosine, apart)
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
@@ -349,6 +349,6 @@ def hinge_embedding_loss(
     >>> tj.hinge_embedding_loss(tj.tensor([0.25, 0.25]), tj.tensor([1.0, -1.0]))
     tensor(0.5000)
     """
-    apart = e.where(c.eq(target, 1), 0.0, e.clamp_min(margin - input, 0.0))
+    apart = e.where(c.eq(target, 1), 0.0, limits.clamp_min(margin - input, 0.0))
     near = e.where(c.eq(target, -1), 0.0, input)
     return reduced(apart + near, old_reduction(size_average, reduce, reduction))

@@ -10,6 +10,7 @@ from ...errors import ArgumentValueError, DtypeError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import limits
 from .. import movement as m
 from .. import reduction as r
 from ..ordering import cumsum
@@ -99,7 +100,7 @@ def multi_margin_loss(
         raise DtypeError(f"expected scalar type Long but found {y.dtype.title} (multi_margin_loss)")
     column = m.unsqueeze(y, dims=(1,))
     own = ix.gather(x, column, dim=1)
-    distance = e.clamp_min(e.add(e.sub(margin, own), x), 0.0)
+    distance = limits.clamp_min(e.add(e.sub(margin, own), x), 0.0)
     distance = distance if p == 1 else e.square(distance)
     distance = distance if weight is None else e.mul(distance, ix.take(weight, column, dim=0))
     others = c.ne(positions(classes, 0), column)
@@ -133,7 +134,7 @@ def multilabel_margin_loss(
     once = as_type(c.logical_not(ended), int64)
     counts = ix.scatter_add(constant(0, int64, shape_of(x)), safe, once, dim=1)
     labels = m.unsqueeze(ix.gather(x, safe, dim=1), dims=(2,))
-    distance = e.clamp_min(e.add(e.sub(1.0, labels), m.unsqueeze(x, dims=(1,))), 0.0)
+    distance = limits.clamp_min(e.add(e.sub(1.0, labels), m.unsqueeze(x, dims=(1,))), 0.0)
     used = c.logical_and(
         m.unsqueeze(c.logical_not(ended), dims=(2,)), m.unsqueeze(c.eq(counts, 0), dims=(1,))
     )
@@ -186,7 +187,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             "input1: {}, input2: {}, target: {}".format(*map(list, sizes))
         )
-    loss = e.clamp_min(e.neg(target) * (input1 - input2) + margin, 0.0)
+    loss = limits.clamp_min(e.neg(target) * (input1 - input2) + margin, 0.0)
     return reduced(loss, old_reduction(size_average, reduce, reduction))
 
 
@@ -210,7 +211,7 @@ def _triplet(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = e.minimum(far, distance(positive, negative))
-    return e.clamp_min(e.add(e.sub(near, far), margin), 0.0)
+    return limits.clamp_min(e.add(e.sub(near, far), margin), 0.0)
 
 
 @function(method=False, within=full_precision)

@@ -10,6 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...errors import ArgumentValueError, ShapeError
 from .. import elementwise as e
+from .. import limits
 from .. import movement as m
 from ..resampling import mix_along
 from ..shapes import numel
@@ -130,7 +131,7 @@ def interpolate(
             taps = _taps(n, want, scale, mode, bool(align_corners), antialias, kind)
             x = _weighted(x, axis + 2, _fixed_point(taps) if in_bytes else taps)
             if in_bytes:  # rounded after each pass
-                x = e.clamp_between(e.floor(e.add(x, 0.5)), 0, 255)
+                x = limits.clamp_between(e.floor(e.add(x, 0.5)), 0, 255)
     return e.clone(x) if x is input else as_type(x, input.dtype)
 
 

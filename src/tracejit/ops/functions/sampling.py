@@ -12,10 +12,10 @@ from ...device import index_of
 from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
+from .. import limits, shapes
 from .. import ordering as o
 from .. import random as source
 from .. import reduction as r
-from .. import shapes
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts
 from ..keys import making_on, next_key
@@ -367,5 +367,5 @@ def exponential(
     """``-log(1 - u) / rate``, never zero, drawn where ``near`` lies."""
     fine = dtypes.float32 if dtype.itemsize == 2 else dtype
     u = draw_uniform(shape, fine, generator, near)
-    positive = e.clamp_min(e.neg(t.log1p(e.neg(u))), 1.1754943508222875e-38)
+    positive = limits.clamp_min(e.neg(t.log1p(e.neg(u))), 1.1754943508222875e-38)
     return as_type(e.div(positive, rate), dtype)

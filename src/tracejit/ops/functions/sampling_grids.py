@@ -11,6 +11,7 @@ from ...errors import ArgumentValueError, ShapeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import indexing as ix
+from .. import limits
 from .. import movement as m
 from .. import source as s
 from ..precision import full_precision
@@ -81,7 +82,7 @@ def _bounded(p: Tensor, n: int, padding_mode: str, align: bool) -> Tensor:
         return p
     if padding_mode == "reflection":
         p = _reflected(p, 0.0, n - 1.0) if align else _reflected(p, -0.5, n - 0.5)
-    return e.clamp_max(e.clamp_min(p, 0.0), n - 1.0)
+    return limits.clamp_max(limits.clamp_min(p, 0.0), n - 1.0)
 
 
 @function(method=False, within=full_precision)
@@ -200,7 +201,7 @@ def _corner(
     for n, i in zip(size, index, strict=True):
         here = c.logical_and(c.ge(i, 0), c.lt(i, n))
         inside = here if inside is None else c.logical_and(inside, here)
-        place = e.add(e.mul(place, n), e.clamp_max(e.clamp_min(i, 0), n - 1))
+        place = e.add(e.mul(place, n), limits.clamp_max(limits.clamp_min(i, 0), n - 1))
     count = numel(out)
     rows = m.expand(m.reshape(place, shape=(samples, 1, count)), shape=(samples, channels, count))
     found = m.reshape(ix.gather(flat, rows, dim=2), shape=(samples, channels, *out))

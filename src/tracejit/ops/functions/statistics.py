@@ -9,7 +9,7 @@ from ... import dtypes
 from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
-from .. import exponential_sums
+from .. import exponential_sums, limits
 from .. import indexing as ix
 from .. import movement as m
 from .. import ordering as o
@@ -195,7 +195,7 @@ def _nan_middle(x: Tensor, d: int, keepdim: bool) -> ValuesAndIndices:
         return _middle(x, d, keepdim)
     count = r.sum(c.logical_not(c.isnan(x)), dims=(d,), keepdim=True)
     order = o.argsort(x, dim=d, descending=False)
-    middle = e.floor_divide(e.clamp_min(e.sub(count, 1), 0), 2)
+    middle = e.floor_divide(limits.clamp_min(e.sub(count, 1), 0), 2)
     return at_positions(x, ix.gather(order, middle, dim=d), d, keepdim)
 
 
@@ -278,7 +278,7 @@ def _quantile(
         found = e.where(nan, float("nan"), found)
     else:  # NaN is sorted last
         count = r.sum(c.logical_not(nans), dims=(d,), keepdim=True)
-        last = as_type(e.clamp_min(e.sub(count, 1), 0), x.dtype)
+        last = as_type(limits.clamp_min(e.sub(count, 1), 0), x.dtype)
         found = _at(values, e.mul(_along(shares, x, d), last), d, interpolation, ix.gather)
     first = m.permute(found, dims=(d, *(i for i in range(found.ndim) if i != d)))
     kept = (
@@ -357,6 +357,6 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> T
         low, high = low - 1, high + 1
     inside = c.logical_and(c.ge(x, low), c.le(x, high))
     place = e.floor(e.mul(e.div(e.sub(x, low), high - low), bins))
-    index = as_type(e.clamp_between(e.where(inside, place, 0.0), 0, bins - 1), dtypes.int64)
+    index = as_type(limits.clamp_between(e.where(inside, place, 0.0), 0, bins - 1), dtypes.int64)
     zeros = constant(0, input.dtype, (bins,))
     return ix.put(zeros, index, as_type(inside, input.dtype), dim=0, accumulate=True)
