@@ -23,6 +23,7 @@ EXACT_CALLS = {
     "convert",
     "maximum",
     "minimum",
+    "clamp",
     "abs",
     "isnan",
     "isinf",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import tracejit as tj
 from tracejit.ops.orders import PIECE, SHORT, first_in_order, place_in_order, stable_order
 
 DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")
@@ -91,3 +94,34 @@ def test_nan_counts_as_the_largest(place: int, descending: bool) -> None:
     np.testing.assert_array_equal(found, _expected(x, descending)[..., :2])
     for at in (3, x.shape[-1] - 5, x.shape[-1] - 2, x.shape[-1] - 1):
         np.testing.assert_array_equal(place_in_order(x, at), _expected(x, False)[..., at : at + 1])
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("span", [3, 1 << 40, 1 << 58, 1 << 59, 1 << 62])
+def test_long_integers_near_and_far(span: int, dtype: Any, descending: bool) -> None:
+    rng = np.random.default_rng(span)
+    lowest = np.iinfo(dtype).min
+    x = (rng.integers(0, span, (5, 24)).astype(dtype) + dtype(lowest)).astype(dtype)
+    x[:, 0], x[:, 1] = lowest, lowest + span
+    x[:, 7:9] = x[:, 3:4]
+    keys = [[int(v) for v in row] for row in x]
+    wanted = [sorted(range(24), key=lambda i: -k[i] if descending else k[i]) for k in keys]
+    assert stable_order(x, descending).tolist() == wanted
+
+
+def test_rows_are_sorted_on_several_threads() -> None:
+    x = np.random.default_rng(0).integers(-50, 50, (64, 4096))
+    before = tj.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 3):
+            tj.set_num_threads(threads)
+            rows = tj.from_numpy(x)
+            found.append(
+                [rows.argsort(1, stable=True), rows.topk(3, 1).indices, rows.kthvalue(5, 1).indices]
+            )
+    finally:
+        tj.set_num_threads(before)
+    assert found[0][0].equal(tj.from_numpy(x.argsort(1, kind="stable")))
+    assert all(a.equal(b) for a, b in zip(*found, strict=True))

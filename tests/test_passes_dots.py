@@ -79,6 +79,17 @@ def test_forms(name: str) -> None:
         assert np.array_equal(np.signbit(have), np.signbit(want))
 
 
+def test_one_sum_is_shared_among_threads() -> None:
+    compiled = tj.compile(lambda x, y: x @ y, strict=True)
+    x, y = tj.randn(1 << 20), tj.randn(1 << 20)
+    for _ in range(3):
+        found = compiled(x, y)
+    np.testing.assert_allclose(
+        found.item(), np.dot(x.double().numpy(), y.double().numpy()), rtol=1e-4, atol=1e-2
+    )
+    assert "combine" in compiled.source()  # partial sums of pieces
+
+
 def test_transposes_of_transposes_are_not_written() -> None:
     graph = ir.parse("""graph f(v: f32[9], w: f32[4, 9]) {
         %0: f32[1, 9] = unsqueeze(v, dims=(0,))

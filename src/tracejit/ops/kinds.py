@@ -41,6 +41,7 @@ SHARE = frozenset(
         "ceil",
         "round_half_even",
         "trunc",
+        "trunc_divide",
     ]
 )
 #: Scalar functions that take long on the host.

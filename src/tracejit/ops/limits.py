@@ -62,7 +62,7 @@ def _above(x: Any, low: Any, high: Any) -> Any:
 @elementwise(
     "clamp(x, low, high)",
     promotion=p.numeric,
-    grad={"x": lambda g, x, low, high: where((x <= low) | (x >= high), 0.0, g)},
+    grad={"x": lambda g, x, low, high: where((x > low) & (x < high), g, 0.0)},
     domain={"x": (-3.0, 3.0), "low": (-1.0, 0.0), "high": (0.5, 1.5)},
 )
 def clamp_inside(x: Array, low: Array, high: Array) -> Array:

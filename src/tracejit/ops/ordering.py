@@ -20,6 +20,7 @@ from .movement import slice
 from .namespace import xp
 from .orders import first_in_order, place_in_order, stable_order
 from .reduction import accumulated, argmax, nonempty, sum, wide
+from .slabs import along_rows
 from .table import Array, Ints, Sample, contraction, indexing
 
 _ALONG = (
@@ -48,7 +49,7 @@ def argsort(x: Array, *, dim: int, descending: bool) -> Array:
         return n.zeros((), np.int64)
     x = wide(x)
     if n is np:
-        return _along_last(lambda rows: stable_order(rows, descending), x, dim)
+        return _along_last(lambda rows: stable_order(rows, descending), x, dim, x.shape[dim])
     if not x.size:
         return n.zeros(x.shape, np.int64)
     if not descending:
@@ -73,7 +74,8 @@ def _first_type(x: TensorType, *, dim: int, count: int, **_: Any) -> TensorType:
 def first_positions(x: Array, *, dim: int, count: int, descending: bool) -> Array:
     """The first ``count`` positions of the stable order of x along ``dim``."""
     if xp(x) is np:
-        return _along_last(lambda rows: first_in_order(rows, int(count), descending), wide(x), dim)
+        few = int(count)
+        return _along_last(lambda rows: first_in_order(rows, few, descending), wide(x), dim, few)
     order = argsort.evaluate((x,), {"dim": dim, "descending": descending})
     return order[(*(np.s_[:],) * dim, np.s_[:count])]
 
@@ -93,7 +95,7 @@ def _place_type(x: TensorType, *, dim: int, place: int) -> TensorType:
 def position_at(x: Array, *, dim: int, place: int) -> Array:
     """The position that is number ``place`` of the stable order of x along ``dim``; extent one is kept."""
     if xp(x) is np:
-        return _along_last(lambda rows: place_in_order(rows, int(place)), wide(x), dim)
+        return _along_last(lambda rows: place_in_order(rows, int(place)), wide(x), dim, 1)
     order = argsort.evaluate((x,), {"dim": dim, "descending": False})
     return order[(*(np.s_[:],) * dim, np.s_[place : place + 1])]
 
@@ -105,12 +107,12 @@ def leading(x: Any, *, dim: int, count: int, descending: bool) -> Any:
     return first_positions(x, dim=dim, count=count, descending=descending)
 
 
-def _along_last(function: Callable[[Array], Array], x: Array, dim: int) -> Array:
-    """``function`` of an array whose last axis is ``dim``, and back."""
-    if dim == x.ndim - 1:
-        return np.ascontiguousarray(function(np.ascontiguousarray(x)))
-    rows = function(np.ascontiguousarray(np.moveaxis(x, dim, -1)))
-    return np.ascontiguousarray(np.moveaxis(rows, -1, dim))
+def _along_last(function: Callable[[Array], Array], x: Array, dim: int, count: int) -> Array:
+    """``function`` of an array whose last axis is ``dim``, which makes ``count`` positions of each row, and back."""
+    last = dim == x.ndim - 1
+    rows = np.ascontiguousarray(x if last else np.moveaxis(x, dim, -1))
+    found = along_rows(function, rows, count, np.int64)
+    return np.ascontiguousarray(found if last else np.moveaxis(found, -1, dim))
 
 
 def running_type(x: TensorType, *, dim: int) -> TensorType:

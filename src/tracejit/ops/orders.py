@@ -2,8 +2,9 @@
 
 NumPy sorts 64-bit integers several times as fast as it finds the stable order of an array. So an element of at most 32
 bits becomes an unsigned number that stands in the same order, and its position is written behind it: no two such words
-are equal, and what order they come in is the stable one. The first few of an order come from the extremes of short
-pieces: what is behind the last of the best pieces cannot be among them. A single place of an order is selected.
+are equal, and what order they come in is the stable one. Integers of 64 bits do if they lie near each other. The first
+few of an order come from the extremes of short pieces: what is behind the last of the best pieces cannot be among them.
+A single place of an order is selected.
 """
 
 from __future__ import annotations
@@ -26,11 +27,18 @@ def stable_order(x: Array, descending: bool) -> Array:
     >>> stable_order(np.array([2.0, np.nan, -0.0, 0.0, 2.0]), False), stable_order(np.array([1, 3, 3]), True)
     (array([2, 3, 0, 4, 1]), array([1, 2, 0]))
     """
-    if x.dtype.itemsize > 4 or not SHORT <= x.shape[-1] < 1 << 32:
+    if not SHORT <= x.shape[-1] < 1 << 32:
         return _order_of_values(x, descending)
-    words = _words(x, descending)
+    if x.dtype.itemsize <= 4:
+        words, bits = _words(x, descending), 32
+    else:
+        bits = (x.shape[-1] - 1).bit_length()
+        found = _words_of_near(x, descending, bits)
+        if found is None:
+            return _order_of_values(x, descending)
+        words = found
     words.sort(axis=-1)
-    words &= np.uint64(0xFFFFFFFF)
+    words &= np.uint64((1 << bits) - 1)
     return words.view(np.int64)
 
 
@@ -92,6 +100,19 @@ def _words(x: Array, descending: bool) -> Array:
     """What stands in the same order as the elements, and tells where each is; no two of a row are equal."""
     words = _ranks(x, descending).astype(np.uint64)
     words <<= np.uint64(32)
+    words |= np.arange(x.shape[-1], dtype=np.uint64)
+    return words
+
+
+def _words_of_near(x: Array, descending: bool, bits: int) -> Array | None:
+    """Such words of 64-bit integers that lie so near to each other that ``bits`` are left for the positions."""
+    if x.dtype.kind not in "iu" or not x.size:
+        return None
+    low, high = x.min(), x.max()
+    if int(high) - int(low) >= 1 << 64 - bits:
+        return None
+    words: Array = (high - x if descending else x - low).astype(np.uint64, copy=False)
+    words <<= np.uint64(bits)
     words |= np.arange(x.shape[-1], dtype=np.uint64)
     return words
 

@@ -93,15 +93,18 @@ class _Summing(Rewriter):
         if statement not in self.chosen:
             return super().statement(statement, mapping)
         x, y = (mapping[v] for v in statement.value_operands)
-        line, over = statement.line, statement.spec.ndim - 1
+        line = statement.line
+        over: tuple[int, ...] = (statement.spec.ndim - 1,)
         if x.spec.shape[-1] == 1:
             return self.write("add", (self.write("mul", (x, y), line), 0.0), line)
         if statement.spec.shape[-1] == 1:
             y = self.turned(y)
+            if statement.spec.shape == (1, 1):  # one sum, which several threads share
+                over = (0, 1)
         else:
-            x, over = self.turned(x), over - 1
+            x, over = self.turned(x), (over[0] - 1,)
         terms = self.write("mul", (x, y), line)
-        return self.write("sum", (terms,), line, dims=(over,), keepdim=True)
+        return self.write("sum", (terms,), line, dims=over, keepdim=True)
 
     def turned(self, x: Value) -> Value:
         """The transpose of ``x``; of a transpose, what it is one of."""

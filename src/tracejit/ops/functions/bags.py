@@ -80,20 +80,23 @@ def embedding_bag(
         raise RuntimeError("embedding_bag: scale_grad_by_freq and sparse are not supported")
     if max_norm is not None:
         shorten_rows(weight, input, max_norm, norm_type)
-    flat = m.reshape(input, shape=(input.spec.numel,))
-    bag, count = _bags(input, offsets, include_last_offset)
-    rows = ix.take(weight, flat, dim=0, negative=False)
+    even = offsets is None and mode != "max"  # bags of equally many rows, one after the other
+    places = input if even else m.reshape(input, shape=(input.spec.numel,))
+    rows, used = ix.take(weight, places, dim=0, negative=False), None
     if per_sample_weights is not None:
-        rows = e.mul(rows, m.reshape(per_sample_weights, shape=(input.spec.numel, 1)))
-    used = None
+        rows = e.mul(rows, m.reshape(per_sample_weights, shape=(*shape_of(places), 1)))
     if padding_idx is not None:
-        used = m.unsqueeze(c.ne(flat, padding_idx % shape_of(weight)[0]), dims=(1,))
-    if mode == "max":
-        return _largest(rows, used, bag, count)
-    rows = rows if used is None else e.where(used, rows, 0.0)
-    zeros = constant(0, weight.dtype, (count, shape_of(weight)[1]))
-    total = ix.put(zeros, bag, rows, dim=0, accumulate=True)
-    return total if mode == "sum" else e.div(total, _sizes(used, bag, count, weight))
+        counts = c.ne(places, padding_idx % shape_of(weight)[0])
+        used = m.unsqueeze(counts, dims=(places.ndim,))
+    bags = None if even else _bags(input, offsets, include_last_offset)
+    if bags is not None and mode == "max":
+        return _largest(rows, used, *bags)
+    total = _sums(rows if used is None else e.where(used, rows, 0.0), bags)
+    if mode == "sum":
+        return total
+    ones = constant(1, weight.dtype, (*shape_of(places), 1))
+    sizes = _sums(ones if used is None else e.where(used, ones, 0.0), bags)
+    return e.div(total, limits.clamp_min(sizes, 1))
 
 
 def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, int]:
@@ -112,12 +115,13 @@ def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, in
     return e.sub(o.search_sorted(starts, positions, right=True), 1), count
 
 
-def _sizes(used: Tensor | None, bag: Tensor, count: int, like: Tensor) -> Tensor:
-    """How many rows each bag holds, at least one."""
-    ones = constant(1, like.dtype, (shape_of(bag)[0], 1))
-    ones = ones if used is None else e.where(used, ones, 0.0)
-    counted = ix.put(constant(0, like.dtype, (count, 1)), bag, ones, dim=0, accumulate=True)
-    return limits.clamp_min(counted, 1)
+def _sums(rows: Tensor, bags: tuple[Tensor, int] | None) -> Tensor:
+    """The sum of the rows of each bag, which is a matrix of its own unless ``bags`` tells where each row belongs."""
+    if bags is None:
+        return r.sum(rows, dims=(1,), keepdim=False)
+    bag, count = bags
+    zeros = constant(0, rows.dtype, (count, shape_of(rows)[1]))
+    return ix.put(zeros, bag, rows, dim=0, accumulate=True)
 
 
 def _largest(rows: Tensor, used: Tensor | None, bag: Tensor, count: int) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dtypes import int64
+from .. import elementwise as e
 from .. import indexing as ix
 from .. import movement as m
 from .. import shapes
@@ -12,7 +13,7 @@ from .. import source as s
 from ..precision import widened
 from ..table import function
 from .common import Number, Tensor, shape_of
-from .slicing import slice_along
+from .slicing import flipped, slice_along
 
 
 @function(method=False)
@@ -69,12 +70,49 @@ def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
             "Padding size should be less than the corresponding input dimension, but got: padding "
             f"({before}, {after}) at dimension {d} of input {list(shape_of(x))}"
         )
+    if min(before, after) <= -n:
+        return _by_positions(x, d, before, after, mode)
+    inside, start = x, max(-before, 0)
+    if min(before, after) < 0:
+        inside = slice_along(x, d, start, n - start - max(-after, 0))
+    pieces = [_ahead(x, d, before, mode)] if before > 0 else []
+    pieces.append(inside)
+    if after > 0:
+        pieces.append(_behind(x, d, after, mode))
+    return m.cat(*pieces, dim=d) if len(pieces) > 1 else e.clone(inside)
+
+
+def _ahead(x: Tensor, d: int, count: int, mode: str) -> Tensor:
+    """What is put in front of dimension ``d``."""
+    if mode == "reflect":
+        return flipped(slice_along(x, d, 1, count), (d,))
+    if mode == "circular":
+        return slice_along(x, d, shape_of(x)[d] - count, count)
+    return _repeated(slice_along(x, d, 0, 1), d, count)
+
+
+def _behind(x: Tensor, d: int, count: int, mode: str) -> Tensor:
+    """What is put behind dimension ``d``."""
+    last = shape_of(x)[d] - 1
+    if mode == "reflect":
+        return flipped(slice_along(x, d, last - count, count), (d,))
+    if mode == "circular":
+        return slice_along(x, d, 0, count)
+    return _repeated(slice_along(x, d, last, 1), d, count)
+
+
+def _repeated(x: Tensor, d: int, count: int) -> Tensor:
+    shape = shape_of(x)
+    return m.expand(x, shape=(*shape[:d], count, *shape[d + 1 :]))
+
+
+def _by_positions(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
+    """The same where more than everything is cut off at one end, and so of what is put at the other end, too."""
+    n = shape_of(x)[d]
     places = range(-before, n + after)
     if mode == "reflect":
         found = [abs(i) if i < n else 2 * (n - 1) - i for i in places]
-    elif mode == "replicate":
-        found = [min(max(i, 0), n - 1) for i in places]
     else:
-        found = [i % n for i in places]
+        found = [min(max(i, 0), n - 1) for i in places]
     index = s.literal(values=tuple(found), shape=(len(found),), dtype=int64)
     return ix.take(x, index, dim=d)
