@@ -74,3 +74,22 @@ def test_gradients_after_a_zero_are_zeros_beside_infinities() -> None:
     x = tj.tensor([0.0, float("inf"), 2.0], requires_grad=True)
     (g,) = tj.autograd.grad(x.cumprod(0)[:1].sum(), x)
     assert not g[1:].isnan().any()
+
+
+def test_inner_products_are_sums_of_products() -> None:
+    x, y = tj.randn(1000, requires_grad=True), tj.randn(1000, requires_grad=True)
+    for function in (lambda a, b: a @ b, tj.compile(lambda a, b: a @ b, strict=True)):
+        for _ in range(3):
+            x.grad = y.grad = None
+            found = function(x, y)
+            found.backward()
+        np.testing.assert_allclose(
+            found.item(), x.detach().numpy() @ y.detach().numpy(), rtol=1e-4, atol=1e-4
+        )
+        assert x.grad.equal(y.detach())
+        assert y.grad.equal(x.detach())
+    with tj.autocast("cpu"):
+        assert (x @ y).dtype is tj.bfloat16
+        assert tj.dot(x, y).dtype is tj.inner(x, y).dtype is tj.float32
+    with pytest.raises(RuntimeError):
+        x @ tj.ones(1)

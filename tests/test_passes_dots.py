@@ -79,6 +79,15 @@ def test_forms(name: str) -> None:
         assert np.array_equal(np.signbit(have), np.signbit(want))
 
 
+def test_one_side_tells_that_a_product_is_one_of_a_column_and_a_row() -> None:
+    graph = ir.parse("""graph f(g: f32[1, 1], v: f32[9]) {
+        %0: f32[1, 9] = unsqueeze(v, dims=(0,))
+        %1: f32[1, 9] = matmul(g, %0)
+        return %1
+    }""")
+    assert [v.op.name for v in ir.verify(dots(graph)).values if v.op] == ["unsqueeze", "mul", "add"]
+
+
 def test_one_sum_is_shared_among_threads() -> None:
     compiled = tj.compile(lambda x, y: x @ y, strict=True)
     x, y = tj.randn(1 << 20), tj.randn(1 << 20)

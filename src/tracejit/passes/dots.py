@@ -75,7 +75,8 @@ def _has_vector(value: Value, known: Mapping[Value, Ones]) -> bool:
         return False
     x, y = value.value_operands
     row, column = known[x][-2], known[y][-1]
-    if (known[x][-1] and known[y][-2]) or (row and column):
+    shared = known[x][-1] or known[y][-2]  # the extent that both have
+    if shared or (row and column):
         return True
     matrix = x if column else y
     return (row or column) and matrix.spec.shape[:-2] == value.spec.shape[:-2]

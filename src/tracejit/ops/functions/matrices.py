@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dtypes import float32, float64
 from ...errors import DtypeError, ShapeError
+from ...modes import MODES
 from .. import contraction as k
 from .. import elementwise as e
 from .. import movement as m
@@ -35,11 +37,20 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise ShapeError(
             f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
         )
+    if a == b == 1 and _is_inner_product(input, other):
+        return r.sum(e.mul(input, other), dims=(0,), keepdim=False)
     left = m.unsqueeze(input, dims=(0,)) if a == 1 else input
     right = m.unsqueeze(other, dims=(1,)) if b == 1 else other
     result = _product(left, right)
     drop = tuple(d for d, gone in ((result.ndim - 2, a == 1), (result.ndim - 1, b == 1)) if gone)
     return m.squeeze(result, dims=drop) if drop else result
+
+
+def _is_inner_product(x: Tensor, y: Tensor) -> bool:
+    """Are these vectors of one length whose products need no other numbers than they are?"""
+    kind = x.spec.dtype
+    same = kind is y.spec.dtype and shape_of(x) == shape_of(y)
+    return same and kind in (float32, float64) and MODES.autocast is None
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
@@ -136,7 +147,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-@function()
+@function(within=given_precision)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimensions.
 
