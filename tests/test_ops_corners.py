@@ -260,6 +260,17 @@ def test_slopes_beside_special_values() -> None:
         "remainder": (tj.remainder, [[1.0, inf], [-inf, 1.0]], [[1.0, 1.0], [1.0, nan]]),
         "norm": (lambda x: tj.linalg.norm(x, 0.5), [[0.0, 0.0]], [[0.0, 0.0]]),
         "norm of one": (lambda x: tj.linalg.norm(x, 0.5), [[0.0, 4.0]], [[0.0, 1.0]]),
+        "entr": (tj.special.entr, [[1.0, -1.0, 0.0]], [[-1.0, nan, inf]]),
+        "xlogy": (
+            tj.xlogy,
+            [[0.0, 0.0, 0.0, 2.0], [0.0, -1.0, inf, 1.0]],
+            [[0.0, 0.0, inf, 0.0], [nan, 0.0, 0.0, 2.0]],
+        ),
+        "xlog1py": (
+            tj.special.xlog1py,
+            [[0.0, 0.0, 2.0], [-1.0, inf, 0.0]],
+            [[0.0, inf, 0.0], [nan, 0.0, 2.0]],
+        ),
     }
     for name, (function, values, wanted) in expected.items():
         np.testing.assert_array_equal(slopes(function, *values), wanted, name)

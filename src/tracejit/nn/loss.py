@@ -213,6 +213,15 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             options=self.options,
         )
 
+    def extra_repr(self) -> str:
+        """Sizes and options."""
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
+            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )
+
 
 class NLLLoss(_WeightedLoss):
     """-input[target] for log-probabilities ``input`` of (N, C, *) or (C,)."""

@@ -152,4 +152,7 @@ class GroupNorm(_Affine):
 
     def extra_repr(self) -> str:
         """Sizes and options."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )

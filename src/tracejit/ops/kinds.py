@@ -42,6 +42,7 @@ SHARE = frozenset(
         "round_half_even",
         "trunc",
         "trunc_divide",
+        "entr",
     ]
 )
 #: Scalar functions that take long on the host.

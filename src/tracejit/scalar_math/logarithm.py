@@ -193,3 +193,35 @@ def logaddexp_f64(x: f64, y: f64) -> f64:
     high = select(x != x, x, select(x > y, x, y))
     distance = select(x == y, float64(0.0), -fabs_f64(x - y))
     return high + log1p_f64(exp_f64(distance))
+
+
+def xlogy_f32(x: f32, y: f32) -> f32:
+    """x log(y); 0 for x = 0 unless y is nan."""
+    return select((x == float32(0.0)) & (y == y), float32(0.0), x * log_f32(y))
+
+
+def xlogy_f64(x: f64, y: f64) -> f64:
+    """x log(y); 0 for x = 0 unless y is nan."""
+    return select((x == float64(0.0)) & (y == y), float64(0.0), x * log_f64(y))
+
+
+def xlog1py_f32(x: f32, y: f32) -> f32:
+    """x log(1 + y); 0 for x = 0 unless y is nan."""
+    return select((x == float32(0.0)) & (y == y), float32(0.0), x * log1p_f32(y))
+
+
+def xlog1py_f64(x: f64, y: f64) -> f64:
+    """x log(1 + y); 0 for x = 0 unless y is nan."""
+    return select((x == float64(0.0)) & (y == y), float64(0.0), x * log1p_f64(y))
+
+
+def entr_f32(x: f32) -> f32:
+    """-x log(x); 0 at zero, -inf below."""
+    below = select(x == float32(0.0), float32(0.0), -float32(inf))
+    return select(x != x, x, select(x > float32(0.0), -(x * log_f32(x)), below))
+
+
+def entr_f64(x: f64) -> f64:
+    """-x log(x); 0 at zero, -inf below."""
+    below = select(x == float64(0.0), float64(0.0), -float64(inf))
+    return select(x != x, x, select(x > float64(0.0), -(x * log_f64(x)), below))

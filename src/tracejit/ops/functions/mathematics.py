@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...dtypes import DType, get_default_dtype
+from ...dtypes import DType
 from .. import comparison as c
 from .. import elementwise as e
+from .. import entropies
 from .. import transcendental as t
 from ..complex_numbers import magnitude
 from ..table import METHODS, function
@@ -17,7 +18,6 @@ from .common import (
     Tensor,
     as_type,
     check_tensor,
-    constant,
     is_tensor,
     promoted,
     require_float,
@@ -159,11 +159,7 @@ def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     >>> tj.xlogy(tj.tensor([0.0, 2.0]), tj.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
-    zero = c.logical_and(c.eq(input, 0), c.logical_or(c.le(other, 0), c.eq(other, math.inf)))
-    dtype = promoted(input, other)
-    dtype = dtype if dtype.is_floating_point else get_default_dtype()
-    wide = [as_type(x, dtype) if is_tensor(x) else constant(x, dtype) for x in (input, other)]
-    return e.mul(wide[0], t.log(e.where(zero, 1.0, wide[1])))
+    return entropies.xlogy(input, other)
 
 
 @function()

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from ...dtypes import get_default_dtype
-from .. import comparison as c
 from .. import elementwise as e
+from .. import entropies
 from .. import special_functions as sp
 from .. import transcendental as t
 from ..table import function
-from .common import Number, Tensor, as_type, check_tensor, constant, is_tensor, promoted
+from .common import Number, Tensor, as_type, check_tensor
 
 publish = function()
 for _op in (sp.i0, sp.igamma, sp.igammac, sp.gcd, sp.lcm, sp.nextafter):
@@ -27,11 +27,7 @@ def entr(input: Tensor) -> Tensor:
     tensor([0.0000, 0.3466,   -inf])
     """
     check_tensor("entr", input)
-    positive = c.gt(input, 0)
-    x = e.where(positive, input, 1.0)
-    found = e.neg(e.mul(x, t.log(x)))
-    rest = e.where(c.isnan(input), math.nan, e.where(c.eq(input, 0), 0.0, -math.inf))
-    return e.where(positive, found, as_type(rest, found.dtype))
+    return entropies.entr(input)
 
 
 @function(method=False, namespace=False)
@@ -54,11 +50,7 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     >>> tj.special.xlog1py(tj.tensor([0.0, 2.0]), tj.tensor([-1.0, 0.0]))
     tensor([0., 0.])
     """
-    kind = promoted(input, other)
-    kind = kind if kind.is_floating_point else get_default_dtype()
-    x, y = (as_type(v, kind) if is_tensor(v) else constant(v, kind) for v in (input, other))
-    zero = c.logical_and(c.eq(x, 0), c.logical_or(c.le(y, -1), c.eq(y, math.inf)))
-    return e.mul(x, t.log1p(e.where(zero, 0.0, y)))
+    return entropies.xlog1py(input, other)
 
 
 @function()
