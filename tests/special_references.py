@@ -141,3 +141,17 @@ def long_digamma(x: Array) -> Array:
     inside = (x >= 1) & (x <= 2)
     root = digamma_beside_root(np.clip(x, LONG(1), LONG(2)))
     return np.where(inside, root, digamma_by_recurrence(x))
+
+
+def long_trigamma(x: Array) -> Array:
+    """trigamma for x >= 0."""
+    total, far = np.zeros_like(x), x.copy()
+    for _ in range(13):
+        low = far < 12
+        with np.errstate(divide="ignore", over="ignore"):
+            total = total + np.where(low, 1 / far / far, 0)
+        far = np.where(low, far + 1, far)
+    series = np.zeros_like(x)
+    for p, q in reversed(BERNOULLI):
+        series = (series + LONG(p) / q) / far / far
+    return total + (series + 1 + 1 / (2 * far)) / far

@@ -10,8 +10,9 @@ import pytest
 
 import tracejit as tj
 from scalar_tools import DTYPES, FLOATS, INF, NAN, rng_for, same_bits
-from special_references import LONG, PI, long_digamma, long_erfc, long_lgamma
+from special_references import LONG, PI, long_digamma, long_erfc, long_lgamma, long_trigamma
 from test_scalar_math import REFERENCES, ulp_error, wide_long_double
+from tracejit.runtime.functions import LARGE_DEAR
 from tracejit.scalar_math.library import ULP_BOUND, evaluate
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +71,7 @@ def test_digamma_below_zero_errs_by_units_of_its_parts(type_name: str) -> None:
 
 @wide_long_double
 @pytest.mark.parametrize("type_name", FLOATS)
-@pytest.mark.parametrize("name", ["lgamma", "digamma", "erfinv"])
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "trigamma", "erfinv"])
 def test_numbers_one_after_the_other(name: str, type_name: str) -> None:
     """All of a neighbourhood of every point where the way to the result changes, or where the result is zero."""
     dtype = DTYPES[type_name]
@@ -162,3 +163,40 @@ def test_what_surrounds_them_is_one_kernel_with_them() -> None:
     assert len(f.kernels) == 1
     for name in ("lgamma", "digamma", "erfinv"):
         assert f"{name}_f32(" in f.kernels[0].source
+
+
+TRIGAMMA = [INF, INF, math.pi**2 / 6, math.pi**2 / 6 - 1, INF, INF, INF, INF, 0.0, NAN, NAN]
+
+
+@pytest.mark.parametrize("kind", ["eager", "large", "compiled"])
+@pytest.mark.parametrize("dtype", [tj.float32, tj.float64])
+def test_the_derivative_of_digamma(kind: str, dtype: tj.dtype) -> None:
+    x = tj.tensor([*AT[:6], -1e4, -1e5, *AT[8:]], dtype=dtype)
+    x = x.repeat(LARGE_DEAR // len(AT) + 1) if kind == "large" else x
+    function = (
+        tj.compile(lambda x: tj.polygamma(1, x))
+        if kind == "compiled"
+        else lambda x: tj.polygamma(1, x)
+    )
+    for _ in range(3):
+        found = function(x)
+    np.testing.assert_allclose(found[: len(AT)].numpy(), TRIGAMMA, rtol=8 * tj.finfo(dtype).eps)
+    between = tj.tensor([-0.25, -0.5, -3.75, -10.5], dtype=dtype)
+    distance = between.double().numpy() - np.rint(between.double().numpy())
+    sine = np.sin(math.pi * distance)
+    mirrored = (math.pi / sine) ** 2 - long_trigamma(
+        1 - between.double().numpy().astype(LONG)
+    ).astype("f8")
+    between = between.repeat(LARGE_DEAR) if kind == "large" else between
+    np.testing.assert_allclose(
+        function(between)[:4].numpy(), mirrored, rtol=8 * tj.finfo(dtype).eps
+    )
+
+
+def test_slopes_of_digamma_are_part_of_the_kernel() -> None:
+    f = tj.compile(lambda x: x.digamma().sum(), strict=True)
+    for _ in range(3):
+        x = (tj.rand(500) + 0.5).requires_grad_()
+        f(x).backward()
+    np.testing.assert_allclose(x.grad.numpy(), tj.polygamma(1, x.detach()).numpy(), rtol=1e-5)
+    assert any("trigamma_f32(" in kernel.source for kernel in f.kernels)

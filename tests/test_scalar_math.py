@@ -13,7 +13,14 @@ import pytest
 import scipy.special
 
 from scalar_tools import DTYPES, FLOATS, INF, NAN, any_bits, rng_for, same_bits, special_values
-from special_references import long_digamma, long_erf, long_erfc, long_erfinv, long_lgamma
+from special_references import (
+    long_digamma,
+    long_erf,
+    long_erfc,
+    long_erfinv,
+    long_lgamma,
+    long_trigamma,
+)
 from tracejit.scalar_math import library as scalar_math
 from tracejit.scalar_math.library import ULP_BOUND, evaluate
 
@@ -53,6 +60,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "erfinv": long_erfinv,
     "lgamma": long_lgamma,
     "digamma": long_digamma,
+    "trigamma": long_trigamma,
     "pow": np.power,
 }
 # Where the exponent range of the function ends; elsewhere all finite values are drawn.
@@ -88,7 +96,7 @@ def finite_points(name: str, type_name: str) -> np.ndarray[Any, Any]:
     if name == "erfinv":
         parts = [1 - np.exp(rng.uniform(-40, 0, 8000)), rng.uniform(-1.1, 1.1, 6000)]
         parts.append(signs * np.exp(rng.uniform(-100, 0, 4000)))
-    if name in ("lgamma", "digamma"):
+    if name in ("lgamma", "digamma", "trigamma"):
         far = rng.choice([1, 2, 1.4616321449683623], 4000)
         parts.append(far + signs * np.exp(rng.uniform(-36, -0.7, 4000)))
         # Two parts are added below zero: see test_gamma_functions.

@@ -67,6 +67,7 @@ PARTS += (
     "sine_of_half_turns_",
     "digamma_beside_",
     "digamma_tail_",
+    "trigamma_tail_",
     "cotangent_of_half_turns_",
     "erfinv_inside_",
 )

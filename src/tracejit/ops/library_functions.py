@@ -12,7 +12,7 @@ import numpy as np
 from .namespace import by_kernel, special, special_of, xp
 from .table import Array
 
-__all__ = ["digamma_of", "function_of", "inverse_error_of", "lgamma_of"]
+__all__ = ["digamma_of", "function_of", "inverse_error_of", "lgamma_of", "trigamma_of"]
 
 
 def _wide(x: Array) -> Array:
@@ -76,3 +76,22 @@ def digamma_of(x: Array) -> Array:
     cotangent = math.pi / n.tan(math.pi * n.where(distance == 0, math.nan, distance))
     found = above(n.where(below, 1 - wide, wide)) - n.where(below, cotangent, 0)
     return n.where(x == 0, at_zero, found).astype(x.dtype)
+
+
+def trigamma_of(x: Array) -> Array:
+    """trigamma: SciPy's first derivative of digamma above zero, by reflection below.
+
+    >>> trigamma_of(np.array([0.0, math.inf])).tolist()
+    [inf, 0.0]
+    """
+    x = _wide(x)
+    found = by_kernel("trigamma", x)
+    if found is not None:
+        return found
+    n, wide = xp(x), x.astype(np.float64)
+    below = x < 0
+    upper = special("polygamma", x)(n.asarray(1), n.where(below, 1 - wide, wide))
+    if not below.any():
+        return upper.astype(x.dtype)
+    sine = n.sin(math.pi * (wide - n.rint(wide)))
+    return n.where(below, (math.pi / sine) ** 2 - upper, upper).astype(x.dtype)

@@ -13,7 +13,7 @@ import numpy as np
 from ..dtypes import bool_
 from . import promotion as p
 from .elementwise import POSITIVE, cast, where
-from .library_functions import digamma_of, function_of, inverse_error_of, lgamma_of
+from .library_functions import digamma_of, function_of, inverse_error_of, lgamma_of, trigamma_of
 from .namespace import special, xp
 from .slabs import shared
 from .table import Array, elementwise
@@ -196,12 +196,23 @@ def lgamma(x: Array) -> Array:
 @elementwise(
     "digamma(x)",
     promotion=p.to_float,
-    grad=lambda g, x: g * polygamma(x, order=1),
+    grad=lambda g, x: g * trigamma(x),
     domain=POSITIVE,
 )
 def digamma(x: Array) -> Array:
     """The derivative of lgamma at x; -inf at 0 and NaN at negative integers."""
     return digamma_of(x)
+
+
+@elementwise(
+    "trigamma(x)",
+    promotion=p.to_float,
+    grad=lambda g, x: g * polygamma(x, order=2),
+    domain=POSITIVE,
+)
+def trigamma(x: Array) -> Array:
+    """The derivative of digamma at x; inf at 0 and at negative integers."""
+    return trigamma_of(x)
 
 
 @elementwise(

@@ -24,7 +24,7 @@ LARGE = 1 << 17
 LARGE_DEAR = 1 << 16
 #: SciPy's names, and ours.
 _NAMES = {"erf": "erf", "erfc": "erfc", "expit": "sigmoid"}
-_DEAR = {"erfinv": "erfinv", "gammaln": "lgamma", "digamma": "digamma"}
+_DEAR = {"erfinv": "erfinv", "gammaln": "lgamma", "digamma": "digamma", "trigamma": "trigamma"}
 _SHORT = {np.dtype("float32"): "f32", np.dtype("float64"): "f64"}
 _tables: dict[tuple[str, str], Any] = {}
 

@@ -2,8 +2,8 @@
 
 Each bound holds over the whole domain, subnormal results, huge arguments and overflow thresholds included. Functions
 not listed are exact or correctly rounded. `logaddexp` holds where the result is not small against its operands.
-`lgamma` and `digamma` hold for x >= 0; for x < 0 the bound is in units of the larger of the two numbers that are then
-added.
+`lgamma`, `digamma` and `trigamma` hold for x >= 0; for x < 0 the bound is in units of the larger of the two numbers
+that are then added.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _BOTH = {
     "erfinv": 2.6,
     "lgamma": 2.8,
     "digamma": 2.6,
+    "trigamma": 2.5,
 }
 _SINGLE = {"sin": 1.8, "cos": 1.8, "tan": 4.0, "pow": 0.6}
 _DOUBLE = {"sin": 1.0, "cos": 1.0, "tan": 2.5, "pow": 1.5}

@@ -245,7 +245,9 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return t.digamma(input) if n == 0 else t.polygamma(input, order=n)
+    if n < 2:
+        return t.trigamma(input) if n else t.digamma(input)
+    return t.polygamma(input, order=n)
 
 
 def _polygamma_of(self: Tensor, n: int) -> Tensor:
