@@ -18,7 +18,7 @@ from .comparison import eq, gt, isfinite, logical_and
 from .elementwise import mul, where
 from .movement import slice
 from .namespace import xp
-from .orders import first_in_order, place_in_order, stable_order
+from .orders import first_in_order, place_in_order, places_among, stable_order
 from .reduction import accumulated, argmax, nonempty, sum, wide
 from .slabs import along_rows
 from .table import Array, Ints, Sample, contraction, indexing
@@ -230,8 +230,9 @@ def _search_type(sorted_sequence: TensorType, values: TensorType, *, right: bool
 def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Array:
     """Where each value would go in a sorted vector, or row by row in sorted rows."""
     n = xp(values)
-    if n is not np:
-        sorted_sequence, values = wide(sorted_sequence), wide(values)
+    if n is np:
+        return places_among(sorted_sequence, values, right)
+    sorted_sequence, values = wide(sorted_sequence), wide(values)
     side = "right" if right else "left"
     if sorted_sequence.ndim == 1:
         return n.searchsorted(sorted_sequence, values, side)
@@ -240,8 +241,6 @@ def search_sorted(sorted_sequence: Array, values: Array, *, right: bool) -> Arra
     rows = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
     wanted = values.reshape(rows.shape[0], -1)
     found = [n.searchsorted(row, v, side) for row, v in zip(rows, wanted, strict=True)]
-    if not found:
-        return n.zeros(values.shape, np.int64)
     return n.stack(found).astype(np.int64, copy=False).reshape(values.shape)
 
 

@@ -9,12 +9,16 @@ A single place of an order is selected.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .op import Array
 
 #: Elements per piece of a row when few positions are asked for.
 PIECE = 64
+#: What finds places by a kernel.
+_search: list[Callable[[Array, Array, bool], Array | None]] = []
 #: Fewest elements whose order is worth finding in another way than NumPy's.
 SHORT = 16
 
@@ -94,6 +98,31 @@ def first_in_order(x: Array, count: int, descending: bool) -> Array:
     starts = np.searchsorted(row, np.arange(len(rows)))
     found = position[order[starts[:, None] + np.arange(count)]]
     return found.astype(np.int64, copy=False).reshape(*x.shape[:-1], count)
+
+
+def places_among(sequence: Array, values: Array, right: bool) -> Array:
+    """Where values would go in a sorted vector, or in sorted rows; kernels search for many of them.
+
+    >>> places_among(np.array([1, 3, 3]), np.array([3, 0]), True)
+    array([3, 0])
+    """
+    found = _search[0](sequence, values, right) if _search else None
+    if found is not None:
+        return found
+    side = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.asarray(sequence.searchsorted(values, side), np.int64)
+    out = np.zeros(values.shape, np.int64)
+    if values.size and sequence.size:
+        rows, wanted = (x.reshape(-1, x.shape[-1]) for x in (sequence, values))
+        for place, row, x in zip(out.reshape(-1, out.shape[-1]), rows, wanted, strict=True):
+            place[:] = row.searchsorted(x, side)
+    return out
+
+
+def set_search(search: Callable[[Array, Array, bool], Array | None]) -> None:
+    """Install what finds such places by a kernel, or gives None."""
+    _search[:] = [search]
 
 
 def _words(x: Array, descending: bool) -> Array:

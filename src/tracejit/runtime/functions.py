@@ -1,10 +1,11 @@
 """What the runtime does for large arrays in eager code.
 
 Special functions are computed by kernels, where NumPy has none and SciPy's take their time: 18 ns for each error
-function, which a kernel finds in one, and up to 30 for each logarithm of the gamma function. Whether a kernel serves
-depends on the size alone, so that a program computes the same bits whenever it runs; they are those of compiled code.
-A first call in a process that finds its kernels in the store, which is an eager call, is so much shorter. Elementwise
-work is shared among threads (`strided`).
+function, which a kernel finds in one, and up to 30 for each logarithm of the gamma function. Places in sorted rows are
+searched by a kernel, too, several at a time: in a thousand elements, where nobody can guess which half is next, NumPy
+takes 60 ns for each. Whether a kernel serves depends on the size alone, so that a program computes the same bits
+whenever it runs; they are those of compiled code. A first call in a process that finds its kernels in the store, which
+is an eager call, is so much shorter. Elementwise work is shared among threads (`strided`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import numpy as np
 
 from .. import config, dtypes
 from ..ops.namespace import set_kernel_function
+from ..ops.orders import set_search
 from ..ops.slabs import SHARED, set_native
 
 #: Elements from which on a kernel serves: SciPy would take milliseconds.
 LARGE = 1 << 17
 #: The same for functions for each element of which SciPy takes longer.
 LARGE_DEAR = 1 << 16
+#: Values from which on a kernel searches for their places, and how many of them at a time in one vector.
+SEARCHED, _EACH = 1 << 14, 1 << 9
 #: SciPy's names, and ours.
 _NAMES = {"erf": "erf", "erfc": "erfc", "expit": "sigmoid"}
 _DEAR = {"erfinv": "erfinv", "gammaln": "lgamma", "digamma": "digamma", "trigamma": "trigamma"}
@@ -46,15 +50,51 @@ def _apply(name: str, x: np.ndarray) -> np.ndarray | None:
 
 
 def _table(name: str, short: str) -> Any:
-    """A program of one step: the addresses of both arrays and their length are its slots."""
+    """The program of a function of every element: its slots are the addresses of both arrays and their length."""
     from ..codegen.cpu_functions import write_function
+
+    kind = dtypes.float32 if short == "f32" else dtypes.float64
+    return _program(write_function(name, kind), 2)
+
+
+def _program(function: Any, count: int) -> Any:
+    """A program of one step: so many parameters of the function are its slots, and the extent is the last one."""
     from ..codegen.kernel import KernelCode
     from .kernels import build
     from .launcher import Step, build_table
 
-    function = write_function(name, dtypes.float32 if short == "f32" else dtypes.float64)
     kernel = build(KernelCode(function.name, (function,), None, ()))
-    return build_table([Step(kernel.addresses[0], [(0, 0), (1, 0)], (2, 0), function.grain)])
+    slots = [(slot, 0) for slot in range(count)]
+    return build_table([Step(kernel.addresses[0], slots, (count, 0), function.grain)])
+
+
+def _search(sequence: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray | None:
+    """Places of values in sorted rows, or in one sorted vector; None where NumPy is to search."""
+    kind = dtypes.from_numpy(sequence.dtype)
+    if values.size < SEARCHED or not sequence.size or config.disabled:
+        return None
+    if values.dtype != sequence.dtype or kind.short not in ("f32", "f64", "i32", "i64"):
+        return None
+    key = (f"search {right}", kind.short)
+    table = _tables.get(key)
+    if table is None:
+        from ..codegen.cpu_search import write_search
+
+        table = _tables[key] = _program(write_search(kind, right), 10)
+    rows, wanted = np.ascontiguousarray(sequence), np.ascontiguousarray(values)
+    length = rows.shape[-1]
+    each = values.shape[-1] if rows.ndim > 1 else _EACH
+    from .threads import MAX_THREADS
+
+    tasks = -(-values.size // each)
+    apart = tasks < MAX_THREADS
+    out = np.empty(values.shape, np.int64)
+    ends = np.empty((tasks if apart else MAX_THREADS) * each, np.int64)
+    pointers = [x.ctypes.data for x in (rows, wanted, out, ends)]
+    stride = length if rows.ndim > 1 else 0
+    numbers = (length, stride, each, values.size, length.bit_length(), apart)
+    table.run_slots(0, table.n_steps, *pointers, *numbers, tasks)
+    return out
 
 
 def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarray | None:
@@ -68,4 +108,5 @@ def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarr
 
 
 set_kernel_function(_apply)
+set_search(_search)
 set_native(_elementwise)

@@ -25,11 +25,12 @@ from tracejit.runtime.native import context, native, set_context
 from tracejit.runtime.native_ir import CONTEXT, MASK_BYTES, POOL, POOL_CELLS
 from tracejit.runtime.occupied import is_occupied, watchers
 
-__all__ = ["get_num_threads", "set_num_threads"]
+__all__ = ["MAX_THREADS", "get_num_threads", "set_num_threads"]
 
 _log = logging.getLogger("tracejit.threads")
 
-_MAX_THREADS = 256
+#: Workers have numbers below this.
+MAX_THREADS = 256
 _SPIN_SECONDS = 40e-6
 _PATIENCE = 20  # times as long where the next job has come soon
 _PTHREAD_OBJECT_BYTES = 256  # more than any platform's pthread_mutex_t or pthread_cond_t
@@ -143,7 +144,7 @@ def set_num_threads(threads: int) -> None:
 def _configure(threads: int) -> None:
     global _configured
     with _lock:
-        _configured = min(threads, _MAX_THREADS)
+        _configured = min(threads, MAX_THREADS)
         if _pool is not None and _pool.threads != _configured:
             _retire()
         config.threads = _configured if _blocking_possible() else 1
