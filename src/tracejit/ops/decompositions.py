@@ -24,6 +24,7 @@ from .comparison import eq
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import cast, where
+from .host_matrices import linalg
 from .lapack import guarded, refusing
 from .library_threads import small_on_one_thread
 from .linear_algebra import (
@@ -92,7 +93,7 @@ def _of_lower(g: Any) -> Any:
 @small_on_one_thread
 def cholesky_lower(x: Array) -> Array:
     """The lower triangular L with ``L @ L.mH = x`` for Hermitian positive-definite matrices."""
-    found = guarded("cholesky", xp(x).linalg.cholesky, x)
+    found = guarded("cholesky", linalg(x).cholesky, x)
     if not xp(x).isfinite(found).all():  # LAPACK takes inf and nan for positive
         raise LinAlgError(
             "linalg.cholesky: Matrix is not positive definite: it has nan or inf in it"
@@ -124,7 +125,7 @@ def eigen_symmetric(x: Array) -> Array:
     n = xp(x)
 
     def packed(x: Array) -> Array:
-        values, vectors = n.linalg.eigh(x)
+        values, vectors = linalg(x).eigh(x)
         return n.concatenate([values[..., None, :], vectors], -2)
 
     return guarded("eigh", packed, x)
@@ -193,7 +194,7 @@ def _qr_grad(g: Any, out: Any) -> Any:
 def qr_packed(x: Array) -> Array:
     """Q above R of the reduced decomposition of tall matrices."""
     n = xp(x)
-    return n.concatenate(n.linalg.qr(wide(x)), -2).astype(x.dtype, copy=False)
+    return n.concatenate(linalg(x).qr(wide(x)), -2).astype(x.dtype, copy=False)
 
 
 def _svd_type(x: TensorType) -> TensorType:
@@ -237,7 +238,7 @@ def svd_packed(x: Array) -> Array:
     n = xp(x)
 
     def packed(x: Array) -> Array:
-        u, s, vh = n.linalg.svd(x, full_matrices=False)
+        u, s, vh = linalg(x).svd(x, full_matrices=False)
         return n.concatenate([u, s[..., None, :], vh], -2)
 
     return guarded("svd", packed, x)
@@ -390,7 +391,7 @@ def _pinv_grad(g: Any, x: Any, out: Any) -> Any:
 def pseudo_inverse(x: Array, bound: Array) -> Array:
     """The Moore-Penrose inverse; singular values up to ``bound`` count as zero."""
     n = xp(x)
-    u, s, vh = n.linalg.svd(wide(x), full_matrices=False)
+    u, s, vh = linalg(x).svd(wide(x), full_matrices=False)
     used = s > bound
     inverted = n.where(used, 1 / n.where(used, s, 1), 0).astype(s.dtype)
     turned = n.conj(n.swapaxes(vh, -1, -2)) * inverted[..., None, :]

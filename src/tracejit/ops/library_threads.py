@@ -1,7 +1,7 @@
 """The threads of the LAPACK libraries that NumPy and SciPy bring, off while small matrices are taken apart.
 
 A factorisation is many small products, each of which OpenBLAS would share among threads that wait for one another.
-Below two hundred rows that gains nothing, and where another process wants a core too it takes many times longer.
+Below five hundred rows that gains nothing, and where another process wants a core too it takes many times longer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .table import Array
 __all__ = ["DECORATIONS", "Library", "OneThread", "one_thread", "small_on_one_thread"]
 
 #: Of how many rows and columns matrices are that no library shares among threads, and the largest that it should not.
-TINY, SMALL = 32, 192
+TINY, SMALL = 32, 512
 
 
 @dataclass(frozen=True)

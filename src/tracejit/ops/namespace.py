@@ -15,7 +15,7 @@ import numpy as np
 from ..cuda.arrays import device_index, fetched, placed
 from ..cuda.arrays import module_of as xp
 
-__all__ = ["by_kernel", "special", "special_of", "xp"]
+__all__ = ["by_kernel", "extension", "special", "special_of", "xp"]
 
 KernelFunction = Callable[[str, np.ndarray], np.ndarray | None]
 
@@ -96,16 +96,24 @@ def _on_the_host(name: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _functions() -> ModuleType | None:
-    """SciPy's C module by itself, None where it cannot be had; the package finds it loaded when it is imported."""
-    if _FUNCTIONS in sys.modules:
-        return sys.modules[_FUNCTIONS]
+    """SciPy's C module by itself."""
+    return extension(_FUNCTIONS)
+
+
+def extension(name: str) -> ModuleType | None:
+    """A C module of SciPy's without the package around it, None where it cannot be had; the package finds it loaded.
+
+    >>> found = extension("scipy.linalg._flapack")
+    >>> found is None or hasattr(found, "spotrf")
+    True
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    inner = "/".join(name.split(".")[1:-1])
     package = importlib.util.find_spec("scipy")
-    folders = (
-        [f"{place}/special" for place in (package.submodule_search_locations or ())]
-        if package
-        else []
-    )
-    spec = importlib.machinery.PathFinder.find_spec(_FUNCTIONS, folders) if folders else None
+    places = (package.submodule_search_locations or ()) if package else ()
+    folders = [f"{place}/{inner}" for place in places]
+    spec = importlib.machinery.PathFinder.find_spec(name, folders) if folders else None
     if spec is None or not isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
         return None
     try:
@@ -113,4 +121,4 @@ def _functions() -> ModuleType | None:
         spec.loader.exec_module(module)
     except Exception:  # noqa: BLE001  (a release of SciPy that is made differently)
         return None
-    return sys.modules.setdefault(_FUNCTIONS, module)
+    return sys.modules.setdefault(name, module)

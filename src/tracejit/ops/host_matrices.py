@@ -1,0 +1,215 @@
+"""Matrices of the host taken apart by SciPy's LAPACK in their own precision, one after the other.
+
+NumPy's functions, which these stand in for, compute single precision in double: two to ten times as long. They serve
+where matrices are small, and where SciPy's library cannot be had. A matrix in C order is its transpose in Fortran's, so
+that most of this copies nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .namespace import extension, xp
+from .op import Array
+
+__all__ = ["linalg"]
+
+#: Fewest rows of matrices for each of which a call is worth it.
+LEAST = 48
+#: Columns that are worked on together: a library that is given less memory takes one column after the other.
+_BLOCK = 64
+_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+_NAME = "scipy.linalg._flapack"
+
+
+def linalg(*arrays: Array) -> Any:
+    """Functions of matrices by the names that they have in ``numpy.linalg``.
+
+    >>> linalg(np.eye(3)).inv(2 * np.eye(100, dtype=np.float32))[0, 0]
+    np.float32(0.5)
+    """
+    n = xp(*arrays)
+    return _HOST if n is np else n.linalg
+
+
+@lru_cache(maxsize=1)
+def _library() -> ModuleType | None:
+    """SciPy's interface to LAPACK; the package around it takes 150 ms to import."""
+    found = extension(_NAME)
+    if found is None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("scipy.linalg")
+    return found or sys.modules.get(_NAME)
+
+
+def _routines(x: Array) -> Callable[[str], Any] | None:
+    """LAPACK's routines for matrices like these by name; None where NumPy is to serve."""
+    prefix = _PREFIXES.get(x.dtype.char)
+    if prefix is None or x.ndim < 2 or min(x.shape[-2:]) < LEAST or not x.size:
+        return None
+    library = _library()
+    return None if library is None else lambda name: getattr(library, prefix + name)
+
+
+def _each(x: Array, one: Callable[[Array], Any]) -> Any:
+    """What ``one`` makes of every matrix, as one array or several."""
+    if x.ndim == 2:
+        return one(x)
+    found = [one(matrix) for matrix in x.reshape((-1, *x.shape[-2:]))]
+    batch = x.shape[:-2]
+    if isinstance(found[0], tuple):
+        parts = [np.stack(part) for part in zip(*found, strict=True)]
+        return tuple(part.reshape((*batch, *part.shape[1:])) for part in parts)
+    stacked = np.stack(found)
+    return stacked.reshape((*batch, *stacked.shape[1:]))
+
+
+def _checked(info: int, message: str) -> None:
+    if info:
+        raise np.linalg.LinAlgError(message)
+
+
+def _cholesky(x: Array) -> Array:
+    lapack = _routines(x)
+    if lapack is None:
+        return np.linalg.cholesky(x)
+
+    def one(a: Array) -> Array:
+        upper, info = lapack("potrf")(a.T, lower=0, clean=1)
+        _checked(info, "Matrix is not positive definite")
+        return upper.T
+
+    return _each(x, one)
+
+
+def _factors(lapack: Callable[[str], Any], a: Array) -> tuple[Array, Array]:
+    """The triangular factors of the transpose, and the rows that were exchanged."""
+    lu, exchanged, info = lapack("getrf")(a.T)
+    _checked(info, "Singular matrix")
+    return lu, exchanged
+
+
+def _inv(x: Array) -> Array:
+    lapack = _routines(x)
+    if lapack is None or x.shape[-1] != x.shape[-2]:
+        return np.linalg.inv(x)
+
+    def one(a: Array) -> Array:
+        lu, exchanged = _factors(lapack, a)
+        found, info = lapack("getri")(lu, exchanged, lwork=_BLOCK * len(a), overwrite_lu=1)
+        _checked(info, "Singular matrix")
+        return found.T
+
+    return _each(x, one)
+
+
+def _solve(a: Array, b: Array) -> Array:
+    lapack = _routines(a)
+    if lapack is None or a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2] or not b.size:
+        return np.linalg.solve(a, b)
+    out = np.empty(b.shape, b.dtype)
+    for index in np.ndindex(*a.shape[:-2]):
+        lu, exchanged = _factors(lapack, a[index])
+        out[index] = lapack("getrs")(lu, exchanged, b[index], trans=1)[0]
+    return out
+
+
+def _diagonal(lapack: Callable[[str], Any], a: Array) -> tuple[Array, int]:
+    """The diagonal whose product is the determinant, and the sign that the exchanged rows give to it."""
+    lu, exchanged, _ = lapack("getrf")(a.T)
+    odd = np.count_nonzero(exchanged != np.arange(len(a))) % 2
+    return np.diagonal(lu), -1 if odd else 1
+
+
+def _slogdet(x: Array) -> Any:
+    lapack = _routines(x)
+    if lapack is None or x.shape[-1] != x.shape[-2]:
+        return np.linalg.slogdet(x)
+
+    def one(a: Array) -> tuple[Any, Any]:
+        diagonal, turned = _diagonal(lapack, a)
+        size = np.abs(diagonal)
+        with np.errstate(all="ignore"):
+            sign = turned * np.prod(np.where(size == 0, 0, diagonal / size))
+            total = np.sum(np.log(size), dtype=np.float64)
+        return np.asarray(sign, x.dtype)[()], np.asarray(total, size.dtype)[()]
+
+    return _each(x, one)
+
+
+def _det(x: Array) -> Any:
+    lapack = _routines(x)
+    if lapack is None or x.shape[-1] != x.shape[-2]:
+        return np.linalg.det(x)
+
+    def one(a: Array) -> Any:
+        diagonal, turned = _diagonal(lapack, a)
+        with np.errstate(all="ignore"):
+            wide = np.prod(diagonal, dtype=np.result_type(diagonal, np.float64))
+            return np.asarray(turned * wide).astype(x.dtype)[()]
+
+    return _each(x, one)
+
+
+def _qr(x: Array, mode: str = "reduced") -> Any:
+    lapack = _routines(x)
+    if lapack is None or mode != "reduced" or x.shape[-2] < x.shape[-1]:
+        return np.linalg.qr(x, mode)  # type: ignore[call-overload]
+
+    def one(a: Array) -> tuple[Array, Array]:
+        space = _BLOCK * a.shape[1]
+        packed, scales, _, _ = lapack("geqrf")(np.array(a, order="F"), lwork=space, overwrite_a=1)
+        upper = np.triu(packed[: a.shape[1]])
+        generate = "orgqr" if a.dtype.kind == "f" else "ungqr"
+        return lapack(generate)(packed, scales, lwork=space, overwrite_a=1)[0], upper
+
+    return _each(x, one)
+
+
+def _svd(x: Array, full_matrices: bool = False) -> tuple[Array, Array, Array]:
+    lapack = _routines(x)
+    if lapack is None or full_matrices:
+        return np.linalg.svd(x, full_matrices)
+
+    def one(a: Array) -> tuple[Array, Array, Array]:
+        left, values, right, info = lapack("gesdd")(a.T, full_matrices=0)
+        _checked(info, "SVD did not converge")
+        return right.T, values, left.T
+
+    found: tuple[Array, Array, Array] = _each(x, one)
+    return found
+
+
+def _eigh(x: Array) -> tuple[Array, Array]:
+    lapack = _routines(x)
+    if lapack is None or x.dtype.kind == "c":
+        return np.linalg.eigh(x)
+
+    def one(a: Array) -> tuple[Array, Array]:
+        values, vectors, info = lapack("syevd")(a.T, lower=0)
+        _checked(info, "Eigenvalues did not converge")
+        return values, vectors
+
+    found: tuple[Array, Array] = _each(x, one)
+    return found
+
+
+_HOST = SimpleNamespace(
+    cholesky=_cholesky,
+    inv=_inv,
+    solve=_solve,
+    slogdet=_slogdet,
+    det=_det,
+    qr=_qr,
+    svd=_svd,
+    eigh=_eigh,
+    eig=np.linalg.eig,
+)
