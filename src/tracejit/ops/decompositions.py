@@ -368,7 +368,7 @@ def order_of_pivots(pivots: Array, *, rows: int) -> Array:
 # --- pseudo-inverses ----------------------------------------------------------------------------
 
 
-def _pinv_type(x: TensorType, bound: TensorType) -> TensorType:
+def _pinv_type(x: TensorType, atol: TensorType, rtol: TensorType) -> TensorType:
     return TensorType((*matrices(x).shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
 
 
@@ -385,14 +385,14 @@ def _pinv_grad(g: Any, x: Any, out: Any) -> Any:
 @contraction(
     _pinv_type,
     grad={"x": _pinv_grad},
-    samples=(Sample((TALL, np.zeros((1,)))), Sample((TALL.T.copy(), np.zeros((1,))))),
+    samples=tuple(Sample((x, np.zeros(1), np.full(1, 1e-9))) for x in (TALL, TALL.T.copy())),
 )
 @small_on_one_thread
-def pseudo_inverse(x: Array, bound: Array) -> Array:
-    """The Moore-Penrose inverse; singular values up to ``bound`` count as zero."""
+def pseudo_inverse(x: Array, atol: Array, rtol: Array) -> Array:
+    """The Moore-Penrose inverse; singular values up to ``atol`` or ``rtol`` times the largest count as zero."""
     n = xp(x)
     u, s, vh = linalg(x).svd(wide(x), full_matrices=False)
-    used = s > bound
+    used = s > n.maximum(s[..., :1] * rtol, atol)
     inverted = n.where(used, 1 / n.where(used, s, 1), 0).astype(s.dtype)
     turned = n.conj(n.swapaxes(vh, -1, -2)) * inverted[..., None, :]
     return (turned @ n.conj(n.swapaxes(u, -1, -2))).astype(x.dtype, copy=False)

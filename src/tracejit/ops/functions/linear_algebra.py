@@ -20,7 +20,7 @@ from ..contraction import transposed
 from ..linear_algebra import adjoint
 from ..promotion import UnsupportedDtypeError
 from ..table import function
-from .common import Tensor, as_type, check_tensor, conjugated, is_tensor, shape_of
+from .common import Tensor, as_type, check_tensor, conjugated, constant, is_tensor, shape_of
 from .complex_numbers import real
 from .matrices import matmul
 from .triangles import tril
@@ -266,8 +266,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return transposed(la.solve(transposed(A), transposed(B)))
 
 
-def _bound(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Any:
-    """Singular values up to this count as zero: the greater of ``atol`` and ``rtol`` times the largest."""
+def _tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """The least absolute and the least relative singular value that counts, as numbers or by matrix."""
     atol, rtol = (m.unsqueeze(x, dims=(x.ndim,)) if is_tensor(x) else x for x in (atol, rtol))
     if rtol is None:
         precision = float(np.finfo(A.dtype.np).eps) * max(shape_of(A)[-2:])
@@ -275,8 +275,14 @@ def _bound(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Any:
             rtol = e.where(c.gt(atol, 0), 0.0, precision)
         else:
             rtol = 0.0 if atol is not None and atol > 0 else precision
+    return 0.0 if atol is None else atol, rtol
+
+
+def _bound(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Any:
+    """Singular values up to this count as zero: the greater of ``atol`` and ``rtol`` times the largest."""
+    atol, rtol = _tolerances(A, atol, rtol)
     largest = r.amax(values, dims=(values.ndim - 1,), keepdim=True)
-    return e.maximum(e.mul(largest, rtol), 0.0 if atol is None else atol)
+    return e.maximum(e.mul(largest, rtol), atol)
 
 
 @function(method=False, namespace=False)
@@ -291,13 +297,15 @@ def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
     checked("pinv", A)
     if not A.spec.numel:
         return e.clone(adjoint(A))
-    plain = e.detach_copy(A)
     if hermitian:
-        plain = _symmetric(plain)
-        A = e.add(A, e.sub(plain, e.detach_copy(A)))
-    values = e.abs(eigvalsh(plain)) if hermitian else svdvals(plain)
-    bound = _bound(plain, values, atol, rtol)
-    return d.pseudo_inverse(A, as_type(bound, values.dtype))
+        plain = e.detach_copy(A)
+        A = e.add(A, e.sub(_symmetric(plain), plain))
+    kind = A.dtype.to_real if A.dtype.is_complex else A.dtype
+    least = [
+        as_type(e.detach_copy(x), kind) if is_tensor(x) else constant(x, kind, (1,))
+        for x in _tolerances(A, atol, rtol)
+    ]
+    return d.pseudo_inverse(A, *least)
 
 
 @function()
