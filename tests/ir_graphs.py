@@ -41,6 +41,7 @@ DECOMPOSITIONS = {
     "eigen_symmetric",
     "inverse",
     "log_abs_determinant",
+    "sign_and_log_determinant",
     "qr_packed",
     "solve",
     "svd_packed",

@@ -187,6 +187,27 @@ def log_abs_determinant(x: Array) -> Array:
     return xp(x).asarray(found, x.real.dtype)
 
 
+def _packed_type(x: TensorType) -> TensorType:
+    return TensorType((*_number_type(x).shape, 2), x.dtype)
+
+
+def _packed_grad(g: Any, x: Any) -> Any:
+    """The sign stays."""
+    shape = tuple(g.shape)
+    starts = (*(0 for _ in shape[:-1]), 1)
+    upper = slice(g, starts=starts, counts=(*shape[:-1], 1), steps=(1,) * len(shape))
+    return unsqueeze(upper, dims=(len(shape),)) * adjoint(inverse(x))
+
+
+@contraction(_packed_type, grad=_packed_grad, samples=(Sample((SQUARE,)),))
+@small_on_one_thread
+def sign_and_log_determinant(x: Array) -> Array:
+    """The sign of each determinant of real matrices and the logarithm of its absolute value, of one factorisation."""
+    n = xp(x)
+    sign, size = linalg(x).slogdet(wide(x))
+    return n.stack([n.where(n.isnan(size), 0, sign), size], -1).astype(x.dtype, copy=False)
+
+
 def _sign_grad(g: Any, x: Any, out: Any) -> Any:
     """The sign turns by the imaginary part of tr(x^-1 dx); that of real matrices stays."""
     if not x.spec.dtype.is_complex:

@@ -146,6 +146,8 @@ def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
         return e.square(input)
     if exponent in (3, 4) and dtype is input.spec.dtype and dtype in (float32, float64):
         return (t.cube if exponent == 3 else t.fourth)(input)
+    if exponent in (3, 4) and dtype is input.spec.dtype and dtype.category == "int":
+        return e.mul(e.square(input), input) if exponent == 3 else e.square(e.square(input))
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if dtype.is_floating_point and dtype is not float16 and exponent in (0.5, -0.5):

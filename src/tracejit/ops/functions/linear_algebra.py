@@ -23,6 +23,7 @@ from ..table import function
 from .common import Tensor, as_type, check_tensor, conjugated, constant, is_tensor, shape_of
 from .complex_numbers import real
 from .matrices import matmul
+from .slicing import select
 from .triangles import tril
 
 
@@ -120,6 +121,9 @@ def slogdet(input: Tensor) -> SignAndLogarithm:
     tensor(0.)
     """
     checked("slogdet", input)
+    if not input.dtype.is_complex:
+        both = la.sign_and_log_determinant(input)
+        return SignAndLogarithm(select(both, -1, 0), select(both, -1, 1))
     return SignAndLogarithm(la.determinant_sign(input), la.log_abs_determinant(input))
 
 
