@@ -319,9 +319,10 @@ def test_memory_of_another_library_has_an_offset_of_its_own() -> None:
     [
         (lambda: tj.aminmax(tj.ones(5, 0), dim=1), RuntimeError, "empty dimension"),
         (lambda: tj.max(1, 2), TypeError, "max"),
+        (lambda: F.scaled_dot_product_attention(*[tj.ones(3)] * 3), RuntimeError, "at least 2 dim"),
         (lambda: tj.min(1, 2), TypeError, "min"),
     ],
 )
-def test_what_has_no_extremes(call, error: type[Exception], words: str) -> None:
+def test_what_is_refused(call, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,10 @@ def test_profile_of_a_function_and_its_report(tmp_path: Path, machine: Floor):
     assert p.distance(kernel) == pytest.approx(kernel.each / machine.seconds(4004.0, 3000.0))
     p.roofline(tmp_path / "roofline.png")
     assert (tmp_path / "roofline.png").stat().st_size > 1000
+    short = [replace(kernel, each=0.0) for kernel in p.kernels]
+    replace(p, kernels=short).roofline(tmp_path / "short.png")
+    assert (tmp_path / "short.png").stat().st_size > 1000
+    assert str(replace(p, kernels=short))
     assert json.loads(json.dumps(p.to_dict()))["kernels"][0]["name"] == p.kernels[0].name
 
 

@@ -151,7 +151,8 @@ def draw_roofline(profile: Profile, path: Path) -> None:
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    points = [k for k in profile.kernels if k.bytes and k.flops and k.total]
+    # What is shorter than a tick of the clock has no rate.
+    points = [k for k in profile.kernels if k.bytes and k.flops and k.total and k.each > 0]
     places = [k.flops / k.bytes for k in points]
     x = np.geomspace(min([0.05, *places]) / 2, max([100.0, *places]) * 2, 100)
     for nbytes, bandwidth in zip(SIZES, floor.bandwidths, strict=True):

@@ -6,6 +6,7 @@ import math
 
 from ...cuda.arrays import MODULES
 from ...dtypes import bool_, float32
+from ...errors import ShapeError
 from ...types import Shape
 from .. import comparison as c
 from .. import elementwise as e
@@ -47,6 +48,11 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None:
         raise RuntimeError(
             "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ShapeError(
+            "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
         )
     if enable_gqa:
         heads = shape_of(query)[-3] // shape_of(key)[-3]
