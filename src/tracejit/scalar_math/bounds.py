@@ -35,7 +35,7 @@ _BOTH = {
     "erfinv": 2.6,
     "lgamma": 2.8,
     "digamma": 2.6,
-    "trigamma": 2.5,
+    "trigamma": 3.5,
 }
 _SINGLE = {"sin": 1.8, "cos": 1.8, "tan": 4.0, "pow": 0.6}
 _DOUBLE = {"sin": 1.0, "cos": 1.0, "tan": 2.5, "pow": 1.5}

@@ -15,6 +15,8 @@ from tracejit.scalar_math.primitives import (
     fabs_f64,
     float32,
     float64,
+    floor_f32,
+    floor_f64,
     fma_f32,
     fma_f64,
     round_f32,
@@ -37,15 +39,14 @@ def trigamma_f32(x: f32) -> f32:
     """The derivative of digamma at x; inf at zero and at negative integers, nan at -inf."""
     a = fabs_f32(x)
     b = select(x < float32(0.0), float32(1.0) + a, a)
-    near = b < float32(6.0)
+    # As few terms as lead to 6: every one has an error of its own.
     ahead = float32(6.0)
-    found = trigamma_tail_f32(float32(1.0) / select(near, b + ahead, b))
-    total = found
+    terms = ahead - floor_f32(b)
+    found = trigamma_tail_f32(float32(1.0) / select(b < ahead, b + terms, b))
     for _ in range(6):
         ahead = ahead - float32(1.0)
         r = float32(1.0) / (b + ahead)
-        total = fma_f32(r, r, total)
-    found = select(near, total, found)
+        found = select(ahead < terms, fma_f32(r, r, found), found)
     s = float32(1.0) / sine_of_half_turns_f32(a - round_f32(a))
     return select(x < float32(0.0), fma_f32(s, s, -found), found)
 
@@ -68,14 +69,13 @@ def trigamma_f64(x: f64) -> f64:
     """The derivative of digamma at x; inf at zero and at negative integers, nan at -inf."""
     a = fabs_f64(x)
     b = select(x < float64(0.0), float64(1.0) + a, a)
-    near = b < float64(10.0)
+    # As few terms as lead to 10: every one has an error of its own.
     ahead = float64(10.0)
-    found = trigamma_tail_f64(float64(1.0) / select(near, b + ahead, b))
-    total = found
+    terms = ahead - floor_f64(b)
+    found = trigamma_tail_f64(float64(1.0) / select(b < ahead, b + terms, b))
     for _ in range(10):
         ahead = ahead - float64(1.0)
         r = float64(1.0) / (b + ahead)
-        total = fma_f64(r, r, total)
-    found = select(near, total, found)
+        found = select(ahead < terms, fma_f64(r, r, found), found)
     s = float64(1.0) / sine_of_half_turns_f64(a - round_f64(a))
     return select(x < float64(0.0), fma_f64(s, s, -found), found)
