@@ -21,8 +21,7 @@ from ..errors import ShapeError
 from ..types import TensorType
 from . import promotion as p
 from .elementwise import where
-from .namespace import xp
-from .reduction import wide
+from .namespace import wide, xp
 from .table import Array, Sample, contraction, elementwise
 
 _NUMBERS = np.array([[1.0 + 2.0j, -0.5j, 3.0 + 0.0j], [-2.0 + 1.0j, 0.25 - 4.0j, 1.5 + 1.5j]])

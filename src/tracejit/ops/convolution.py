@@ -10,11 +10,10 @@ attribute, padding as (before, after) pairs.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from . import convolve
+from .namespace import wide
 from .table import Array, Sample, contraction
 from .windows import Pairs, Windows
 
@@ -103,7 +102,7 @@ def convolution(
 ) -> Array:
     """The products of ``weight`` (out, channels / groups, *kernel) with every window of x (N, channels, *size)."""
     windows = Windows(weight.shape[2:], stride, padding, dilation)
-    left, right = convolve.wide(x, weight)
+    left, right = wide(x), wide(weight)
     counts = windows.counts(x.shape[2:])
     return convolve.forward(left, right, windows, groups, counts).astype(x.dtype, copy=False)
 
@@ -176,7 +175,7 @@ def convolution_input(
 ) -> Array:
     """The transpose of :func:`convolution` in x: y's elements spread by ``weight`` over extents ``size``."""
     windows = Windows(weight.shape[2:], stride, padding, dilation)
-    left, right = convolve.wide(y, weight)
+    left, right = wide(y), wide(weight)
     return convolve.input_gradient(left, right, windows, groups, size).astype(y.dtype, copy=False)
 
 
@@ -232,7 +231,7 @@ def convolution_weight(
 ) -> Array:
     """The transpose of :func:`convolution` in its weight: the products of x's windows with y, summed over positions."""
     windows = Windows(kernel, stride, padding, dilation)
-    left, right = convolve.wide(x, y)
+    left, right = wide(x), wide(y)
     shape = (y.shape[1], x.shape[1] // groups, *kernel)
     return convolve.weight_gradient(left, right, windows, groups, shape).astype(x.dtype, copy=False)
 
@@ -310,5 +309,5 @@ def fold_windows(
     x: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> Array:
     """The transpose of :func:`unfold_windows`: windows added up where they came from, over extents ``size``."""
-    wide: Any = convolve.wide(x, x)[0]
-    return Windows(kernel, stride, padding, dilation).fold(wide, size).astype(x.dtype, copy=False)
+    found: Array = Windows(kernel, stride, padding, dilation).fold(wide(x), size)
+    return found.astype(x.dtype, copy=False)

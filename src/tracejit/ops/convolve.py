@@ -101,13 +101,6 @@ def input_gradient(y: Array, weight: Array, windows: Windows, groups: int, size:
     return out
 
 
-def wide(x: Array, other: Array) -> tuple[Array, Array]:
-    """Half precision is computed in float32."""
-    if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
-        return x.astype(np.float32), other.astype(np.float32)
-    return x, other
-
-
 def _is_merged(weight: Shape, counts: Shape) -> bool:
     return weight[1] >= _CHANNELS_LAST and volume(weight[2:]) > 1 and 0 < volume(counts) <= _MERGED
 

@@ -40,8 +40,8 @@ from .linear_algebra import (
     triangle,
 )
 from .movement import cat, slice, squeeze, unsqueeze
-from .namespace import xp
-from .reduction import sum, wide
+from .namespace import wide, xp
+from .reduction import sum
 from .source import arange
 from .table import Array, Sample, contraction
 

@@ -16,7 +16,7 @@ from .comparison import eq as eq
 from .comparison import isnan as isnan
 from .comparison import ne as ne
 from .extremes import larger, smaller
-from .namespace import xp
+from .namespace import wide, xp
 from .slabs import copied, shared
 from .source import full
 from .table import Array, Sample, elementwise
@@ -185,9 +185,9 @@ def floor_divide(x: Array, y: Array) -> Array:
 )
 def trunc_divide(x: Array, y: Array) -> Array:
     """x / y without its fraction; half precision computes in float32, and is rounded once."""
-    a, b = (v.astype(np.float32) if v.dtype.itemsize == 2 else v for v in (x, y))
-    n = shared(a, b)
-    return n.trunc(n.divide(a, b))
+    x, y = wide(x), wide(y)
+    n = shared(x, y)
+    return n.trunc(n.divide(x, y))
 
 
 @elementwise(

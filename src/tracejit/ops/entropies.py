@@ -11,26 +11,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from . import promotion as p
 from .elementwise import POSITIVE, where
-from .namespace import xp
+from .namespace import wide
 from .slabs import shared
 from .table import Array, elementwise
 from .transcendental import log
 
 
-def _wide(x: Array) -> Array:
-    """Half precision computes in float32, and is rounded once."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
-
-
-def _product(x: Array, y: Array, name: str) -> Array:
-    x, y = _wide(x), _wide(y)
-    n = shared(x, y)
-    found = n.multiply(x, getattr(n, name)(y))
-    return xp(x, y).where((x == 0) & (y == y), x.dtype.type(0), found)
+def _unless_zero(x: Array, y: Array, found: Array) -> Array:
+    """What was found of y, zero where x is (unless y is NaN)."""
+    return shared(x, y).where((x == 0) & (y == y), x.dtype.type(0), found)
 
 
 @elementwise(
@@ -44,7 +35,9 @@ def _product(x: Array, y: Array, name: str) -> Array:
 )
 def xlogy(x: Array, y: Array) -> Array:
     """``x * log(y)``, zero where x is (unless y is NaN)."""
-    return _product(x, y, "log")
+    x, y = wide(x), wide(y)
+    n = shared(x, y)
+    return _unless_zero(x, y, n.multiply(x, n.log(y)))
 
 
 @elementwise(
@@ -58,7 +51,9 @@ def xlogy(x: Array, y: Array) -> Array:
 )
 def xlog1py(x: Array, y: Array) -> Array:
     """``x * log(1 + y)``, zero where x is (unless y is NaN)."""
-    return _product(x, y, "log1p")
+    x, y = wide(x), wide(y)
+    n = shared(x, y)
+    return _unless_zero(x, y, n.multiply(x, n.log1p(y)))
 
 
 @elementwise(
@@ -66,7 +61,7 @@ def xlog1py(x: Array, y: Array) -> Array:
 )
 def entr(x: Array) -> Array:
     """``-x * log(x)``: 0 at zero, -inf below."""
-    x = _wide(x)
+    x = wide(x)
     n = shared(x)
     below: Any = n.where(x == 0, x.dtype.type(0), x.dtype.type(-math.inf))
     found = n.negative(n.multiply(x, n.log(x)))

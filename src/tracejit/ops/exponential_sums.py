@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import TensorType
-from .namespace import xp
+from .namespace import wide, xp
 from .ordering import accumulated_along, running_type
-from .reduction import wide
 from .table import Array, Sample, contraction
 
 

@@ -23,8 +23,7 @@ from ..types import Shape, TensorType
 from . import promotion as p
 from .complex_numbers import conjugate
 from .elementwise import where
-from .namespace import xp
-from .reduction import wide
+from .namespace import wide, xp
 from .source import arange
 from .table import Array, Sample, contraction
 

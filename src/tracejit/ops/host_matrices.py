@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial, wraps
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -31,7 +31,7 @@ _NAME = "scipy.linalg._flapack"
 
 
 def linalg(*arrays: Array) -> Any:
-    """Functions of matrices by the names that they have in ``numpy.linalg``.
+    """Functions of matrices by the names that they have in ``numpy.linalg``; ``qr`` and ``svd`` are the reduced ones.
 
     >>> linalg(np.eye(3)).inv(2 * np.eye(100, dtype=np.float32))[0, 0]
     np.float32(0.5)
@@ -50,8 +50,13 @@ def _library() -> ModuleType | None:
     return found or sys.modules.get(_NAME)
 
 
-def _routines(x: Array) -> Callable[[str], Any] | None:
-    """LAPACK's routines for matrices like these by name; None where NumPy is to serve."""
+Lapack = Callable[
+    [str], Any
+]  # a routine for matrices of some type, by its name without the letter of the type
+
+
+def _routines(x: Array) -> Lapack | None:
+    """LAPACK's routines for matrices like these; None where NumPy is to serve."""
     prefix = _PREFIXES.get(x.dtype.char)
     if prefix is None or x.ndim < 2 or min(x.shape[-2:]) < LEAST or not x.size:
         return None
@@ -59,17 +64,30 @@ def _routines(x: Array) -> Callable[[str], Any] | None:
     return None if library is None else lambda name: getattr(library, prefix + name)
 
 
-def _each(x: Array, one: Callable[[Array], Any]) -> Any:
-    """What ``one`` makes of every matrix, as one array or several."""
-    if x.ndim == 2:
-        return one(x)
-    found = [one(matrix) for matrix in x.reshape((-1, *x.shape[-2:]))]
-    batch = x.shape[:-2]
-    if isinstance(found[0], tuple):
-        parts = [np.stack(part) for part in zip(*found, strict=True)]
-        return tuple(part.reshape((*batch, *part.shape[1:])) for part in parts)
-    stacked = np.stack(found)
-    return stacked.reshape((*batch, *stacked.shape[1:]))
+def _of_each(numpy: Callable[..., Any], kinds: str = "fc") -> Callable[..., Callable[..., Any]]:
+    """A function of one matrix, of numbers of these kinds, as one of batches; ``numpy`` is what serves else."""
+
+    def decorate(one: Callable[[Lapack, Array], Any]) -> Callable[..., Any]:
+        @wraps(one)
+        def called(x: Array, **options: Any) -> Any:
+            lapack = _routines(x) if x.dtype.kind in kinds else None
+            if lapack is None:
+                return numpy(x, **options)
+            if x.ndim == 2:
+                return one(lapack, x)
+            found = [one(lapack, matrix) for matrix in x.reshape((-1, *x.shape[-2:]))]
+            if isinstance(found[0], tuple):
+                return tuple(_stacked(part, x.shape[:-2]) for part in zip(*found, strict=True))
+            return _stacked(found, x.shape[:-2])
+
+        return called
+
+    return decorate
+
+
+def _stacked(found: Sequence[Array], batch: tuple[int, ...]) -> Array:
+    whole = np.stack(found)
+    return whole.reshape((*batch, *whole.shape[1:]))
 
 
 def _checked(info: int, message: str) -> None:
@@ -77,38 +95,26 @@ def _checked(info: int, message: str) -> None:
         raise np.linalg.LinAlgError(message)
 
 
-def _cholesky(x: Array) -> Array:
-    lapack = _routines(x)
-    if lapack is None:
-        return np.linalg.cholesky(x)
-
-    def one(a: Array) -> Array:
-        upper, info = lapack("potrf")(a.T, lower=0, clean=1)
-        _checked(info, "Matrix is not positive definite")
-        return upper.T
-
-    return _each(x, one)
-
-
-def _factors(lapack: Callable[[str], Any], a: Array) -> tuple[Array, Array]:
+def _factors(lapack: Lapack, a: Array) -> tuple[Array, Array]:
     """The triangular factors of the transpose, and the rows that were exchanged."""
     lu, exchanged, info = lapack("getrf")(a.T)
     _checked(info, "Singular matrix")
     return lu, exchanged
 
 
-def _inv(x: Array) -> Array:
-    lapack = _routines(x)
-    if lapack is None or x.shape[-1] != x.shape[-2]:
-        return np.linalg.inv(x)
+@_of_each(np.linalg.cholesky)
+def _cholesky(lapack: Lapack, a: Array) -> Array:
+    upper, info = lapack("potrf")(a.T, lower=0, clean=1)
+    _checked(info, "Matrix is not positive definite")
+    return upper.T
 
-    def one(a: Array) -> Array:
-        lu, exchanged = _factors(lapack, a)
-        found, info = lapack("getri")(lu, exchanged, lwork=_BLOCK * len(a), overwrite_lu=1)
-        _checked(info, "Singular matrix")
-        return found.T
 
-    return _each(x, one)
+@_of_each(np.linalg.inv)
+def _inv(lapack: Lapack, a: Array) -> Array:
+    lu, exchanged = _factors(lapack, a)
+    found, info = lapack("getri")(lu, exchanged, lwork=_BLOCK * len(a), overwrite_lu=1)
+    _checked(info, "Singular matrix")
+    return found.T
 
 
 def _solve(a: Array, b: Array) -> Array:
@@ -122,84 +128,54 @@ def _solve(a: Array, b: Array) -> Array:
     return out
 
 
-def _diagonal(lapack: Callable[[str], Any], a: Array) -> tuple[Array, int]:
+def _diagonal(lapack: Lapack, a: Array) -> tuple[Array, int]:
     """The diagonal whose product is the determinant, and the sign that the exchanged rows give to it."""
     lu, exchanged, _ = lapack("getrf")(a.T)
     odd = np.count_nonzero(exchanged != np.arange(len(a))) % 2
     return np.diagonal(lu), -1 if odd else 1
 
 
-def _slogdet(x: Array) -> Any:
-    lapack = _routines(x)
-    if lapack is None or x.shape[-1] != x.shape[-2]:
-        return np.linalg.slogdet(x)
-
-    def one(a: Array) -> tuple[Any, Any]:
-        diagonal, turned = _diagonal(lapack, a)
-        size = np.abs(diagonal)
-        with np.errstate(all="ignore"):
-            sign = turned * np.prod(np.where(size == 0, 0, diagonal / size))
-            total = np.sum(np.log(size), dtype=np.float64)
-        return np.asarray(sign, x.dtype)[()], np.asarray(total, size.dtype)[()]
-
-    return _each(x, one)
+@_of_each(np.linalg.slogdet)
+def _slogdet(lapack: Lapack, a: Array) -> tuple[Any, Any]:
+    diagonal, turned = _diagonal(lapack, a)
+    size = np.abs(diagonal)
+    with np.errstate(all="ignore"):
+        sign = turned * np.prod(np.where(size == 0, 0, diagonal / size))
+        total = np.sum(np.log(size), dtype=np.float64)
+    return np.asarray(sign, a.dtype)[()], np.asarray(total, size.dtype)[()]
 
 
-def _det(x: Array) -> Any:
-    lapack = _routines(x)
-    if lapack is None or x.shape[-1] != x.shape[-2]:
-        return np.linalg.det(x)
-
-    def one(a: Array) -> Any:
-        diagonal, turned = _diagonal(lapack, a)
-        with np.errstate(all="ignore"):
-            wide = np.prod(diagonal, dtype=np.result_type(diagonal, np.float64))
-            return np.asarray(turned * wide).astype(x.dtype)[()]
-
-    return _each(x, one)
+@_of_each(np.linalg.det)
+def _det(lapack: Lapack, a: Array) -> Any:
+    diagonal, turned = _diagonal(lapack, a)
+    with np.errstate(all="ignore"):
+        wide = np.prod(diagonal, dtype=np.result_type(diagonal, np.float64))
+        return np.asarray(turned * wide).astype(a.dtype)[()]
 
 
-def _qr(x: Array, mode: str = "reduced") -> Any:
-    lapack = _routines(x)
-    if lapack is None or mode != "reduced" or x.shape[-2] < x.shape[-1]:
-        return np.linalg.qr(x, mode)  # type: ignore[call-overload]
-
-    def one(a: Array) -> tuple[Array, Array]:
-        space = _BLOCK * a.shape[1]
-        packed, scales, _, _ = lapack("geqrf")(np.array(a, order="F"), lwork=space, overwrite_a=1)
-        upper = np.triu(packed[: a.shape[1]])
-        generate = "orgqr" if a.dtype.kind == "f" else "ungqr"
-        return lapack(generate)(packed, scales, lwork=space, overwrite_a=1)[0], upper
-
-    return _each(x, one)
+@_of_each(np.linalg.qr)
+def _qr(lapack: Lapack, a: Array) -> tuple[Array, Array]:
+    """The reduced decomposition of a matrix that is not wide."""
+    space = _BLOCK * a.shape[1]
+    packed, scales, _, _ = lapack("geqrf")(np.array(a, order="F"), lwork=space, overwrite_a=1)
+    upper = np.triu(packed[: a.shape[1]])
+    generate = "orgqr" if a.dtype.kind == "f" else "ungqr"
+    return lapack(generate)(packed, scales, lwork=space, overwrite_a=1)[0], upper
 
 
-def _svd(x: Array, full_matrices: bool = False) -> tuple[Array, Array, Array]:
-    lapack = _routines(x)
-    if lapack is None or full_matrices:
-        return np.linalg.svd(x, full_matrices)
-
-    def one(a: Array) -> tuple[Array, Array, Array]:
-        left, values, right, info = lapack("gesdd")(a.T, full_matrices=0)
-        _checked(info, "SVD did not converge")
-        return right.T, values, left.T
-
-    found: tuple[Array, Array, Array] = _each(x, one)
-    return found
+@_of_each(partial(np.linalg.svd, full_matrices=False))
+def _svd(lapack: Lapack, a: Array) -> tuple[Array, Array, Array]:
+    """The reduced decomposition: callers say so to the other libraries."""
+    left, values, right, info = lapack("gesdd")(a.T, full_matrices=0)
+    _checked(info, "SVD did not converge")
+    return right.T, values, left.T
 
 
-def _eigh(x: Array) -> tuple[Array, Array]:
-    lapack = _routines(x)
-    if lapack is None or x.dtype.kind == "c":
-        return np.linalg.eigh(x)
-
-    def one(a: Array) -> tuple[Array, Array]:
-        values, vectors, info = lapack("syevd")(a.T, lower=0)
-        _checked(info, "Eigenvalues did not converge")
-        return values, vectors
-
-    found: tuple[Array, Array] = _each(x, one)
-    return found
+@_of_each(np.linalg.eigh, kinds="f")
+def _eigh(lapack: Lapack, a: Array) -> tuple[Array, Array]:
+    values, vectors, info = lapack("syevd")(a.T, lower=0)
+    _checked(info, "Eigenvalues did not converge")
+    return values, vectors
 
 
 _HOST = SimpleNamespace(
@@ -211,5 +187,4 @@ _HOST = SimpleNamespace(
     qr=_qr,
     svd=_svd,
     eigh=_eigh,
-    eig=np.linalg.eig,
 )

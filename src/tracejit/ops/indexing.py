@@ -20,9 +20,8 @@ from ..types import Shape, TensorType
 from .comparison import eq, isnan
 from .elementwise import cast, where
 from .movement import pad, reshape, slice
-from .namespace import xp
+from .namespace import wide, xp
 from .positions import check_index, wrapped
-from .reduction import wide
 from .source import arange, full
 from .table import Array, Ints, Sample, indexing
 

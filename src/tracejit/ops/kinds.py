@@ -43,6 +43,8 @@ SHARE = frozenset(
         "trunc",
         "trunc_divide",
         "entr",
+        "xlogy",
+        "xlog1py",
     ]
 )
 #: Scalar functions that take long on the host.

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..errors import LinAlgError
 from .library_threads import one_thread
-from .namespace import xp
-from .reduction import wide
+from .namespace import wide, xp
 from .table import Array
 
 

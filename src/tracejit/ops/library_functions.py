@@ -9,15 +9,10 @@ import math
 
 import numpy as np
 
-from .namespace import by_kernel, special, special_of, xp
+from .namespace import by_kernel, special, special_of, wide, xp
 from .table import Array
 
 __all__ = ["digamma_of", "function_of", "inverse_error_of", "lgamma_of", "trigamma_of"]
-
-
-def _wide(x: Array) -> Array:
-    """``x`` in the precision of its functions: half precision computes in float32."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
 
 
 def function_of(name: str, x: Array) -> Array:
@@ -26,7 +21,7 @@ def function_of(name: str, x: Array) -> Array:
     >>> function_of("erf", np.zeros(2)).tolist()
     [0.0, 0.0]
     """
-    return special_of(name, _wide(x))
+    return special_of(name, wide(x))
 
 
 def inverse_error_of(x: Array) -> Array:
@@ -35,7 +30,7 @@ def inverse_error_of(x: Array) -> Array:
     >>> inverse_error_of(np.array([-0.0, 1.0])).tolist()
     [-0.0, inf]
     """
-    x = _wide(x)
+    x = wide(x)
     found = by_kernel("erfinv", x)
     return xp(x).copysign(special("erfinv", x)(x), x) if found is None else found
 
@@ -46,7 +41,7 @@ def lgamma_of(x: Array) -> Array:
     >>> lgamma_of(np.array([-math.inf, -1.0, 1.0, 2.0])).tolist()
     [inf, inf, 0.0, 0.0]
     """
-    x = _wide(x)
+    x = wide(x)
     found = by_kernel("gammaln", x)
     if found is not None:
         return found
@@ -62,7 +57,7 @@ def digamma_of(x: Array) -> Array:
     >>> digamma_of(np.array([0.0, -0.0, -1.0])).tolist()
     [-inf, inf, nan]
     """
-    x = _wide(x)
+    x = wide(x)
     found = by_kernel("digamma", x)
     if found is not None:
         return found
@@ -71,10 +66,10 @@ def digamma_of(x: Array) -> Array:
     below = x < 0
     if not below.any():
         return n.where(x == 0, at_zero, above(x))
-    wide = x.astype(np.float64)
-    distance = wide - n.rint(wide)
+    fine = x.astype(np.float64)
+    distance = fine - n.rint(fine)
     cotangent = math.pi / n.tan(math.pi * n.where(distance == 0, math.nan, distance))
-    found = above(n.where(below, 1 - wide, wide)) - n.where(below, cotangent, 0)
+    found = above(n.where(below, 1 - fine, fine)) - n.where(below, cotangent, 0)
     return n.where(x == 0, at_zero, found).astype(x.dtype)
 
 
@@ -84,14 +79,14 @@ def trigamma_of(x: Array) -> Array:
     >>> trigamma_of(np.array([0.0, math.inf])).tolist()
     [inf, 0.0]
     """
-    x = _wide(x)
+    x = wide(x)
     found = by_kernel("trigamma", x)
     if found is not None:
         return found
-    n, wide = xp(x), x.astype(np.float64)
+    n, fine = xp(x), x.astype(np.float64)
     below = x < 0
-    upper = special("polygamma", x)(n.asarray(1), n.where(below, 1 - wide, wide))
+    upper = special("polygamma", x)(n.asarray(1), n.where(below, 1 - fine, fine))
     if not below.any():
         return upper.astype(x.dtype)
-    sine = n.sin(math.pi * (wide - n.rint(wide)))
+    sine = n.sin(math.pi * (fine - n.rint(fine)))
     return n.where(below, (math.pi / sine) ** 2 - upper, upper).astype(x.dtype)

@@ -9,6 +9,8 @@ from .elementwise import where
 from .extremes import larger, smaller
 from .table import Array, elementwise
 
+_BOUNDS = {"x": (-3.0, 3.0), "low": (-1.0, 0.0), "high": (0.5, 1.5)}
+
 
 @elementwise(
     "maximum(x, low)",
@@ -44,7 +46,7 @@ def clamp_max(x: Array, high: Array) -> Array:
         "low": lambda g, x, low, high: where(_below(x, low, high), g, 0.0),
         "high": lambda g, x, low, high: where(_above(x, low, high), g, 0.0),
     },
-    domain={"x": (-3.0, 3.0), "low": (-1.0, 0.0), "high": (0.5, 1.5)},
+    domain=_BOUNDS,
 )
 def clamp_between(x: Array, low: Array, high: Array) -> Array:
     """x between ``low`` and ``high``; ``high`` wins where the bounds cross."""
@@ -63,7 +65,7 @@ def _above(x: Any, low: Any, high: Any) -> Any:
     "clamp(x, low, high)",
     promotion=p.numeric,
     grad={"x": lambda g, x, low, high: where((x > low) & (x < high), g, 0.0)},
-    domain={"x": (-3.0, 3.0), "low": (-1.0, 0.0), "high": (0.5, 1.5)},
+    domain=_BOUNDS,
 )
 def clamp_inside(x: Array, low: Array, high: Array) -> Array:
     """x between ``low`` and ``high``, without a gradient from the bounds on: the hard hyperbolic tangent."""

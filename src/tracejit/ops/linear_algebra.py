@@ -20,8 +20,7 @@ from .host_matrices import linalg
 from .lapack import guarded, solve_triangles
 from .library_threads import small_on_one_thread
 from .movement import cat, slice, sum_to, unsqueeze
-from .namespace import xp
-from .reduction import wide
+from .namespace import wide, xp
 from .source import arange
 from .table import Array, Sample, contraction
 

@@ -15,12 +15,21 @@ import numpy as np
 from ..cuda.arrays import device_index, fetched, placed
 from ..cuda.arrays import module_of as xp
 
-__all__ = ["by_kernel", "extension", "special", "special_of", "xp"]
+__all__ = ["by_kernel", "extension", "special", "special_of", "wide", "xp"]
 
 KernelFunction = Callable[[str, np.ndarray], np.ndarray | None]
 
 #: SciPy's C module of special functions, which the package ``scipy.special`` shows under its own names.
 _FUNCTIONS = "scipy.special._special_ufuncs"
+
+
+def wide(x: Any) -> Any:
+    """Half precision as float32, in which bodies compute and round once; anything else as it is.
+
+    >>> wide(np.ones(2, np.float16)).dtype, wide(np.ones(2, np.int16)).dtype
+    (dtype('float32'), dtype('int16'))
+    """
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
 
 def special(name: str, *arrays: Any) -> Any:

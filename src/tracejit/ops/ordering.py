@@ -17,9 +17,9 @@ from ..types import TensorType
 from .comparison import eq, gt, isfinite, logical_and
 from .elementwise import mul, where
 from .movement import slice
-from .namespace import xp
+from .namespace import wide, xp
 from .orders import first_in_order, place_in_order, places_among, stable_order
-from .reduction import accumulated, argmax, nonempty, sum, wide
+from .reduction import accumulated, argmax, nonempty, sum
 from .slabs import along_rows
 from .table import Array, Ints, Sample, contraction, indexing
 

@@ -33,14 +33,15 @@ def stable_order(x: Array, descending: bool) -> Array:
     """
     if not SHORT <= x.shape[-1] < 1 << 32:
         return _order_of_values(x, descending)
+    bits, ranks = 32, None
     if x.dtype.itemsize <= 4:
-        words, bits = _words(x, descending), 32
-    else:
+        ranks = _ranks(x, descending)
+    elif x.dtype.kind in "iu" and x.size:
         bits = (x.shape[-1] - 1).bit_length()
-        found = _words_of_near(x, descending, bits)
-        if found is None:
-            return _order_of_values(x, descending)
-        words = found
+        ranks = _near_ranks(x, descending, 1 << 64 - bits)
+    if ranks is None:
+        return _order_of_values(x, descending)
+    words = _words(ranks, bits)
     words.sort(axis=-1)
     words &= np.uint64((1 << bits) - 1)
     return words.view(np.int64)
@@ -58,7 +59,7 @@ def place_in_order(x: Array, place: int) -> Array:
     """
     here = np.s_[..., place : place + 1]
     if x.shape[-1] < PIECE and x.dtype.itemsize <= 4:
-        words = _words(x, False)
+        words = _words(_ranks(x, False), 32)
         words.partition(place, axis=-1)
         return (words[here] & np.uint64(0xFFFFFFFF)).view(np.int64)
     element = np.partition(x, place, axis=-1)[here]
@@ -125,25 +126,20 @@ def set_search(search: Callable[[Array, Array, bool], Array | None]) -> None:
     _search[:] = [search]
 
 
-def _words(x: Array, descending: bool) -> Array:
-    """What stands in the same order as the elements, and tells where each is; no two of a row are equal."""
-    words = _ranks(x, descending).astype(np.uint64)
-    words <<= np.uint64(32)
-    words |= np.arange(x.shape[-1], dtype=np.uint64)
-    return words
-
-
-def _words_of_near(x: Array, descending: bool, bits: int) -> Array | None:
-    """Such words of 64-bit integers that lie so near to each other that ``bits`` are left for the positions."""
-    if x.dtype.kind not in "iu" or not x.size:
-        return None
-    low, high = x.min(), x.max()
-    if int(high) - int(low) >= 1 << 64 - bits:
-        return None
-    words: Array = (high - x if descending else x - low).astype(np.uint64, copy=False)
+def _words(ranks: Array, bits: int) -> Array:
+    """What stands in the order of the ranks, its last ``bits`` telling where each is; in a row no two are equal."""
+    words = ranks.astype(np.uint64)
     words <<= np.uint64(bits)
-    words |= np.arange(x.shape[-1], dtype=np.uint64)
+    words |= np.arange(ranks.shape[-1], dtype=np.uint64)
     return words
+
+
+def _near_ranks(x: Array, descending: bool, limit: int) -> Array | None:
+    """How far integers are from the first in the order; None where that is not below ``limit`` for all of them."""
+    low, high = x.min(), x.max()
+    if int(high) - int(low) >= limit:
+        return None
+    return high - x if descending else x - low
 
 
 def _order_of_values(x: Array, descending: bool) -> Array:

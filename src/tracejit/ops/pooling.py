@@ -19,8 +19,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import ShapeError
 from ..types import Shape, TensorType
-from .namespace import xp
-from .reduction import wide
+from .namespace import wide, xp
 from .table import Array, Ints, Sample, contraction, indexing
 from .windows import Pairs, Windows, volume
 

@@ -19,7 +19,7 @@ from . import slabs
 from .comparison import isnan
 from .elementwise import cast, where
 from .movement import expand, unsqueeze
-from .namespace import xp
+from .namespace import wide, xp
 from .narrow_sums import narrow_sum
 from .table import Array, Sample, reduction
 
@@ -100,11 +100,6 @@ def over(name: str, x: Array, dims: Shape, keepdim: bool) -> Array:
         if found is not None:
             return found
     return function(x, axis=dims, keepdims=keepdim)
-
-
-def wide(x: Array) -> Array:
-    """Half precision is reduced in float32."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
 
 @reduction(

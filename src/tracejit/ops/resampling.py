@@ -12,8 +12,7 @@ import numpy as np
 
 from ..errors import DimensionError, ShapeError
 from ..types import TensorType
-from .namespace import xp
-from .reduction import wide
+from .namespace import wide, xp
 from .table import Array, Sample, contraction
 
 Places = tuple[

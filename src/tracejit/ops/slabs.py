@@ -39,6 +39,8 @@ Array = Any
 SHARED, LARGE, REDUCED, BODIES = 1 << 16, 1 << 18, 1 << 21, 1 << 22
 #: Elements of what is computed at a time where a function makes temporaries, which then stay in the cache.
 BLOCK = 1 << 15
+#: Additions that take as long as sorting does for an element.
+_SORTED = 8
 #: Makes a result of a universal function, its operands and the dtype, or None.
 Native = Callable[[Any, Sequence[Array], Any], Array | None]
 _native: list[Native] = []
@@ -129,20 +131,15 @@ def elementwise(
     if axis is None or math.prod(shape) < LARGE or not all(map(_by_rows, arrays)):
         return None
     out = np.empty(shape, dtype)
-    if isinstance(run, np.ufunc) and _gives(run, arrays, dtype):
 
-        def work(start: int, stop: int) -> None:
-            run(*_rows(arrays, axis, len(shape), start, stop), out=_cut(out, axis, start, stop))
+    def at_once(start: int, stop: int) -> None:
+        run(*_rows(arrays, axis, len(shape), start, stop), out=_cut(out, axis, start, stop))
 
-    else:
-        block = max(1, BLOCK * shape[axis] // out.size)
+    def made(first: int, last: int) -> Array:
+        return run(*_rows(arrays, axis, len(shape), first, last), **attributes)
 
-        def work(start: int, stop: int) -> None:
-            for first in range(start, stop, block):
-                last = min(first + block, stop)
-                rows = _rows(arrays, axis, len(shape), first, last)
-                _cut(out, axis, first, last)[...] = run(*rows, **attributes)
-
+    direct = isinstance(run, np.ufunc) and _gives(run, arrays, dtype)
+    work = at_once if direct else _by_blocks(made, out, axis, out.size)
     _share(work, shape[axis], out.size)
     return out
 
@@ -169,30 +166,38 @@ def reduced(
     return np.concatenate([parts[start] for start in sorted(parts)], axis=place)
 
 
-def along_rows(
-    run: Callable[[Array], Array], x: Array, count: int, dtype: Any, per_element: int = 8
-) -> Array:
-    """``run(x)``, which makes ``count`` numbers of each row of the last dimension, by itself.
-
-    It takes the time of ``per_element`` additions for an element.
+def along_rows(run: Callable[[Array], Array], x: Array, count: int, dtype: Any) -> Array:
+    """``run(x)``, which makes ``count`` numbers of each row of the last dimension, by itself, as by sorting it.
 
     >>> x = np.arange(6).reshape(2, 3)
     >>> along_rows(lambda rows: rows[:, ::-1], x, 3, np.int64).tolist()
     [[2, 1, 0], [5, 4, 3]]
     """
-    axis = _axis(x.shape[:-1]) if x.size * per_element >= LARGE else None
+    additions = x.size * _SORTED
+    axis = _axis(x.shape[:-1]) if additions >= LARGE else None
     if axis is None:
         return run(x)
     out = np.empty((*x.shape[:-1], count), dtype)
-    block = max(1, BLOCK * x.shape[axis] // x.size)
+    work = _by_blocks(lambda first, last: run(_cut(x, axis, first, last)), out, axis, x.size)
+    _share(work, x.shape[axis], additions)
+    return out
+
+
+def _by_blocks(
+    made: Callable[[int, int], Array], out: Array, axis: int, elements: int
+) -> Callable[[int, int], None]:
+    """Work that writes ``made(first, last)`` to ``out``, so few rows at a time that temporaries stay in the cache.
+
+    All rows together have so many ``elements`` to work on.
+    """
+    block = max(1, BLOCK * out.shape[axis] // elements)
 
     def work(start: int, stop: int) -> None:
         for first in range(start, stop, block):
             last = min(first + block, stop)
-            _cut(out, axis, first, last)[...] = run(_cut(x, axis, first, last))
+            _cut(out, axis, first, last)[...] = made(first, last)
 
-    _share(work, x.shape[axis], x.size * per_element)
-    return out
+    return work
 
 
 def _common_shape(arrays: Sequence[Array]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import promotion as p
 from .elementwise import POSITIVE, sign, where
-from .namespace import special, xp
+from .namespace import special, wide, xp
 from .table import Array, elementwise
 from .transcendental import exp, lgamma, log
 
@@ -27,7 +27,7 @@ _HALVINGS = 50
 def _by_scipy(name: str, *operands: Array) -> Array:
     """A function of ``scipy.special``; half precision computes in float32."""
     function = special(name, *operands)
-    return function(*(x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in operands))
+    return function(*map(wide, operands))
 
 
 def _first_order(g: Any, x: Any, out: Any, even: Any) -> Any:

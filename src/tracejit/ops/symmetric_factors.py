@@ -12,7 +12,7 @@ from ..types import TensorType
 from . import shapes
 from .library_threads import small_on_one_thread
 from .linear_algebra import SQUARE, TALL, matrices, square
-from .reduction import wide
+from .namespace import wide
 from .table import Array, Sample, contraction
 
 _PIVOTS = np.array([1, 2, 3])

@@ -14,7 +14,7 @@ from ..dtypes import bool_
 from . import promotion as p
 from .elementwise import POSITIVE, cast, where
 from .library_functions import digamma_of, function_of, inverse_error_of, lgamma_of, trigamma_of
-from .namespace import special, xp
+from .namespace import special, wide, xp
 from .slabs import shared
 from .table import Array, elementwise
 
@@ -106,20 +106,20 @@ def logaddexp(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) without overflow."""
 
 
-@elementwise("x * x * x", promotion=p.floats_only, grad=lambda g, x: g * (x * x * 3))
+@elementwise("x * x * x", promotion=p.numeric, grad=lambda g, x: g * (x * x * 3))
 def cube(x: Array) -> Array:
     """x * x * x; half precision computes in float32, and is rounded once."""
-    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    n = shared(wide)
-    return n.multiply(n.multiply(wide, wide), wide)
+    x = wide(x)
+    n = shared(x)
+    return n.multiply(n.multiply(x, x), x)
 
 
-@elementwise("x * x * (x * x)", promotion=p.floats_only, grad=lambda g, x: g * (x * x * x * 4))
+@elementwise("x * x * (x * x)", promotion=p.numeric, grad=lambda g, x: g * (x * x * x * 4))
 def fourth(x: Array) -> Array:
     """The square of x * x; half precision computes in float32, and is rounded once."""
-    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    n = shared(wide)
-    square = n.multiply(wide, wide)
+    x = wide(x)
+    n = shared(x)
+    square = n.multiply(x, x)
     return n.multiply(square, square)
 
 

@@ -11,11 +11,13 @@ is an eager call, is so much shorter. Elementwise work is shared among threads (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .. import config, dtypes
+from ..dtypes import DType
 from ..ops.namespace import set_kernel_function
 from ..ops.orders import set_search
 from ..ops.slabs import SHARED, set_native
@@ -26,34 +28,30 @@ LARGE = 1 << 17
 LARGE_DEAR = 1 << 16
 #: Values from which on a kernel searches for their places, and how many of them at a time in one vector.
 SEARCHED, _EACH = 1 << 14, 1 << 9
-#: SciPy's names, and ours.
-_NAMES = {"erf": "erf", "erfc": "erfc", "expit": "sigmoid"}
-_DEAR = {"erfinv": "erfinv", "gammaln": "lgamma", "digamma": "digamma", "trigamma": "trigamma"}
-_SHORT = {np.dtype("float32"): "f32", np.dtype("float64"): "f64"}
-_tables: dict[tuple[str, str], Any] = {}
+#: Our names by SciPy's, where they are others.
+_NAMES = {"expit": "sigmoid", "gammaln": "lgamma"}
+_FINE = (np.dtype("float32"), np.dtype("float64"))
+_SEARCHABLE = (*_FINE, np.dtype("int32"), np.dtype("int64"))
+_CHEAP, _DEAR = ("erf", "erfc", "sigmoid"), ("erfinv", "lgamma", "digamma", "trigamma")
 
 
 def _apply(name: str, x: np.ndarray) -> np.ndarray | None:
     """The function of every element of ``x``; None where SciPy is to serve."""
-    short = _SHORT.get(x.dtype)
-    ours = _NAMES.get(name) if x.size >= LARGE else None
-    if ours is None and x.size >= LARGE_DEAR:
-        ours = _DEAR.get(name)
-    if ours is None or short is None or config.disabled:
+    ours = _NAMES.get(name, name)
+    least = LARGE if ours in _CHEAP else LARGE_DEAR
+    if x.size < least or ours not in _CHEAP + _DEAR or x.dtype not in _FINE or config.disabled:
         return None
-    table = _tables.get((name, short))
-    if table is None:
-        table = _tables[name, short] = _table(ours, short)
+    table = _table(ours, dtypes.from_numpy(x.dtype))
     read, out = np.ascontiguousarray(x), np.empty(x.shape, x.dtype)
     table.run_slots(0, table.n_steps, read.ctypes.data, out.ctypes.data, x.size)
     return out
 
 
-def _table(name: str, short: str) -> Any:
+@cache
+def _table(name: str, kind: DType) -> Any:
     """The program of a function of every element: its slots are the addresses of both arrays and their length."""
     from ..codegen.cpu_functions import write_function
 
-    kind = dtypes.float32 if short == "f32" else dtypes.float64
     return _program(write_function(name, kind), 2)
 
 
@@ -68,31 +66,32 @@ def _program(function: Any, count: int) -> Any:
     return build_table([Step(kernel.addresses[0], slots, (count, 0), function.grain)])
 
 
+@cache
+def _search_table(kind: DType, right: bool) -> Any:
+    """The program of a search: see :func:`write_search` for its slots."""
+    from ..codegen.cpu_search import write_search
+
+    return _program(write_search(kind, right), 10)
+
+
 def _search(sequence: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray | None:
     """Places of values in sorted rows, or in one sorted vector; None where NumPy is to search."""
-    kind = dtypes.from_numpy(sequence.dtype)
     if values.size < SEARCHED or not sequence.size or config.disabled:
         return None
-    if values.dtype != sequence.dtype or kind.short not in ("f32", "f64", "i32", "i64"):
+    if values.dtype != sequence.dtype or sequence.dtype not in _SEARCHABLE:
         return None
-    key = (f"search {right}", kind.short)
-    table = _tables.get(key)
-    if table is None:
-        from ..codegen.cpu_search import write_search
-
-        table = _tables[key] = _program(write_search(kind, right), 10)
-    rows, wanted = np.ascontiguousarray(sequence), np.ascontiguousarray(values)
-    length = rows.shape[-1]
-    each = values.shape[-1] if rows.ndim > 1 else _EACH
     from .threads import MAX_THREADS
 
+    rows, wanted = np.ascontiguousarray(sequence), np.ascontiguousarray(values)
+    length, several = rows.shape[-1], rows.ndim > 1
+    each = values.shape[-1] if several else _EACH
     tasks = -(-values.size // each)
     apart = tasks < MAX_THREADS
     out = np.empty(values.shape, np.int64)
     ends = np.empty((tasks if apart else MAX_THREADS) * each, np.int64)
     pointers = [x.ctypes.data for x in (rows, wanted, out, ends)]
-    stride = length if rows.ndim > 1 else 0
-    numbers = (length, stride, each, values.size, length.bit_length(), apart)
+    numbers = (length, length * several, each, values.size, length.bit_length(), apart)
+    table = _search_table(dtypes.from_numpy(rows.dtype), right)
     table.run_slots(0, table.n_steps, *pointers, *numbers, tasks)
     return out
 

@@ -144,10 +144,9 @@ def _power_of_number(input: Tensor, exponent: Number) -> Tensor:
     dtype = promoted(input, exponent)
     if exponent == 2 and dtype is input.spec.dtype and dtype is not bool_:
         return e.square(input)
-    if exponent in (3, 4) and dtype is input.spec.dtype and dtype in (float32, float64):
+    multiplied = dtype in (float32, float64) or dtype.category == "int"
+    if exponent in (3, 4) and dtype is input.spec.dtype and multiplied:
         return (t.cube if exponent == 3 else t.fourth)(input)
-    if exponent in (3, 4) and dtype is input.spec.dtype and dtype.category == "int":
-        return e.mul(e.square(input), input) if exponent == 3 else e.square(e.square(input))
     if dtype.category == "int" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if dtype.is_floating_point and dtype is not float16 and exponent in (0.5, -0.5):

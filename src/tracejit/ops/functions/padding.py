@@ -75,35 +75,24 @@ def _indexed(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     inside, start = x, max(-before, 0)
     if min(before, after) < 0:
         inside = slice_along(x, d, start, n - start - max(-after, 0))
-    pieces = [_ahead(x, d, before, mode)] if before > 0 else []
-    pieces.append(inside)
+    pieces = [inside]
+    if before > 0:
+        pieces.insert(0, _piece(x, d, before, mode, behind=False))
     if after > 0:
-        pieces.append(_behind(x, d, after, mode))
+        pieces.append(_piece(x, d, after, mode, behind=True))
     return m.cat(*pieces, dim=d) if len(pieces) > 1 else e.clone(inside)
 
 
-def _ahead(x: Tensor, d: int, count: int, mode: str) -> Tensor:
-    """What is put in front of dimension ``d``."""
-    if mode == "reflect":
-        return flipped(slice_along(x, d, 1, count), (d,))
-    if mode == "circular":
-        return slice_along(x, d, shape_of(x)[d] - count, count)
-    return _repeated(slice_along(x, d, 0, 1), d, count)
-
-
-def _behind(x: Tensor, d: int, count: int, mode: str) -> Tensor:
-    """What is put behind dimension ``d``."""
-    last = shape_of(x)[d] - 1
-    if mode == "reflect":
-        return flipped(slice_along(x, d, last - count, count), (d,))
-    if mode == "circular":
-        return slice_along(x, d, 0, count)
-    return _repeated(slice_along(x, d, last, 1), d, count)
-
-
-def _repeated(x: Tensor, d: int, count: int) -> Tensor:
+def _piece(x: Tensor, d: int, count: int, mode: str, behind: bool) -> Tensor:
+    """What is put in front of dimension ``d``, or behind it."""
     shape = shape_of(x)
-    return m.expand(x, shape=(*shape[:d], count, *shape[d + 1 :]))
+    last = shape[d] - 1
+    if mode == "reflect":
+        return flipped(slice_along(x, d, last - count if behind else 1, count), (d,))
+    if mode == "circular":
+        return slice_along(x, d, 0 if behind else shape[d] - count, count)
+    edge = slice_along(x, d, last if behind else 0, 1)
+    return m.expand(edge, shape=(*shape[:d], count, *shape[d + 1 :]))
 
 
 def _by_positions(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
