@@ -12,7 +12,7 @@ import simulator
 from ptx_text import assert_sound
 from test_cuda_ops import same
 
-from tracejit.codegen import cuda, cuda_combine, cuda_points, cuda_rows
+from tracejit.codegen import cuda, cuda_combine
 from tracejit.ir.graph import Graph
 
 Array = Any
@@ -105,11 +105,11 @@ def test_results_do_not_depend_on_the_order_of_warps(name: str, order: simulator
 )
 def test_few_blocks_and_wide_indices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that walk on past the first block, and indices that need 64 bits."""
-    for module in (cuda_combine, cuda_points, cuda_rows):
-        monkeypatch.setattr(module, "PARTIAL_BLOCKS", 1)
     monkeypatch.setattr(cuda, "MOST_BLOCKS", 1)
-    for narrow in (1 << 31, 1):
+    for narrow, blocks in ((1 << 31, 1), (1, 1), (1 << 31, 2)):
         monkeypatch.setattr(cuda, "NARROW", narrow)
+        monkeypatch.setattr(cuda_combine, "PARTIAL_BLOCKS", blocks)
+        monkeypatch.setattr(cuda_combine, "ALONE", 4 if blocks == 1 else 0)
         for graph in programs.graphs(name):
             check(graph, misaligned=False)
 

@@ -76,6 +76,21 @@ def test_guards_choose_among_branches(library: Any) -> None:
     assert "on cuda:0: a call waits for the device at 1 guard(s)" in str(f.explain())
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_few_elements_are_reduced_by_one_launch(backward: bool, library: Any) -> None:
+    f = tj.compile(lambda x: ((x * 2).exp().sum() + 1).log(), strict=True)
+    for size, launches in ((3, 1), (4096, 1), (4097, 2), (9000, 2), (5, 1)):
+        x = tj.linspace(-1, 1, size)
+        expected = ((x * 2).exp().sum() + 1).log()
+        for _ in range(2):
+            there = x.cuda().requires_grad_(backward)
+            before = len(library.launched)
+            found = f(there)
+            counted = len(library.launched) - before
+        close(found, expected)
+        assert counted == launches, (size, library.launched[before:])
+
+
 def test_sizes_share_a_plan_and_kernels(library: Any) -> None:
     f = tj.compile(lambda x, w: ((x @ w).softmax(-1) + 1).sum(0), strict=True)
     for rows in (5, 7, 9, 12):

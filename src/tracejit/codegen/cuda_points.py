@@ -9,11 +9,10 @@ not store.
 from __future__ import annotations
 
 from ..passes.groups import FULL
-from ..sizes import largest
 from .cpu import Scope, describe_domain
 from .cpu_rows import update
 from .cuda import VECTOR_WORDS, DeviceWriter, Vector, blocks_for, plus, staged, words_of
-from .cuda_combine import PARTIAL_BLOCKS, TOGETHER, finals_of, start, write_combine, write_partials
+from .cuda_combine import TOGETHER, finals_of, partial_blocks, start, write_combine, write_end
 from .cuda_launch import BLOCK, Launch
 from .cuda_primitives import WIDTH
 
@@ -35,11 +34,11 @@ def write_point_reduction(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...
     vector = _vector(writer)
     total = writer.extents_product(range(len(writer.nest.axes)))
     groups = total if vector is None else -(-total // WIDTH)
-    blocks = largest(blocks_for(groups, most=PARTIAL_BLOCKS), 1)
+    blocks = partial_blocks(groups)
     first = [_write_partials(writer, vector, blocks, aligned=True)]
     if vector is not None:
         first.append(_write_partials(writer, vector, blocks, aligned=False))
-    return tuple(first), (write_combine(writer, blocks),)
+    return tuple(first), *write_combine(writer, blocks)
 
 
 def _vector(writer: DeviceWriter) -> Vector | None:
@@ -78,7 +77,7 @@ def _write_partials(
         _scalar_points(writer, total, finals)
     else:
         _vector_points(writer, total, vector, finals, aligned)
-    write_partials(writer, finals, blocks)
+    write_end(writer, finals, blocks)
     doc = f"{describe_domain(writer.group)}: one partial result per block"
     return writer.launch(blocks, writer.name, doc)
 

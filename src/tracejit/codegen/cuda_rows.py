@@ -12,19 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..ir.graph import Value
 from ..ops.table import Reduction
 from ..passes.groups import FINAL, FULL, ROW
-from ..sizes import largest
 from . import scalar
 from .cpu import Scope, describe_domain
 from .cpu_rows import finished, update
 from .cuda import VECTOR_WORDS, DeviceWriter, Vector, blocks_for, staged, words_of
 from .cuda_combine import (
-    PARTIAL_BLOCKS,
     combine_block,
     combine_warp,
     finals_of,
+    partial_blocks,
     start,
     write_combine,
-    write_partials,
+    write_end,
 )
 from .cuda_launch import BLOCK, Launch
 from .cuda_primitives import WARP, WIDTH
@@ -52,10 +51,12 @@ def write_rows(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...]:
     vector = _vector(writer)
     alignments = (True,) if vector is None else (True, False)
     printers = [RowPrinter(writer, vector, by_warp, aligned) for aligned in alignments]
-    blocks = blocks_for(rows, printers[0].rows_of_block, PARTIAL_BLOCKS if final else 0)
-    blocks = largest(blocks, 1) if final else blocks
+    each = printers[0].rows_of_block
+    blocks = blocks_for(rows, each)
+    if final:
+        blocks = partial_blocks(rows, each, long=not by_warp)
     first = tuple(printer.write(rows, blocks) for printer in printers)
-    return (first, (write_combine(writer, blocks),)) if final else (first,)
+    return (first, *write_combine(writer, blocks)) if final else (first,)
 
 
 def _vector(writer: DeviceWriter) -> Vector | None:
@@ -145,7 +146,7 @@ class RowPrinter:
         if self.rounds == 1:
             writer.text.add(2, "barrier()", "before the next row's partial results are written")
         if finals:
-            write_partials(writer, finals, blocks)
+            write_end(writer, finals, blocks)
         who = f"{self.lanes} threads" if self.by_warp else "a block"
         doc = f"{describe_domain(writer.group)}: reduces the inner axes, {who} per row"
         return writer.launch(blocks, writer.name, doc)
