@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import graph_tools as tools
@@ -14,10 +15,19 @@ from test_device_compiled import close, moved
 import tracejit as tj
 from tracejit.codegen.cuda_cubin import assembler
 from tracejit.ir import parse
+from tracejit.ops.functions import attention as attention_function
+from tracejit.testing.gpu_checks import always_in_tiles
 
 pytestmark = pytest.mark.usefixtures("gpu")
 F = tj.nn.functional
 LIMITS = {tj.float32: 2e-5, tj.float16: 1e-2, tj.bfloat16: 6e-2}
+
+
+@pytest.fixture(autouse=True)
+def _in_tiles() -> Iterator[None]:
+    """However few scores there are."""
+    with always_in_tiles():
+        yield
 
 
 def numbers(*shape: int, dtype: Any = tj.float32, seed: int = 0) -> Any:
@@ -150,6 +160,22 @@ def test_what_kernels_do_not_do_is_products_and_a_softmax(library: Any) -> None:
         assert f.stats.compiled_calls == 1
     assert not [name for name, _ in library.launched if name.startswith("k_attention")]
     assert library.products
+
+
+def test_few_scores_are_products_and_a_softmax(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_function, "FEW_SCORES", 2 * 6 * 6)
+    f = tj.compile(F.scaled_dot_product_attention, strict=True)
+    for length, tiles in ((6, False), (5, False), (7, True), (8, True), (4, False)):
+        for _ in range(2):
+            q, k, v = (x.detach() for x in qkv((2,), length, length, 3, 2))
+            expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            library.launched.clear()
+            close(f(q.cuda(), k.cuda(), v.cuda(), is_causal=True), expected, 2e-5)
+        names = {name for name, _ in library.launched}
+        assert ("k_attention" in names) == tiles, names
+    assert f.stats.compiled_calls == 5, f.explain()
 
 
 @pytest.mark.parametrize(

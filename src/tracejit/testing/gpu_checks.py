@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ import tracejit
 
 from .. import dtypes
 from ..cuda.arrays import namespace
+from ..ops.functions import attention as attention_function
 from ..ops.table import Elementwise, Op, all_ops
 from . import samples
 from .workloads import WORKLOADS, Workload
@@ -160,13 +162,30 @@ def random_numbers() -> None:
 
 
 def attention() -> None:
-    """Attention in tiles, forward and backward, around the borders of tiles."""
-    function = tj.compile(tj.nn.functional.scaled_dot_product_attention)
-    for shape in ((2, 33, 16), (1, 3, 70, 64), (1, 65, 128)):
-        given = [tj.randn(*shape).requires_grad_() for _ in range(3)]
-        for options in ({}, {"is_causal": True}, {"dropout_p": 0.3}):
-            eager = tj.nn.functional.scaled_dot_product_attention
-            agree(eager, function, given, f"attention of {shape}", **options)
+    """Attention in tiles and as products, forward and backward, around the borders of tiles."""
+    eager = tj.nn.functional.scaled_dot_product_attention
+    for ways in (always_in_tiles, nullcontext):
+        function = tj.compile(eager)
+        for shape in ((2, 33, 16), (1, 3, 70, 64), (1, 65, 128)):
+            given = [tj.randn(*shape).requires_grad_() for _ in range(3)]
+            for options in ({}, {"is_causal": True}, {"dropout_p": 0.3}):
+                with ways():
+                    agree(eager, function, given, f"attention of {shape}", **options)
+
+
+@contextmanager
+def always_in_tiles() -> Iterator[None]:
+    """Within the block, no attention on a device is small enough for products.
+
+    >>> with always_in_tiles():
+    ...     pass
+    """
+    before = attention_function.FEW_SCORES
+    attention_function.FEW_SCORES = 0
+    try:
+        yield
+    finally:
+        attention_function.FEW_SCORES = before
 
 
 def convolutions() -> None:
