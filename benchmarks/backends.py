@@ -60,6 +60,11 @@ def _tracejit(
     return make
 
 
+def _tracejit_graphs(case: Case, device: str = "cpu") -> At:
+    """Whole steps where there are steps, else functions; as CUDA graphs on a GPU."""
+    return _tracejit(not case.step, bool(case.step), "reduce-overhead")(case, device)
+
+
 def _torch_eager(case: Case, device: str = "cpu") -> At:
     import torch
 
@@ -100,6 +105,7 @@ BACKENDS: tuple[Backend, ...] = (
         _tracejit(True, False, "background"),
         extra=True,
     ),
+    Backend("tracejit-graphs", "tracejit as graphs", "tracejit", _tracejit_graphs, extra=True),
     Backend("torch-eager", "PyTorch eager", "torch", _torch_eager),
     Backend("torch-compile", "torch.compile", "torch", _torch_compiled, compiles_c=True),
     Backend("jax", "JAX jit", "jax", _jax),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+import numpy as np
 import pytest
 import stand_in
 import stand_in_arrays
@@ -107,10 +108,9 @@ def test_each_side_of_a_branch_is_its_own_graph() -> None:
     "program",
     [
         lambda x: x * 2,  # one kernel: nothing to gain
-        lambda x: rounds(x)[(x > 0).long()] * 2,  # an index may be refused
         lambda x: rounds(x).sort()[0] * 2,  # Python takes part
     ],
-    ids=["one kernel", "indices", "op by op"],
+    ids=["one kernel", "op by op"],
 )
 def test_what_is_not_captured_runs_plainly(program: Any) -> None:
     function = tj.compile(program, mode="reduce-overhead")
@@ -119,6 +119,60 @@ def test_what_is_not_captured_runs_plainly(program: Any) -> None:
         x = tj.randn(6)
         assert function(x.cuda()).cpu().allclose(program(x), atol=1e-5)
     assert graphs() == before
+
+
+def test_a_graph_says_when_an_index_is_out_of_range() -> None:
+    def program(x: Any, index: Any) -> Any:
+        return (rounds(x)[index] * 2).sum()
+
+    function = tj.compile(program, mode="reduce-overhead")
+    x = tj.randn(6)
+    for call in range(14):
+        index = tj.tensor([0, 5, -1, 6 if call in (5, 9, 10) else call % 6])
+        before = graphs()
+        if call in (5, 9, 10):
+            with pytest.raises(IndexError, match=r"out of (range|bounds)"):
+                function(x.cuda(), index.cuda())
+        else:
+            found = function(x.cuda(), index.cuda())
+            assert found.cpu().allclose(program(x, index), atol=1e-5)
+        assert graphs() - before == (call > capture.WARM_UP), call
+
+
+def test_nothing_is_written_where_a_label_is_out_of_range() -> None:
+    def trained(device: str, mode: str, wrong: Any) -> tuple[list[float], list[Any]]:
+        tj.manual_seed(0)
+        model = tj.nn.Linear(5, 3).to(device)
+        optimizer = tj.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = tj.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        compiled, losses = tj.compile(step, mode=mode), []
+        x = tj.randn(4, 5).to(device)
+        for call in range(12):
+            y = tj.tensor([0, 1, 2, call % 3])
+            if call in wrong:
+                y[1] = 3
+                before = [p.tolist() for p in model.parameters()]
+                with pytest.raises(IndexError):
+                    compiled(x, y.to(device))
+                assert [p.tolist() for p in model.parameters()] == before
+                y[1] = 1
+            losses.append(compiled(x, y.to(device)).item())
+        return losses, [p.tolist() for p in model.parameters()]
+
+    expected = trained("cpu", "default", ())
+    before = graphs()
+    found = trained("cuda", "reduce-overhead", (7, 8))
+    assert graphs() - before >= 12  # two for each step: what comes before the check, and the update
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4)
 
 
 def test_memory_of_a_graph_is_given_back_with_it() -> None:

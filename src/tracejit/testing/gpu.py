@@ -29,7 +29,7 @@ from .gpu_timing import TURN
 Row = dict[str, Any]
 #: Processes that check numerics at a time: most of their time goes into compiling CuPy's kernels.
 _CHECKERS = 8
-_OWN = ("compiled ms", "whole step ms")
+_OWN = ("compiled ms", "whole step ms", "graphs ms")
 
 
 class Report:
@@ -128,7 +128,7 @@ def run_section(name: str, report: Report, end: float, options: Options) -> None
 
 
 def ratios(found: dict[str, Any]) -> Iterator[Row]:
-    """How many times as long as compiled programs (as functions or as whole steps) the others take.
+    """How many times as long as compiled programs (functions, whole steps, or graphs) the others take.
 
     >>> ours = [{"program": "p", "compiled ms": 2.0}]
     >>> found = {"programs by tracejit": ours, "programs by JAX": [{"program": "p", "jax ms": 3.0}]}

@@ -21,7 +21,11 @@ Unit = tuple[str, Callable[[], Iterable[Row]]]
 
 #: Who runs the programs, the backends of the benchmarks that are meant, and what their times are called.
 COLUMNS: dict[str, dict[str, str]] = {
-    "tracejit": {"tracejit": "compiled ms", "tracejit-step": "whole step ms"},
+    "tracejit": {
+        "tracejit": "compiled ms",
+        "tracejit-step": "whole step ms",
+        "tracejit-graphs": "graphs ms",
+    },
     "PyTorch": {"torch-eager": "torch eager ms"},
     "torch.compile": {"torch-compile": "torch.compile ms"},
     "JAX": {"jax": "jax ms"},

@@ -1,8 +1,9 @@
 """Programs as CUDA graphs: a queue of kernels that the driver was given once and starts as a whole.
 
 A graph knows addresses, so it reads what lies where it lay when it was captured: inputs that move from call to call are
-copied to a place of their own first, results are copied out. That pays where a program has many small kernels. Programs
-that ask Python for something on the way, or wait for the device, are not captured.
+copied to a place of their own first, results are copied out. That pays where a program has many small kernels. Where a
+program waits to see whether a kernel refused its input, one graph ends; what is written over inputs is another.
+Programs that ask Python for something on the way are not captured.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ...generated import define
 from ..plan import Plan
 from ..plan_records import HostCall
 from .gemm import WORKSPACE
+from .status import WORDS
 
 #: Calls that run plainly first: addresses settle, libraries set up what they need.
 WARM_UP = 3
@@ -29,7 +31,7 @@ PATIENCE = 8
 def can_be_captured(plan: Plan) -> bool:
     """Is a plan nothing but work for the device?"""
     hosts = any(isinstance(item, HostCall) for item in plan.items)
-    return not hosts and not plan.refuses and plan.launches > 1
+    return not hosts and plan.launches > 1
 
 
 class _Place:
@@ -57,7 +59,8 @@ class CapturedProgram:
         )
         self.calls = self.misses = 0
         self.seen: list[set[int]] = []
-        self.graph: Any = None
+        self.graphs: list[Any] = []
+        self.word: Any = WORDS.take() if plan.refuses else None
         self.places: list[_Place | None] = []
         self.fixed: list[int] = []
         self.results: tuple[Any, ...] = ()
@@ -76,7 +79,7 @@ class CapturedProgram:
 
     def run(self, inputs: tuple[Any, ...]) -> Any:
         """As a graph where there is one and it fits."""
-        if self.graph is None:
+        if not self.graphs:
             self.note(inputs)
             if self.calls <= WARM_UP or not self.captured(inputs):
                 return self.plain(*inputs)
@@ -92,11 +95,21 @@ class CapturedProgram:
         if self.stream is not None and self.stream.ptr != stream.ptr:
             self.stream.synchronize()  # in which the last run may not be over
         self.stream = stream
+        self.copy_in(inputs)
+        if self.word is not None:
+            WORDS.clear(self.word)
+        self.graphs[0].launch(stream)
+        if self.word is not None and WORDS.is_set(self.word):
+            self.names["refuse"](1)
+        for graph in self.graphs[1:]:
+            graph.launch(stream)
+        return tuple(self.result(found, inputs) for found in self.results)
+
+    def copy_in(self, inputs: Sequence[Any]) -> None:
+        """Inputs to where the graph reads them."""
         for x, place in zip(inputs, self.places, strict=True):
             if place is not None:
                 _copy_in(place, x)
-        self.graph.launch(stream)
-        return tuple(self.result(found, inputs) for found in self.results)
 
     def note(self, inputs: Sequence[Any]) -> None:
         """Remember where inputs lie."""
@@ -107,7 +120,7 @@ class CapturedProgram:
 
     def forget(self) -> None:
         """Start again."""
-        self.graph, self.results, self.places, self.fixed = None, (), [], []
+        self.graphs, self.results, self.places, self.fixed = [], (), [], []
         self.calls, self.misses, self.seen = 0, 0, []
 
     def captured(self, inputs: Sequence[Any]) -> bool:
@@ -155,28 +168,44 @@ class CapturedProgram:
         workspace = cache(partial(made, WORKSPACE))
 
         if not written:  # else the first run would do to the inputs what the graph is about to do
-            self.run_with(keeping, workspace, given)
-        taken = iter(blocks)
+            self.copy_in(inputs)
+            self.run_with(keeping, workspace, given, WORDS.is_set)
+        taken, graphs = iter(blocks), []
         stream = namespace().cuda.Stream(non_blocking=True)
+
+        def parted(_: Any) -> bool:
+            """Where the program waits for the word: another graph begins."""
+            graphs.append(stream.end_capture())
+            stream.begin_capture()
+            return False
+
         outside.synchronize()
         with stream:
             stream.begin_capture()
             try:
                 memory = keeping if written else lambda _: next(taken)
-                found = self.run_with(memory, workspace, given)
+                found = self.run_with(memory, workspace, given, parted)
             finally:
-                graph = stream.end_capture()
+                graphs.append(stream.end_capture())
         self.results = tuple(
             next((i for i, x in enumerate(given) if x is result), result) for result in found
         )
         self.names["captured_memory"] = blocks, workspace  # the graph's, as long as it is used
-        self.graph = graph
+        ends = self.plan.refuses and self.plan.checked == len(self.plan.items)
+        self.graphs = graphs[:1] if ends else graphs  # nothing comes after that check
 
     def run_with(
-        self, allocate: Callable[[int], Any], workspace: Callable[[], Any], given: Sequence[Any]
+        self,
+        allocate: Callable[[int], Any],
+        workspace: Callable[[], Any],
+        given: Sequence[Any],
+        refused: Callable[[Any], bool],
     ) -> Any:
         """The program with memory from ``allocate``, and cuBLAS with the graph's own, which ends with no thread."""
         names = {**self.names, "allocate": allocate, "workspace": lambda: workspace().ptr}
+        if self.word is not None:
+            WORDS.clear(self.word)
+            names |= {"take_word": lambda: self.word, "refused": refused}
         return define(self.source, f"program {self.plan.graph.name}", "run", names)(*given)
 
     def result(self, found: Any, inputs: Sequence[Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from ...cuda.arrays import (
     on_device,
     ordered,
     placed,
-    told,
 )
 from ...cuda.driver import device_count, driver
 from ...cuda.precision import get_float32_matmul_precision
@@ -24,37 +22,9 @@ from ..launcher import failure
 from .capture import CapturedProgram, can_be_captured
 from .gemm import CUBLAS, FLOAT32, TF32, TOO_LARGE
 from .plan import SLOTS
+from .status import WORDS
 
-__all__ = ["DeviceMemory", "StatusWords", "special_slots"]
-
-
-class StatusWords:
-    """Words in host memory that a device can write to: one for each call that is under way."""
-
-    def __init__(self) -> None:
-        self.free: list[Any] = []
-
-    def take(self) -> Any:
-        """A word that is zero."""
-        try:
-            memory = self.free.pop()
-        except IndexError:
-            memory = namespace().cuda.alloc_pinned_memory(64)
-        ctypes.c_int32.from_address(int(memory.ptr)).value = 0
-        return memory
-
-    def refused(self, memory: Any) -> bool:
-        """Wait for the stream; did a kernel refuse its input? The word may then serve another call."""
-        try:
-            namespace().cuda.get_current_stream().synchronize()
-        except RuntimeError as error:
-            raise told(error) from None
-        code = ctypes.c_int32.from_address(int(memory.ptr)).value
-        self.free.append(memory)
-        return code != 0
-
-
-WORDS = StatusWords()
+__all__ = ["DeviceMemory", "special_slots"]
 
 
 class Uploaded:
