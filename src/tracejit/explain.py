@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,7 @@ def _signature_lines(found: dict[str, Any]) -> list[str]:
     if found["device"] >= 0:
         lines.append(
             f"    on cuda:{found['device']}: a call waits for the device at {found['waits']} guard(s) or check(s)"
-            f"{found['presumed']}"
+            f"{found['presumed']}{found['graphs']}"
         )
     lines += [f"    {choice}" for choice in found["choices"]]
     if found["captured"]:
@@ -104,6 +105,7 @@ def _describe(entry: Entry, number: int) -> dict[str, Any]:
         "device": entry.signature.device,
         "waits": waits(entry.root.runner) if segments else 0,
         "presumed": _presumed(entry) if segments else "",
+        "graphs": _graphs(programs),
         "choices": _choices(entry),
         "captured": [f"{s.value.name}: {s.value.spec}" for s in sources],
         "tree": _tree(entry.root, 0),
@@ -123,6 +125,12 @@ def _presumed(entry: Entry) -> str:
     """What is queued on a device before a guard was read, in words."""
     count = presumed(entry.root.runner) if entry.signature.device >= 0 else 0
     return f", and once for as many as come out as they last did ({count} can)" if count else ""
+
+
+def _graphs(programs: Sequence[Any]) -> str:
+    """How many programs are started as a whole, in words."""
+    count = sum(bool(p.captured is not None and p.captured.graphs) for p in programs)
+    return f"; {count} of {len(programs)} program(s) run as CUDA graphs" if count else ""
 
 
 #: How ops that could be computed in several ways are, on a device.

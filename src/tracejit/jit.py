@@ -354,7 +354,8 @@ def compile(
             :class:`~tracejit.errors.VerificationError` on the first difference.
         mode: with "background" the first call of a signature is an eager call and nothing else, the second one is
             recorded, kernels are compiled by a thread behind the program, and calls run eagerly until they are there;
-            ``f.wait()`` waits for them. "reduce-overhead" makes programs on a GPU CUDA graphs.
+            ``f.wait()`` waits for them. "reduce-overhead" makes every program on a GPU that
+            can be one a CUDA graph; by default those become one for which it pays.
         disable: return ``model`` as it is.
 
     ``dynamic``, ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.

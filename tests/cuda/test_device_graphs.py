@@ -11,7 +11,8 @@ import stand_in
 import stand_in_arrays
 
 import tracejit as tj
-from tracejit.runtime.cuda import capture
+from tracejit.profiling import profile
+from tracejit.runtime.cuda import capture, worth
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -231,3 +232,100 @@ def test_a_graph_on_another_stream_waits_for_its_last_run() -> None:
         found = function(there)
     assert stand_in_arrays.LOG.count("synchronize") == 1
     assert found.cpu().allclose(rounds(x), atol=1e-5)
+
+
+# --- unasked -------------------------------------------------------------------------------------------------------
+
+
+def started(function: Any, make: Any, calls: int = capture.WARM_UP + 4) -> int:
+    """Graphs started by the last of some calls."""
+    for _ in range(calls):
+        before = graphs()
+        function(make())
+    return graphs() - before
+
+
+def test_many_small_launches_become_a_graph_unasked() -> None:
+    function = tj.compile(rounds)
+    x = tj.randn(7)
+    there = x.cuda()
+    assert started(function, lambda: there) == 1
+    check(function, x)
+    assert "1 of 1 program(s) run as CUDA graphs" in str(function.explain())
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x - x.sum()).tanh(),  # too few launches
+        lambda x: [y + 1 for y in rounds(x).split(1)],  # too many results
+    ],
+    ids=["few launches", "many results"],
+)
+def test_what_does_not_pay_becomes_none(program: Any) -> None:
+    function = tj.compile(program)
+    x = tj.randn(7).cuda()
+    assert started(function, lambda: x) == 0
+    assert "CUDA graphs" not in str(function.explain())
+
+
+def test_graphs_nobody_asked_for_keep_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worth, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(worth, "ALL_BYTES", worth.BUDGET.held + 20_000)
+    assert started(tj.compile(rounds), lambda: tj.randn(2000).cuda()) == 0
+    functions = [tj.compile(lambda x, k=k: rounds(x * k)) for k in range(4)]
+    before = worth.BUDGET.held
+    made = [started(f, lambda: tj.randn(500).cuda()) for f in functions]
+    assert 0 < sum(made) < 4
+    assert worth.BUDGET.held > before
+    del functions
+    gc.collect()
+    assert worth.BUDGET.held == before
+    asked = tj.compile(rounds, mode="reduce-overhead")
+    assert started(asked, lambda: tj.randn(2000).cuda()) == 1
+
+
+def test_profiles_see_the_kernels_of_graphs() -> None:
+    function = tj.compile(rounds)
+    x = tj.randn(7).cuda()
+    assert started(function, lambda: x) == 1
+    with profile() as found:
+        before = graphs()
+        function(x)
+        assert graphs() == before
+    assert found.kernels
+    assert started(function, lambda: x, 1) == 1
+
+
+def test_an_input_that_moved_has_a_place_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "PATIENCE", 1)
+    function = tj.compile(rounds)
+    kept = [tj.randn(7).cuda() for _ in range(40)]
+    assert started(function, lambda: kept[0]) == 1
+    for x in kept[:8]:  # until it is captured again
+        function(x)
+    for _ in range(capture.WARM_UP + 2):
+        function(kept[0])
+    before = graphs()
+    for x in kept[8:]:
+        assert function(x).cpu().allclose(rounds(x.cpu()), atol=1e-5)
+    assert graphs() - before == len(kept) - 8
+
+
+def test_addresses_that_never_settle_end_in_plain_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "PATIENCE", 0)
+
+    @tj.compile
+    def function(state: Any, x: Any) -> None:
+        state.copy_(rounds(state + x))
+
+    kept = [tj.zeros(7).cuda() for _ in range(80)]
+    x = tj.randn(7).cuda()
+    for number in range(0, 80, 2):  # what is written to has no other place
+        for state in kept[number : number + 2]:
+            for _ in range(capture.WARM_UP + 2):
+                function(state, x)
+    before = graphs()
+    for state in kept[:5]:
+        function(state, x)
+    assert graphs() == before

@@ -49,6 +49,7 @@ class Program:
     source: str
     run: Callable[..., Any]
     names: dict[str, Any]  # what the text of the function refers to
+    captured: Any = None  # what runs it as a CUDA graph
     _sizes: tuple[Extents, Mapping[int, int]]
 
     def __init__(self, plan: Plan) -> None:
@@ -157,8 +158,8 @@ class ProgramPlan:
         types = self.types if self.fill_types is None else self.fill_types(found)
         program = Program.of(self.plan, table, types, self.source, names, (self.scope, sizes))
         if memory is not None:
-            captured = memory.capturing(program, names) if self.capture else program.run
-            program.run = memory.switching(captured)
+            program.captured = memory.capturing(program, self.capture)
+            program.run = memory.switching(program.captured or program.run)
         return program
 
 

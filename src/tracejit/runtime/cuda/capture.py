@@ -9,6 +9,7 @@ Programs that ask Python for something on the way are not captured.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from threading import Lock
@@ -21,11 +22,12 @@ from ..plan import Plan
 from ..plan_records import HostCall
 from .gemm import WORKSPACE
 from .status import WORDS
+from .worth import BUDGET, bytes_of
 
 #: Calls that run plainly first: addresses settle, libraries set up what they need.
 WARM_UP = 3
-#: Calls with other addresses of fixed inputs after which the graph is captured again.
-PATIENCE = 8
+#: Calls with other addresses of fixed inputs after which the graph is captured again, and how often that may happen.
+PATIENCE, CAPTURES = 8, 8
 
 
 def can_be_captured(plan: Plan) -> bool:
@@ -45,32 +47,34 @@ class _Place:
 
 
 class CapturedProgram:
-    """Runs a program as a graph once its addresses are known, plainly until then and whenever they do not fit."""
+    """Runs a program as a graph once its addresses are known, plainly until then and whenever they do not fit.
 
-    def __init__(
-        self, plan: Plan, source: str, names: dict[str, Any], plain: Callable[..., Any], index: int
-    ) -> None:
-        self.plan, self.source, self.names, self.plain, self.index = (
-            plan,
-            source,
-            names,
-            plain,
-            index,
-        )
-        self.calls = self.misses = 0
+    A graph that nobody ``asked`` for keeps memory within a budget only.
+    """
+
+    def __init__(self, program: Any, index: int, asked: bool) -> None:
+        self.plan, self.source, self.names = program.plan, program.source, program.names
+        self.plain: Callable[..., Any] = program.run
+        self.index = index
+        self.nbytes = 0 if asked else bytes_of(program)
+        self.launcher = self.names["run_slots"]
+        self.calls = self.misses = self.captures = 0
+        #: Inputs that were elsewhere when a graph was to run.
+        self.moving: set[int] = set()
         self.seen: list[set[int]] = []
         self.graphs: list[Any] = []
-        self.word: Any = WORDS.take() if plan.refuses else None
+        self.word: Any = WORDS.take() if self.plan.refuses else None
         self.places: list[_Place | None] = []
         self.fixed: list[int] = []
         self.results: tuple[Any, ...] = ()
         self.stream: Any = None
         self.refused = False
+        self.given_back: Callable[[], Any] | None = None
         self.lock = Lock()
 
     def __call__(self, *inputs: Any) -> Any:
         """The results of the program for these inputs."""
-        if self.refused:
+        if self.refused or self.names["run_slots"] is not self.launcher:  # a profile watches steps
             return self.plain(*inputs)
         with (
             self.lock
@@ -83,10 +87,8 @@ class CapturedProgram:
             self.note(inputs)
             if self.calls <= WARM_UP or not self.captured(inputs):
                 return self.plain(*inputs)
-        elif any(
-            place is None and _address(x) != known
-            for x, place, known in zip(inputs, self.places, self.fixed, strict=True)
-        ):
+        elif moved := self.moved(inputs):
+            self.moving |= moved
             self.misses += 1
             if self.misses > PATIENCE:
                 self.forget()
@@ -105,6 +107,11 @@ class CapturedProgram:
             graph.launch(stream)
         return tuple(self.result(found, inputs) for found in self.results)
 
+    def moved(self, inputs: Sequence[Any]) -> set[int]:
+        """Inputs that lie elsewhere than the graph reads them."""
+        known = enumerate(zip(inputs, self.places, self.fixed, strict=True))
+        return {i for i, (x, place, at) in known if place is None and _address(x) != at}
+
     def copy_in(self, inputs: Sequence[Any]) -> None:
         """Inputs to where the graph reads them."""
         for x, place in zip(inputs, self.places, strict=True):
@@ -122,9 +129,18 @@ class CapturedProgram:
         """Start again."""
         self.graphs, self.results, self.places, self.fixed = [], (), [], []
         self.calls, self.misses, self.seen = 0, 0, []
+        self.names.pop("captured_memory", None)
+        if self.given_back is not None:
+            self.given_back()
 
     def captured(self, inputs: Sequence[Any]) -> bool:
         """Capture; False, with a warning, where the driver or a library refuses: the program is queued from then on."""
+        self.captures += 1
+        if self.captures > CAPTURES or (self.nbytes and not BUDGET.take(self.nbytes)):
+            self.refused = True
+            return False
+        if self.nbytes:
+            self.given_back = weakref.finalize(self, BUDGET.give, self.nbytes)
         try:
             self.capture(inputs)
         except OutOfMemoryError:

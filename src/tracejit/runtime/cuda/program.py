@@ -23,6 +23,7 @@ from .capture import CapturedProgram, can_be_captured
 from .gemm import CUBLAS, FLOAT32, TF32, TOO_LARGE
 from .plan import SLOTS
 from .status import WORDS
+from .worth import is_worth_a_graph
 
 __all__ = ["DeviceMemory", "special_slots"]
 
@@ -69,11 +70,11 @@ class DeviceMemory:
             "workspace": int,  # zero: cuBLAS's own
         }
 
-    def capturing(self, program: Any, names: dict[str, Any]) -> Callable[..., Any]:
-        """The run of a program as a CUDA graph, where it can be one."""
-        if not can_be_captured(program.plan):
-            return program.run  # type: ignore[no-any-return]
-        return CapturedProgram(program.plan, program.source, names, program.run, self.index)
+    def capturing(self, program: Any, asked: bool) -> Any:
+        """What runs a program as a CUDA graph, where it can be one and that is ``asked`` for or pays; else None."""
+        if not can_be_captured(program.plan) or not (asked or is_worth_a_graph(program)):
+            return None
+        return CapturedProgram(program, self.index, asked)
 
     def fail(self, code: int) -> None:
         """A launch or a product was not accepted: `DeviceError` with the driver's words."""
