@@ -12,8 +12,6 @@ from typing import Any
 
 from ..launcher import Loop, Step, is_other_form
 
-__all__ = ["BUDGET", "bytes_of", "is_worth_a_graph"]
-
 #: Microseconds of the host, on an H100: a kernel and a product that are queued, more than in a graph; starting a graph;
 #: an input that is looked at; a result that is copied out.
 KERNEL, PRODUCT, START, INPUT, RESULT = 3.5, 10.0, 12.0, 1.0, 6.0
