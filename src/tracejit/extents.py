@@ -347,6 +347,9 @@ def settled(x: Any) -> Any:
 
 
 def _compare(a: Extent, b: Any, relation: str) -> Any:
+    low = a.low
+    if type(b) is int and low is not None and (low > b or (low == b and relation == "<")):
+        return False  # as most comparisons come out: is it none, is it one?
     if is_varying(b):
         return RELATIONS[relation](a.as_number(), b)
     if isinstance(b, float):

@@ -61,6 +61,8 @@ def known_sign(gap: Extent, relation: str) -> bool | None:
     low = gap.low
     if low is not None and (low > 0 or (low == 0 and relation == "<")):
         return False
+    if any(factor > 0 for monomial, factor in gap.terms if monomial):
+        return None  # nothing is known of how large sizes may be
     opposite = -gap
     if opposite.low is not None and opposite.low > 0:
         return relation != "=="

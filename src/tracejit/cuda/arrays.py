@@ -202,19 +202,6 @@ def byte_bounds(array: Any) -> tuple[int, int]:
     return low, high
 
 
-def may_overlap(a: Any, b: Any) -> bool:
-    """May two arrays share memory?
-
-    >>> numbers = np.zeros(4)
-    >>> may_overlap(numbers[:2], numbers[1:]), may_overlap(numbers, np.zeros(4))
-    (True, False)
-    """
-    if not is_on_device(a) and not is_on_device(b):
-        return np.may_share_memory(a, b)
-    (low, high), (start, end) = byte_bounds(a), byte_bounds(b)
-    return device_index(a) == device_index(b) and low < end and start < high
-
-
 def write_into(target: Any, values: Any) -> None:
     """Overwrite ``target`` with ``values``, converted and broadcast, wherever either lies.
 

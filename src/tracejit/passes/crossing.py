@@ -111,7 +111,8 @@ class _Point:
 
     def __init__(self, graph: Graph, values: Sequence[Value], place: int) -> None:
         self.graph = graph
-        outputs = tuple(v for v in graph.outputs if v in set(values[:place]))
+        first = set(values[:place])
+        outputs = tuple(v for v in graph.outputs if v in first)
         self.forward = Graph(graph.name, graph.inputs, tuple(values[:place]), outputs)
         self.body = None
         self.free: set[Value] = set()

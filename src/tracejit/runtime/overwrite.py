@@ -35,18 +35,24 @@ def overwrites(
             readers.setdefault(root(value), []).append(step)
     together = {schedule.steps[i] for run in runs for i in range(run.first, run.last)}
     shown = Counter(map(root, graph.outputs))
+    makers: dict[Value, Group] = {}
+    for group in schedule.groups:
+        for value in group.dims:
+            makers.setdefault(value, group)
     found: dict[Value, Value] = {}
+    taken: set[Value] = set()
     for position, source in wanted.items():
         value, target = graph.outputs[position], graph.inputs[source]
         if shown[root(value)] > 1:
             continue
-        maker = next((g for g in schedule.groups if value in g.dims), None)
-        if maker is None or maker in together or value in found or target in set(found.values()):
+        maker = makers.get(value)
+        if maker is None or maker in together or value in found or target in taken:
             continue
         last = order[maker]
         late = last < safe or any(order[r] > last for r in readers.get(target, ()))
         if not late and _same_points(maker, value, target, layouts):
             found[value] = target
+            taken.add(target)
             layouts.found[value] = layouts(target)
     return found
 

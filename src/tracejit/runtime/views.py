@@ -45,7 +45,9 @@ class Layouts:
         while value not in self.found and value.op is not None and is_view(value):
             chain.append(value)
             value = value.value_operands[0]
-        layout = self.found.setdefault(value, contiguous(value))
+        if value not in self.found:
+            self.found[value] = contiguous(value)
+        layout = self.found[value]
         for view in reversed(chain):
             assert isinstance(view.op, Movement)
             if layout is not None:

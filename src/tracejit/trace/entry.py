@@ -334,7 +334,7 @@ class Entry(Made):
 
     def wants_gradient(self, value: Value) -> bool:
         """Is a gradient wanted with respect to an input?"""
-        source = next(s for s in self.signature.sources if s.value is value)
+        source = self.signature.source_of(value)
         if source.tensor is not None:
             return bool(source.tensor.requires_grad)
         return source.kind == "argument" and self.wants[source.position]

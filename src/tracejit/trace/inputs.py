@@ -58,6 +58,11 @@ class Signature:
     cells: dict[Any, Value] = field(default_factory=dict)
     sizes: Registry = field(default_factory=Registry)
     loops: dict[Any, Value] = field(default_factory=dict)  # open loops, one value for equal ones
+    taken: set[str] = field(default_factory=set)  # names of the first `named` inputs
+    named: int = 0
+    unnamed: int = 0  # captured tensors that were given numbers for names
+    by_value: dict[Value, Source] = field(default_factory=dict)  # of the sources
+    gradients: dict[Any, Value] = field(default_factory=dict)  # by owner
 
     @property
     def special(self) -> bool:
@@ -78,12 +83,29 @@ class Signature:
         known = self.captured.get(id(tensor))
         if known is not None:
             return known
-        taken = {v.name for v in self.builder.inputs}
-        name = next(n for n in _names(tensor) if n not in taken)
-        value = self.builder.input(name, tensor.spec)
+        taken = self._taken()
+        given = getattr(tensor, "name", None)
+        if not (isinstance(given, str) and given.isidentifier() and given not in taken):
+            numbers = itertools.count(self.unnamed)
+            self.unnamed = next(n for n in numbers if f"c{n}" not in taken)
+            given = f"c{self.unnamed}"
+        value = self.builder.input(given, tensor.spec)
         self.sources.append(Source("captured", value, tensor=tensor))
         self.captured[id(tensor)] = value
         return value
+
+    def source_of(self, value: Value) -> Source:
+        """Where an input comes from."""
+        if value not in self.by_value:
+            self.by_value = {source.value: source for source in self.sources}
+        return self.by_value[value]
+
+    def _taken(self) -> set[str]:
+        """The names of all inputs."""
+        inputs = self.builder.inputs
+        self.taken.update(value.name for value in inputs[self.named :])
+        self.named = len(inputs)
+        return self.taken
 
     def random_key(self, generator: Any, key: Tensor) -> Value:
         """The input for the state of a random generator."""
@@ -96,11 +118,12 @@ class Signature:
 
     def gradient(self, owner: Tensor | int, gradient: Tensor) -> Value:
         """The input for what is in the ``.grad`` of ``owner``."""
-        for source in self.sources:
-            if source.kind == "gradient" and _same_owner(source.owner, owner):
-                return source.value
-        count = sum(s.kind == "gradient" for s in self.sources)
-        value = self.builder.input(f"grad{count}", gradient.spec)
+        key = owner if isinstance(owner, int) else (id(owner),)
+        known = self.gradients.get(key)
+        if known is not None:
+            return known
+        value = self.builder.input(f"grad{len(self.gradients)}", gradient.spec)
+        self.gradients[key] = value
         strides = layout_of(gradient).strides
         self.sources.append(Source("gradient", value, owner=owner, strides=strides))
         return value
@@ -124,7 +147,7 @@ class Signature:
         known = self.cells.get((number, dtype))
         if known is not None:
             return known
-        taken = {v.name for v in self.builder.inputs}
+        taken = self._taken()
         name = next(n for n in _numbered(number.label or "number") if n not in taken)
         value = self.builder.input(name, TensorType((), dtype))
         self.sources.append(Source("cell", value, number=number))
@@ -140,23 +163,12 @@ class Signature:
         self.rows = {k: row for k, row in self.rows.items() if gone.isdisjoint(row[1])}
         self.cells = {k: value for k, value in self.cells.items() if value not in gone}
         del self.sources[count:], self.builder.inputs[count:]  # one input per source
-
-
-def _same_owner(a: Tensor | int | None, b: Tensor | int) -> bool:
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+        self.taken, self.named, self.unnamed = set(), 0, 0
+        self.by_value = {}
+        self.gradients = {k: value for k, value in self.gradients.items() if value not in gone}
 
 
 def _numbered(label: str) -> Iterator[str]:
     base = label if label.isidentifier() else "number"
     yield base
     yield from (f"{base}_{n}" for n in itertools.count(1))
-
-
-def _names(tensor: Tensor) -> Iterator[str]:
-    given = getattr(tensor, "name", None)
-    if isinstance(given, str) and given.isidentifier():
-        yield given
-    number = 0
-    while True:
-        yield f"c{number}"
-        number += 1

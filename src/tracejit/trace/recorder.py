@@ -91,6 +91,7 @@ class Recorder(
         """A tensor from outside stands for a graph input."""
         self.roots[id(tensor)] = value
         self.external[id(tensor)] = (tensor, value)
+        self.memory.add(id(tensor))
         self.alive.append(tensor)
         return value
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..cuda.arrays import may_overlap
 from ..ir.graph import Value
 from ..modes import MODES
 from ..ops import elementwise, movement
@@ -19,6 +18,7 @@ from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .parts_inside import PartsInside
 from .recording import Step
+from .regions import Regions
 
 
 class WritesInside(PartsInside):
@@ -46,6 +46,8 @@ class WritesInside(PartsInside):
     def __init__(self) -> None:
         PartsInside.__init__(self)
         self.written: dict[int, Tensor] = {}
+        self.memory = Regions()  # of all from outside
+        self.written_memory = Regions()
         self.write_counts: dict[int, int] = {}
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
         self.overwritten = False  # was anything changed in place?
@@ -161,16 +163,17 @@ class WritesInside(PartsInside):
             self.unsupported(
                 "an in-place change of a view of a tensor from outside whose elements share memory"
             )
-        for other, _ in self.external.values():
-            if other is not tensor and may_overlap(other.array, tensor.array):
-                self.unsupported(
-                    "an in-place change of a tensor that shares memory with another input"
-                )
+        if any(key != id(tensor) for key in self.memory.sharing(tensor, self._external_at)):
+            self.unsupported("an in-place change of a tensor that shares memory with another input")
         self.written[id(tensor)] = tensor
+        self.written_memory.add(id(tensor))
+
+    def _external_at(self, key: int) -> Tensor:
+        return self.external[key][0]
 
     def overlaps_written(self, tensor: Tensor) -> bool:
         """Does a newly captured tensor share memory with one already changed?"""
         return any(
-            other is not tensor and may_overlap(other.array, tensor.array)
-            for other in self.written.values()
+            key != id(tensor)
+            for key in self.written_memory.sharing(tensor, self.written.__getitem__)
         )
