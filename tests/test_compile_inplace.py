@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,33 @@ def test_inputs_are_written_back_once() -> None:
         assert z.tolist() == z2.tolist()
         assert a._version > version
     assert g.stats.compiled_calls == 2
+
+
+@pytest.mark.parametrize("shown", [False, True], ids=["written", "returned too"])
+def test_all_tensors_that_get_one_value_are_written(shown: bool) -> None:
+    """As a network that another one is copied to, within a step."""
+
+    def make() -> Any:
+        online, target, other = tj.tensor([1.0, 2.0]), tj.tensor([0.5, -1.0]), tj.zeros(2)
+
+        def step(x: Any) -> Any:
+            online.add_((target * x + other).sum() * x, alpha=-0.1)
+            other.copy_(online)
+            target.copy_(online)
+            return (x.sum(), online * 1) if shown else x.sum()
+
+        return step, (online, target, other)
+
+    eager, expected = make()
+    function, found = make()
+    compiled = tj.compile(function, strict=True)
+    for call in range(4):
+        x = tj.tensor([0.5, 0.25 * call])
+        eager(x)
+        compiled(x)
+        assert [t.tolist() for t in found] == [t.tolist() for t in expected]
+        assert [t._version for t in found] == [t._version for t in expected]
+    assert compiled.stats.compiled_calls == 3
 
 
 def test_views_of_inputs_and_captured_state() -> None:

@@ -11,7 +11,7 @@ from .soundness_identity import KEPT, KNOWN
 from .soundness_modules import net
 from .soundness_python import PARTS
 from .soundness_statements import Body, indented
-from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, TALLY, VIEW, WEIGHT
+from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, TALLY, TWINS, VIEW, WEIGHT
 from .soundness_training import lesson, master
 from .soundness_world import (
     CLOSURE,
@@ -31,7 +31,7 @@ from .soundness_world import (
 )
 
 #: Features of which reading changes nothing: calls may overlap.
-_QUIET = (SCALE, FLAG, COUNT, ITEMS, TABLE, SLOTTED, BANK, VIEW, CACHE, WEIGHT, OWN)
+_QUIET = (SCALE, FLAG, COUNT, ITEMS, TABLE, SLOTTED, BANK, VIEW, TWINS, CACHE, WEIGHT, OWN)
 _FEATURES = (
     *_QUIET,
     CONFIG,

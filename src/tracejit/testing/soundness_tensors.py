@@ -80,6 +80,33 @@ VIEW = Feature(
         "view = store[spot]",
     ),
 )
+TWINS = Feature(
+    "ahead",
+    "ahead = stage.tensor(N)\nbehind = stage.tensor(N)",
+    tests=("ahead.sum() > behind.sum()",),
+    values=("ahead - behind", "ahead * {x}", "({x} + behind)", "tj.stack([ahead, behind]).amax(0)"),
+    writes=(
+        "ahead.add_(row({x}))\nbehind.copy_(ahead)",
+        "behind.copy_(ahead)",
+        "ahead.copy_(behind)",
+        "ahead.mul_(0.5)",
+        "behind.lerp_(ahead, 0.25)",
+        "behind.data.copy_(ahead.add_(0.25))",
+        "ahead[:] = behind.mul_(0.5)",
+        "ahead, behind = behind, ahead",
+        "behind.copy_(ahead.copy_(row({x})))",
+    ),
+    changes=(
+        "behind = ahead",
+        "behind = ahead.clone()",
+        "ahead = stage.tensor(N)",
+        "ahead.add_(0.1)",
+        "behind.copy_(ahead)",
+        "ahead = behind.view(-1)",
+        "ahead, behind = behind, ahead",
+    ),
+    often=0.4,
+)
 CACHE = Feature(
     "cache",
     "cache = tj.zeros(4, N)\npos = 0",

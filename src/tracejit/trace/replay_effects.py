@@ -145,8 +145,10 @@ class EffectsWriter(_ReplayWriter):
             runner.positions[new]: self.by_value[new] for _, new, _ in leaf.recording.writes
         }
         in_place = {first + i for i, (_, _, how) in enumerate(kinds) if how == "itself"}
+        #: Of tensors that have one new value, the last lends its memory to it (`segments.overwritable`).
+        lent = {new: target for target, new, _ in ending.writes if new in in_place}
         for target, new, count in ending.writes:
-            if new not in in_place:
+            if lent.get(new) != target:
                 self.add(f"copyto(t{target}.array, {positions[new]}.array)")
             if count:
                 self.add(f"t{target}._writes.value += {count}")
