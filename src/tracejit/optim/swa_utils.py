@@ -127,7 +127,7 @@ class AveragedModel(Module):
 
     def _update(self, model: Module) -> None:
         own, new = self._members(self.module), self._members(model)
-        if int(self.n_averaged) == 0:
+        if self.n_averaged == 0:
             for mean, value in zip(own, new, strict=True):
                 mean.copy_(value)
         elif self.multi_avg_fn is not None:

@@ -113,7 +113,7 @@ class ClassWalk:
                 continue
             if library:
                 # Layers of the package are patched now and then; anything else counts once a user replaced it.
-                layer = name in _CALLED and owner.__module__.startswith("tracejit.nn.")
+                layer = name in _CALLED and _is_layer(owner)
                 if layer or _by_user(member):
                     yield name, member
             elif self._counts(name, made):
@@ -147,6 +147,11 @@ class ClassWalk:
     def _namespace(self, cls: type) -> Any:
         """One view of the names of ``cls`` for all checks on it."""
         return self._namespaces.setdefault(cls, vars(cls))
+
+
+def _is_layer(owner: type) -> bool:
+    """Is a class of the package a layer, wherever it is defined?"""
+    return any(base.__module__.startswith("tracejit.nn.") for base in owner.__mro__)
 
 
 def _by_user(member: Any) -> bool:

@@ -62,12 +62,12 @@ class WritesInside(PartsInside):
         self.not_in_rounds()
         self.overwritten = True
         value = self.value_of(new)
-        if not MODES.grad and tensor.requires_grad:
-            self._unseen(tensor)
         version = tensor._writes
         viewed = tensor
         tensor, steps = self.origin(viewed)
         self.value_of(tensor)
+        if not MODES.grad and viewed.requires_grad:
+            self._unseen(viewed)
         self.changes_for_parts(tensor)
         if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
@@ -86,12 +86,14 @@ class WritesInside(PartsInside):
             if new._requires_grad:  # from here on the alias takes part in autograd, its source not
                 self.tracked_aliases.add(id(tensor))
                 value = self.emit(elementwise.detach_copy, (value,), {})
+        elif new._requires_grad and not MODES.grad:  # its values alone are taken
+            value = self.emit(elementwise.detach_copy, (value,), {})
         itself = not detached and self.shows_the_same(viewed, new)
         if not itself:
             value = self._copied(value)
         self.alive.append(new)
         if id(tensor) in self.external:
-            into_tape = new._requires_grad and not detached
+            into_tape = new._requires_grad and MODES.grad and not detached
             self.write_outside(tensor, into_tape, MODES.grad and not detached)
             moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
