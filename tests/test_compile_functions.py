@@ -15,6 +15,7 @@ from custom_functions import (
     Codes,
     Exp,
     Linear,
+    OfItsClass,
     Once,
     Pair,
     Partly,
@@ -60,6 +61,7 @@ def until(x: Any) -> Any:
 PROGRAMS: dict[str, Run] = {
     "kept result": lambda x: Exp.apply(x * 2),
     "of an argument": lambda x: Exp.apply(x),
+    "of its class": lambda x: OfItsClass.apply(x * 2).sin(),
     "reversed": lambda x: Reversed.apply(x * 3, 0.5) * x,
     "argument reversed": lambda x: Reversed.apply(x, 0.5) * x,
     "rounded": lambda x: Rounded.apply(x * 3) * x,

@@ -164,6 +164,48 @@ def test_parameters_under_no_grad() -> None:
     assert w.grad.tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["buffer", "parameter"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda b, a, y: b.copy_(a),
+        lambda b, a, y: b.copy_(y),
+        lambda b, a, y: b.lerp_(a, 0.25),
+        lambda b, a, y: b[:2].copy_(y[:2]),
+        lambda b, a, y: b.add_(y),
+    ],
+    ids=["copied", "of the tape", "mixed", "in part", "added"],
+)
+def test_what_is_on_the_tape_is_written_under_no_grad(write: Any, own: bool) -> None:
+    """Its values alone: no gradient leads through them."""
+
+    def run(compiling: bool) -> Any:
+        a = tj.tensor([0.5, -1.0, 0.25], requires_grad=True)
+        b = tj.tensor([1.0, 2.0, -0.5], requires_grad=own)
+
+        def step(x: Any) -> Any:
+            y = (a * x).tanh()
+            with tj.no_grad():
+                write(b, a, y)
+            return (y * b.detach()).sum() + ((b * x).sum() if not own else 0)
+
+        function = tj.compile(step, strict=True) if compiling else step
+        found = []
+        for call in range(4):
+            a.grad = None
+            loss = function(tj.tensor([1.0, 0.5 * call, -1.0]))
+            loss.backward()
+            found.append([loss.item(), *a.grad.tolist(), *b.tolist()])
+        assert b.grad is None
+        assert b.is_leaf
+        return found, function
+
+    expected, _ = run(False)
+    found, function = run(True)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert function.stats.compiled_calls == 3
+
+
 def test_a_buffer_that_gains_a_history() -> None:
     def f(buffer, w):
         buffer.mul_(w)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -262,6 +263,33 @@ def test_averages_of_a_model():
     assert decaying.module.weight.item() == pytest.approx(0.5 * (0.5 * 1 + 0.5 * 2) + 0.5 * 6)
     assert int(equal.n_averaged) == 3
     assert not any(p.requires_grad and p.grad_fn for p in equal.parameters())
+
+
+@pytest.mark.parametrize("decay", [None, 0.5], ids=["equal weights", "decaying"])
+def test_an_averaged_model_is_updated_in_a_compiled_step(decay: float | None) -> None:
+    def trained(compiling: bool) -> Any:
+        tj.manual_seed(0)
+        model = tj.nn.Linear(3, 2)
+        optimizer = tj.optim.SGD(model.parameters(), lr=0.1)
+        way = None if decay is None else get_ema_multi_avg_fn(decay)
+        mean = AveragedModel(model, multi_avg_fn=way)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            mean.update_parameters(model)
+            return loss.detach()
+
+        run = tj.compile(step) if compiling else step
+        losses = [run(tj.linspace(-1, call, 6).reshape(2, 3)).item() for call in range(8)]
+        return losses + [x for p in mean.parameters() for x in p.flatten().tolist()], run
+
+    expected, _ = trained(False)
+    found, step = trained(True)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert step.stats.compiled_calls == 6, step.explain()  # the first mean is a copy: another path
 
 
 def test_running_statistics_are_those_of_the_loader():

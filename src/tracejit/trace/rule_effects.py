@@ -7,7 +7,7 @@ text, and is not run. Lists, dictionaries, sets, attributes and variables that i
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -28,7 +28,7 @@ from ..tensor import Tensor
 from ..varying import is_varying
 from . import state_reads as reads
 from .state import StateGuard
-from .state_checks import Attribute, Check
+from .state_checks import Attribute, Check, Item
 from .state_reach import Walk
 from .state_values import MISSING
 
@@ -90,6 +90,19 @@ def _walk(function: Any, values: Iterable[Any] = ()) -> Walk:
     return walk
 
 
+def _looked_up(owner: type, name: str) -> Iterator[Check]:
+    """That a class has what it has under a name; where that is a class method, by the classes it is looked for in."""
+    found, label = getattr(owner, name), f"{owner.__name__}.{name}"
+    if not isinstance(found, MethodType):  # which is another object at each look
+        yield Attribute(owner, label, name, found)
+        return
+    for cls in owner.__mro__:
+        names = vars(cls)
+        yield Item(names, label, name, names.get(name, MISSING))
+        if name in names:
+            return
+
+
 class Held:
     """Contents of containers, attributes and variables as they are now; ``checks`` compare what code reads of them."""
 
@@ -134,8 +147,7 @@ class Held:
 
     def found_in(self, owner: type) -> None:
         """The function is a rule that every backward pass looks up in a class."""
-        rules = ("backward", "vjp")
-        found = [Attribute(owner, f"{owner.__name__}.{n}", n, getattr(owner, n)) for n in rules]
+        found = (check for name in ("backward", "vjp") for check in _looked_up(owner, name))
         self.checks = [*self.checks, *found]
 
     def state(self) -> StateGuard | str:

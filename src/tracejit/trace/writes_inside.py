@@ -76,16 +76,7 @@ class WritesInside(PartsInside):
         if not self.can_be_written(tensor, steps):
             return
         if detached:
-            apart = version is not tensor._writes  # through .data: what was saved does not notice
-            # what computed `new` may have saved it too: only the alias leads there
-            own = value if new._requires_grad else None
-            if apart and self.may_be_saved(tensor, except_for=own):
-                self.opaque("an in-place change through detach()")
-            elif tensor.requires_grad:
-                self.opaque("an in-place change through detach()", tensor)
-            if new._requires_grad:  # from here on the alias takes part in autograd, its source not
-                self.tracked_aliases.add(id(tensor))
-                value = self.emit(elementwise.detach_copy, (value,), {})
+            value = self._through_alias(tensor, value, new, version is not tensor._writes)
         elif new._requires_grad and not MODES.grad:  # its values alone are taken
             value = self.emit(elementwise.detach_copy, (value,), {})
         itself = not detached and self.shows_the_same(viewed, new)
@@ -104,6 +95,20 @@ class WritesInside(PartsInside):
         if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
             after = self._still_tracked(before, after, steps)
         self.roots[id(tensor)] = after
+
+    def _through_alias(self, tensor: Tensor, value: Value, new: Tensor, apart: bool) -> Value:
+        """What is written through detach(), or (``apart``) through .data, of which what was saved does not notice."""
+        # what computed `new` may have saved it too: only the alias leads there
+        own = value if new._requires_grad else None
+        if apart and self.may_be_saved(tensor, except_for=own):
+            self.opaque("an in-place change through detach()")
+        elif tensor.requires_grad:
+            self.opaque("an in-place change through detach()", tensor)
+        if not new._requires_grad:
+            return value
+        # from here on the alias takes part in autograd, its source not
+        self.tracked_aliases.add(id(tensor))
+        return self.emit(elementwise.detach_copy, (value,), {})
 
     def _unseen(self, tensor: Tensor) -> None:
         """What requires grad is changed where autograd does not look."""
