@@ -58,7 +58,7 @@ def sub(x: Array, y: Array) -> Array:
 @elementwise(
     "x * y",
     ufunc="multiply",
-    promotion=p.same_or_complex,
+    promotion=p.factors,
     grad={"x": lambda g, y: g * y, "y": lambda g, x: g * x},
     samples=(MISMATCH,),
 )
@@ -69,7 +69,7 @@ def mul(x: Array, y: Array) -> Array:
 @elementwise(
     "x / y",
     ufunc="true_divide",
-    promotion=p.to_float_or_complex,
+    promotion=p.quotients,
     grad={"x": lambda g, y: g / y, "y": lambda g, out, y: -g * (out / y)},
     domain={"x": (-3.0, 3.0), "y": POSITIVE},
     samples=(MISMATCH,),

@@ -62,6 +62,24 @@ def to_float_or_complex(op: Any, infos: Infos, attributes: Mapping[str, Any]) ->
     return (common,) * len(infos), common
 
 
+def with_wide_numbers(rule: PromotionRule) -> PromotionRule:
+    """The rule for factors: beside half precision, numbers and 0-d tensors of other dtypes are not rounded to it.
+
+    ``x * 0.1`` of a bfloat16 tensor is rounded once. With 0.1 rounded first, all of it would be 0.1 % too large.
+    """
+
+    @wraps(rule)
+    def widened(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
+        compute, result = rule(op, infos, attributes)
+        if not result.is_half:
+            return compute, result
+        beside = (rank == 0 or (rank == 1 and dtype is not result) for dtype, rank in infos)
+        pairs = zip(beside, compute, strict=True)
+        return tuple(dtypes.float32 if wide else own for wide, own in pairs), result
+
+    return widened
+
+
 def floats_only(op: Any, infos: Infos, attributes: Mapping[str, Any]) -> Promoted:
     """Floating point operands only."""
     common = dtypes.result_type_of(infos)
@@ -122,3 +140,5 @@ same = real(same_or_complex)
 numeric = real(numeric_or_complex)
 to_float = real(to_float_or_complex)
 compare = real(compare_or_complex)
+factors = with_wide_numbers(same_or_complex)
+quotients = with_wide_numbers(to_float_or_complex)

@@ -116,9 +116,10 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> tj.elu(tj.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    positive = c.gt(input, 0)
-    negative = alpha * t.expm1(e.where(positive, 0.0, input))
-    return _finish(input, e.where(positive, input, negative), inplace)
+    x = upcast(input)
+    positive = c.gt(x, 0)
+    negative = alpha * t.expm1(e.where(positive, 0.0, x))
+    return _finish(input, as_type(e.where(positive, x, negative), input.dtype), inplace)
 
 
 @function()
@@ -130,7 +131,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-1.1113,  2.1014])
     """
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-    return _finish(input, scale * elu(input, alpha), inplace)
+    return _finish(input, as_type(scale * elu(upcast(input), alpha), input.dtype), inplace)
 
 
 @function()
@@ -145,9 +146,10 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    positive = c.gt(input, 0)
-    negative = alpha * t.expm1(e.where(positive, 0.0, input) / alpha)
-    return _finish(input, e.where(positive, input, negative), inplace)
+    x = upcast(input)
+    positive = c.gt(x, 0)
+    negative = alpha * t.expm1(e.where(positive, 0.0, x) / alpha)
+    return _finish(input, as_type(e.where(positive, x, negative), input.dtype), inplace)
 
 
 @function(method=False)
@@ -158,9 +160,11 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     >>> tj.softplus(tj.tensor([0.0, 100.0]))
     tensor([  0.6931, 100.0000])
     """
-    scaled = input * beta
+    x = upcast(input)
+    scaled = x * beta
     linear = c.gt(scaled, threshold)
-    return e.where(linear, input, t.log1p(t.exp(e.where(linear, 0.0, scaled))) / beta)
+    found = e.where(linear, x, t.log1p(t.exp(e.where(linear, 0.0, scaled))) / beta)
+    return as_type(found, input.dtype)
 
 
 @function(method=False)

@@ -10,7 +10,7 @@ from .. import elementwise as e
 from .. import limits
 from .. import transcendental as t
 from ..table import alias, function
-from .common import Number, Tensor, as_type, is_tensor, promoted
+from .common import Number, Tensor, as_type, constant, is_tensor, promoted, upcast
 
 publish = function()
 for _op in (
@@ -24,15 +24,21 @@ for _op in (
     publish(_op)
 
 
-def _scaled(name: str, other: Tensor | Number, alpha: Number, dtype: Any) -> Tensor | Number:
-    """``alpha * other``, with PyTorch's checks of ``alpha``."""
+def _with_scaled(op: Any, input: Tensor, other: Tensor | Number, alpha: Number) -> Tensor:
+    """A sum or a difference of ``input`` and ``alpha * other``, with PyTorch's checks of ``alpha``; rounded once."""
+    dtype = promoted(input, other)
     if isinstance(alpha, bool) and dtype is not bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if isinstance(alpha, float) and not dtype.is_differentiable:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
-    return e.mul(other, alpha) if is_tensor(other) else other * alpha
+    if not is_tensor(other):
+        return op(input, other * alpha)
+    if not dtype.is_half:
+        return op(input, e.mul(other, alpha))
+    factor = upcast(as_type(constant(alpha, float32), dtype))  # rounded, as PyTorch does
+    return as_type(op(upcast(input), e.mul(upcast(other), factor)), dtype)
 
 
 @function()
@@ -48,7 +54,7 @@ def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
     if older:  # add(input, alpha, other)
         alpha, (other,) = other, older
     if alpha != 1:
-        other = _scaled("add", other, alpha, promoted(input, other))
+        return _with_scaled(e.add, input, other, alpha)
     return e.add(input, other)
 
 
@@ -67,7 +73,7 @@ def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
         alpha, (other,) = other, older
     _refuse_bool(input, other)
     if alpha != 1:
-        other = _scaled("sub", other, alpha, promoted(input, other))
+        return _with_scaled(e.sub, input, other, alpha)
     return e.sub(input, other)
 
 

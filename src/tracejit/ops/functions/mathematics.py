@@ -45,12 +45,16 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     >>> tj.lerp(tj.tensor([0.0, 10.0]), tj.tensor([1.0, 20.0]), 0.5)
     tensor([ 0.5000, 15.0000])
     """
-    difference = e.sub(end, input)
-    from_start = e.add(input, e.mul(weight, difference))
+    dtype = promoted(input, end, weight)
+    start, end = upcast(input), upcast(end)
+    difference = e.sub(end, start)
+    from_start = e.add(start, e.mul(weight, difference))
     if not is_tensor(weight):
-        return from_start if abs(weight) < 0.5 else _from_end(end, difference, weight)
+        found = from_start if abs(weight) < 0.5 else _from_end(end, difference, weight)
+        return _narrowed(found, dtype)
     size = magnitude(weight) if weight.dtype.is_complex else e.abs(weight)
-    return e.where(c.lt(size, 0.5), from_start, _from_end(end, difference, weight))
+    found = e.where(c.lt(size, 0.5), from_start, _from_end(end, difference, weight))
+    return _narrowed(found, dtype)
 
 
 def _from_end(end: Tensor, difference: Tensor, weight: Tensor | Number) -> Tensor:

@@ -1,0 +1,43 @@
+"""Half precision beside Python numbers, as PyTorch computes it: bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracejit as tj
+
+torch = pytest.importorskip("torch", reason="the oracle of these tests is PyTorch")
+
+NUMBERS = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+CASES = [
+    "x * 1.3333",
+    "1001 * x",
+    "x / 3.3",
+    "x + 1.3333",
+    "0.1 - x",
+    "x * t.tensor(1.3333)",
+    "x.clone().mul_(0.9)",
+    "t.add(x, x.flip(0), alpha=0.37)",
+    "x.clone().sub_(x.flip(0), alpha=0.1)",
+    "f.leaky_relu(x, 0.03)",
+    "f.elu(x, 1.3)",
+    "f.softplus(x, 1.3)",
+    "t.addcmul(x, x, x, value=0.3)",
+    "x.abs() ** 1.7",
+    "x > 0.3333",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_same_bits(case: str, dtype: str) -> None:
+    def run(t: Any) -> Any:
+        x = t.tensor(NUMBERS).to(getattr(t, dtype))
+        return eval(case, {"t": t, "f": t.nn.functional, "x": x}).float().numpy()
+
+    expected, found = run(torch), run(tj)
+    differing = int(np.count_nonzero(expected != found))
+    assert differing <= 2, f"{differing} of 1000 differ"  # libraries' exponentials
