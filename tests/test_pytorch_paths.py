@@ -50,7 +50,30 @@ def test_names_are_found_where_pytorch_has_them(path: str, name: str) -> None:
 
 def test_the_version_is_the_one_of_the_distribution():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
-    assert tj.__version__ == project["project"]["version"] == tj.version.__version__
+    assert tj.version.tracejit == project["project"]["version"]
+    assert (
+        str(tj.__version__)
+        == f"2.13.0+tracejit.{tj.version.tracejit}"
+        == str(tj.version.__version__)
+    )
+
+
+def test_versions_are_compared_as_pytorch_compares_them() -> None:
+    version = tj.__version__
+    assert version >= "2.0"
+    assert version > "1.10"
+    assert version >= (2, 13)
+    assert version < (2, 14)
+    assert not version < "2.9.1"
+    assert version > "2.13.0"
+    assert version != "2.13.0"
+    assert version == str(version)
+    assert version != "nightly"
+    assert version != None  # noqa: E711
+    assert version.split("+")[0].split(".") == ["2", "13", "0"]
+    assert {str(version): 1}[version] == 1
+    assert pickle.loads(pickle.dumps(version)) == version
+    assert isinstance(version, tj.torch_version.TorchVersion)
 
 
 def test_devices_that_are_not_there():
