@@ -251,3 +251,47 @@ def test_every_path_is_recorded_once(function: Any) -> None:
     assert compiled.stats.recordings == recorded
     assert compiled.stats.compiled_calls - before == 2 * (len(given) - raised)
     assert not compiled.reasons
+
+
+def test_a_first_call_that_cannot_be_compiled_does_not_stand_for_all() -> None:
+    """What is prepared from the first batch, say, by code that is never reached again."""
+
+    class Prepared(tj.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ready: Any
+            self.register_buffer("ready", tj.tensor(False))
+            self.shift = tj.nn.Parameter(tj.zeros(3))
+
+        def forward(self, x: Any) -> Any:
+            if not self.ready:
+                self.shift.data = -x.mean(0)
+                self.ready.fill_(True)
+            return x + self.shift
+
+    tj.manual_seed(0)
+    eager, compiled = Prepared(), tj.compile(Prepared())
+    for _ in range(6):
+        x = tj.randn(4, 3)
+        found, expected = compiled(x), eager(x)
+        assert found.tolist() == expected.tolist()
+        found.sum().backward()
+    assert compiled.shift.tolist() == eager.shift.tolist()
+    assert compiled.stats.compiled_calls == 4
+
+
+def test_what_can_never_be_compiled_is_tried_ever_more_rarely() -> None:
+    @tj.compile
+    def function(x: Any) -> Any:
+        y = x * 2
+        if x.sum() > 0:
+            y.resize_(2)
+        return y
+
+    for _ in range(40):
+        assert function(tj.ones(4)).tolist() == [2.0, 2.0]
+    assert function.stats.compiled_calls == 0
+    assert function.stats.recordings < 10
+    assert "resize_()" in str(function.explain())
+    with pytest.raises(tj.errors.CaptureError, match="resize_"):
+        tj.compile(function.function, strict=True)(tj.ones(4))

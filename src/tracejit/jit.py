@@ -301,7 +301,8 @@ class CompiledFunction(Keeping, Inspection):
         self._judge(entry, listener.verdict(entry.guard, tensors, result))
         self._keep(entry)
         reason = entry.failure or entry.closed
-        if reason and (entry.unstable is None or self._backoffs[entry.key].hopeless):
+        steady = entry.unstable is None and not entry.parted
+        if reason and (steady or self._backoffs[entry.key].hopeless):
             self._explain(reason)
         return result
 

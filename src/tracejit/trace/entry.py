@@ -82,10 +82,9 @@ class Entry(Made):
         self.errors_passed = 0  # how often an eager run went on where a recorded one ended in one
         self.opened = False  # are there loops whose end values decide about?
         self.diverged = False  # something other than a tensor decided on the path
-        self.compiled = False
+        self.parted = self.compiled = False  # did what cannot be recorded lie behind a branch?
         self.tried = False  # to compile, in vain, for a reason that may pass
         self.pinned: tuple[tuple[int, Any], ...] = ()  # arguments, and what is expected of each
-        self.replays = 0
         self.types = [str(layout_of(t)) for t in tensors]
         self.wants = [t.requires_grad for t in tensors]
         self.strides: dict[Value, Any] = {}
@@ -97,14 +96,14 @@ class Entry(Made):
         self._lock = renewed_lock()
         self.handed_out: list[Any] = []  # the numbers of the latest recording, referred to weakly
         self._serve: Callable[..., Any] | None = None
-        self.routeless = 0  # calls of which native code could not recognise another
+        self.replays = self.routeless = 0  # the latter: native code did not recognise the next call
 
     # --- can it serve a call? -----------------------------------------------------------------------------------
 
     @property
     def usable(self) -> bool:
-        """False when nothing could be recorded and nothing is worth remembering."""
-        return self.guard is not None and self.unstable is None
+        """False when nothing was recorded, or another call may well go another way."""
+        return self.guard is not None and self.unstable is None and not self.parted
 
     @property
     def open(self) -> bool:
@@ -186,6 +185,7 @@ class Entry(Made):
                 self.closed, self.unstable = recorder.failure, None
                 return result
             self.failure = recorder.failure
+            self.parted = bool(recorder.guards) and not self.owner.strict
         self._guard_by(recorder, guard, tensors)
         return result
 

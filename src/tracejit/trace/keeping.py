@@ -95,6 +95,9 @@ class Keeping:
         """Remember an entry; forget the oldest where there are too many."""
         self._routes = ()
         if not entry.usable:
+            if entry.parted and entry.failure is not None:
+                self._back_off(entry.key, entry.failure)
+                return
             self.uses.unkept[entry.key] = entry
             self._back_off(entry.key, f"it changes Python state at every call: {entry.unstable}")
             return
