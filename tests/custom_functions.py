@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tracejit as tj
 from tracejit.autograd import Function, once_differentiable
@@ -35,6 +35,27 @@ class OfItsClass(Function):
     @classmethod
     def backward(cls, ctx: Any, g: Any) -> Any:
         return g * cls.power * ctx.saved_tensors[0]
+
+
+class Parts(NamedTuple):
+    """What a backward pass hands on to itself."""
+
+    gradient: Any
+    factor: Any
+
+
+class Named(Function):
+    """Goes through a named tuple."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        parts = Parts(g, ctx.saved_tensors[0] * 2)
+        return parts.gradient * parts.factor
 
 
 class Reversed(Function):

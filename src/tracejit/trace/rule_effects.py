@@ -7,6 +7,7 @@ text, and is not run. Lists, dictionaries, sets, attributes and variables that i
 from __future__ import annotations
 
 import enum
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
@@ -58,6 +59,7 @@ _STILL = (
     DType,
     device,
     Tensor,
+    type(namedtuple("_Fields", "first").first),  # type: ignore[attr-defined]  # how named tuples read a field
 )
 
 
