@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tracejit as tj
+from tracejit import nn
 
 
 def test_a_leaf_never_shares_the_gradient_it_started_from() -> None:
@@ -187,3 +190,90 @@ def test_a_leaf_behind_compiled_results_and_views_is_reached_once() -> None:
         (found,) = tj.autograd.grad(sum(t.sum() for t in reversed(function(x))), x)
         assert found.tolist() == [3.0, 2.0, 2.0]
     assert seen == [[3.0, 2.0, 2.0]] * 8
+
+
+# --- leaves from outside that do not require grad for a while ---------------------------------------------------------
+
+
+def rivals(stays_off: bool = False) -> tuple[Any, list[Any]]:
+    """A step of two networks against each other: the second is left out of the first one's backward pass."""
+    tj.manual_seed(0)
+    maker, judge = nn.Sequential(nn.Linear(3, 4), nn.Tanh()), nn.Linear(4, 1)
+    first, second = (tj.optim.SGD(net.parameters(), lr=0.1) for net in (maker, judge))
+
+    def require(value: bool) -> None:
+        for parameter in judge.parameters():
+            parameter.requires_grad = value
+
+    def step(z: Any, real: Any) -> Any:
+        fake = maker(z)
+        require(False)
+        first.zero_grad()
+        fooled = (judge(fake) - 1).square().mean() + judge(real).square().mean()
+        fooled.backward()
+        first.step()
+        require(True)
+        second.zero_grad()
+        told = judge(fake.detach()).square().mean() + (judge(real) - 1).square().mean()
+        told.backward()
+        second.step()
+        if stays_off:
+            require(False)
+        return fooled.detach(), told.detach()
+
+    return step, [*maker.parameters(), *judge.parameters()]
+
+
+def test_a_network_that_is_left_out_of_a_backward_pass() -> None:
+    eager, expected = rivals()
+    function, found = rivals()
+    compiled = tj.compile(function, strict=True)
+    for call in range(6):
+        tj.manual_seed(call)
+        z, real = tj.randn(5, 3), tj.randn(5, 4)
+        for a, b in zip(compiled(z, real), eager(z, real), strict=True):
+            assert a.item() == pytest.approx(b.item(), rel=1e-5)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.tolist(), b.tolist(), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(a.grad.tolist(), b.grad.tolist(), rtol=1e-5, atol=1e-7)
+        assert a.requires_grad
+    assert compiled.stats.compiled_calls == 5
+
+
+def test_what_was_read_meanwhile_has_no_gradient() -> None:
+    w = tj.tensor([1.0, 2.0], requires_grad=True)
+
+    @tj.compile(strict=True)
+    def function(x: Any) -> Any:
+        w.requires_grad_(False)
+        apart = (w * x).sum()
+        w.requires_grad_(True)
+        return apart * 3 + (w * w * x).sum()
+
+    for call in range(4):
+        w.grad = None
+        result = function(tj.tensor([1.0, call + 1.0]))
+        result.backward()
+        assert result.item() == 3 * (1 + 2 * (call + 1)) + 1 + 4 * (call + 1)
+        assert w.grad.tolist() == [2.0, 4.0 * (call + 1)]
+    assert function.stats.compiled_calls == 3
+
+
+def test_leaves_that_stay_changed_run_eagerly() -> None:
+    eager, expected = rivals(stays_off=True)
+    function, found = rivals(stays_off=True)
+    compiled = tj.compile(function)
+    for _ in range(3):
+        z, real = tj.ones(2, 3), tj.ones(2, 4)
+        eager(z, real)
+        compiled(z, real)
+    assert compiled.stats.compiled_calls == 0
+    assert [p.requires_grad for p in found] == [p.requires_grad for p in expected]
+    assert "requires_grad_()" in str(compiled.explain())
+    w = tj.ones(2)
+    made = tj.compile(lambda x: (w.requires_grad_() * x).sum())
+    for _ in range(3):
+        w.requires_grad_(False)
+        made(tj.ones(2)).backward()
+    assert w.requires_grad
+    assert w.grad.tolist() == [3.0, 3.0]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
+from ..ops import elementwise
 from ..passes.gradient import storage, stored_by
 from ..tensor import Tensor
 from .freeing import is_leaf, led_to
@@ -31,6 +32,10 @@ from .tape_inside import TapeInside
 if TYPE_CHECKING:
     from .inputs import Signature
     from .recording import OutputRecipe, Step
+
+
+#: Why a change of a leaf from outside cannot be compiled.
+FLAGS = "requires_grad_() inside a compiled function"
 
 
 class Repeated(Protocol):
@@ -101,6 +106,8 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
         self.leaves: dict[int, Tensor] = {}
         self.known_hooks: Mapping[int, tuple[int, ...]] = {}  # of leaves that the guard knows
         self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
+        #: Leaves from outside that do not require grad for now: their values with and without a gradient.
+        self.stopped: dict[int, tuple[Value, Value]] = {}
         self.tracked_writes: set[int] = set()
         self.taped: Counter[Value] = Counter()  # what nodes of the tape may have saved, how often
         self.freeing = False  # did a backward pass run inside?
@@ -144,8 +151,30 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
         """``requires_grad`` of a tensor changes."""
         if self.inside(tensor):
             self.new_leaves[id(tensor)] = tensor
+        elif self.failure is None:
+            with self.careful(FLAGS):
+                self._flag_changed(tensor)
+
+    def _flag_changed(self, tensor: Tensor) -> None:
+        """A leaf from outside stops requiring grad, or does so again: meanwhile its values alone are read."""
+        self.not_in_rounds()
+        self.value_of(tensor)
+        key = id(tensor)
+        if tensor._requires_grad and tensor._base is None:
+            value = self.roots[key]
+            alone = self.emit(elementwise.detach_copy, (value,), {})
+            self.stopped[key], self.roots[key] = (value, alone), alone
+            return
+        found = self.stopped.pop(key, None)
+        if found is None or self.roots[key] is not found[1]:  # or it was written to meanwhile
+            self.unsupported(FLAGS)
         else:
-            self.unsupported("requires_grad_() inside a compiled function")
+            self.roots[key] = found[0]
+
+    def check_flags(self) -> None:
+        """Do leaves from outside require grad as they did before?"""
+        if self.stopped:
+            self.unsupported(FLAGS)
 
     def may_be_saved(self, tensor: Tensor, except_for: Value | None = None) -> bool:
         """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?

@@ -305,6 +305,7 @@ class Recorder(
 
     def finish(self, results: Sequence[Any]) -> Recording:
         """The recording of a run that returned ``results``, tensors and varying numbers."""
+        self.check_flags()
         shown: dict[Value, Tensor] = {}
         numbers, stores = self.returned(results), self.stored()
         outputs = [x for x in results if isinstance(x, Tensor)]
