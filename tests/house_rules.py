@@ -34,6 +34,8 @@ LAYERS: dict[str, int] = {
         ("tensor_protocols", "tensor_make", "tensor_kinds", "interop", "printing", "random"), 2
     ),
     **dict.fromkeys(("serialization", "questions"), 2),
+    "import_hook": 0,
+    **dict.fromkeys(("libraries", "einops_layers"), 5),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime", "settings"), 4),
     **dict.fromkeys(
