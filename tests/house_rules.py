@@ -22,7 +22,7 @@ LAYERS: dict[str, int] = {
     "varying": 0,
     **dict.fromkeys(("backends", "made_modules", "memory_formats", "number_limits"), 0),
     **dict.fromkeys(("absent", "accelerator", "compiler", "fx", "multiprocessing", "onnx"), 0),
-    **dict.fromkeys(("overrides", "scripting", "version"), 0),
+    **dict.fromkeys(("overrides", "scripting", "torch_version", "version"), 0),
     **dict.fromkeys(("lengths", "plain_number", "symbols"), 0),
     "cuda": 0,
     **dict.fromkeys(("ops", "scalar_math"), 1),
@@ -34,6 +34,8 @@ LAYERS: dict[str, int] = {
         ("tensor_protocols", "tensor_make", "tensor_kinds", "interop", "printing", "random"), 2
     ),
     **dict.fromkeys(("serialization", "questions"), 2),
+    "import_hook": 0,
+    **dict.fromkeys(("libraries", "einops_layers"), 5),
     **dict.fromkeys(("passes", "codegen"), 3),
     **dict.fromkeys(("trace", "runtime", "settings"), 4),
     **dict.fromkeys(

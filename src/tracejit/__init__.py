@@ -83,6 +83,7 @@ from .early import load_early as _load_early
 from .early import load_now as _load_now
 from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy, frombuffer
+from .libraries import meet_libraries as _meet_libraries
 from .memory_formats import (
     channels_last,
     channels_last_3d,
@@ -200,6 +201,7 @@ newaxis = None
 _PUBLISHED = {name: _as_called(target) for name, target in _ops.table.FUNCTIONS.items()}
 globals().update(_PUBLISHED)
 globals().update(_KINDS)
+_meet_libraries()
 _grow_old()
 _collection.as_before()
 _load_early()

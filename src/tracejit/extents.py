@@ -324,11 +324,10 @@ def _divided(scope: Extents, operator: str, a: Any, b: Any) -> Any:
         whole = polynomial.quotient(a.terms, divisor)
         if whole is not None:
             return 0 if operator == "%" else scope.extent(whole)
-    left, right = text_of(a), text_of(b)
     value = hint(a) // hint(b) if operator == "//" else hint(a) % hint(b)
     positive = low_of(b) is not None and low_of(b) > 0  # type: ignore[operator]
     low = 0 if positive and (operator == "%" or (low_of(a) or 0) > 0) else None
-    return scope.define(f"({left}) {operator} ({right})", value, low, a, b)
+    return scope.define(f"({text_of(a)}) {operator} ({text_of(b)})", value, low, a, b)
 
 
 #: For what is a plain number by now.
@@ -347,8 +346,7 @@ def settled(x: Any) -> Any:
 
 
 def _compare(a: Extent, b: Any, relation: str) -> Any:
-    low = a.low
-    if type(b) is int and low is not None and (low > b or (low == b and relation == "<")):
+    if type(b) is int and a.low is not None and a.low >= b + (relation != "<"):
         return False  # as most comparisons come out: is it none, is it one?
     if is_varying(b):
         return RELATIONS[relation](a.as_number(), b)
@@ -361,10 +359,8 @@ def _compare(a: Extent, b: Any, relation: str) -> Any:
             relation = "<="
         b = whole
     gap = _binary("-", a, b)
-    if gap is NotImplemented:
-        return gap
     if type(gap) is not Extent:
-        return RELATIONS[relation](gap, 0)
+        return gap if gap is NotImplemented else RELATIONS[relation](gap, 0)
     value = RELATIONS[relation](gap.value, 0)
     if not value and gap.may_be_few and _is_general(a, b, relation):
         return False

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .module import Module
+from .module import Module, not_a_module
 from .printing import list_repr
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
@@ -66,7 +66,7 @@ class _Numbered(Module):
     def insert(self, index: int, module: Module) -> Any:
         """Add ``module`` before the one at ``index``; returns self."""
         if not isinstance(module, Module):
-            raise TypeError(f"{type(module).__qualname__} is not a Module subclass")
+            raise not_a_module(module)
         modules = list(self._modules.values())
         if not -len(modules) <= index <= len(modules):
             raise IndexError(f"Index out of range: {index}")

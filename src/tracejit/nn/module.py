@@ -191,7 +191,7 @@ class Module(StateHooks, ModuleTree):
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under ``name``."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__qualname__} is not a Module subclass")
+            raise not_a_module(module)
         self._check_name("module", name, self.__dict__.get("_modules", {}))
         self._modules[name] = module
         changed(self)
@@ -296,3 +296,18 @@ def kind_name(value: Any) -> str:
     return (
         cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
     )
+
+
+def not_a_module(value: Any) -> TypeError:
+    """The error for a value where a module is wanted, which may be one of PyTorch.
+
+    >>> not_a_module(3)
+    TypeError('int is not a Module subclass')
+    """
+    cls = type(value)
+    text = f"{cls.__qualname__} is not a Module subclass"
+    if any(c.__module__ == "torch.nn.modules.module" for c in cls.__mro__):
+        text += f" of tracejit: {cls.__module__} makes modules of PyTorch. "
+        einops = cls.__module__ == "einops.layers.torch"
+        text += f"Import it from tracejit.{'einops_layers' if einops else 'nn'} instead."
+    return TypeError(text)

@@ -72,12 +72,13 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 #: Parts of the package that use it as a user would.
 _USERS = (_PACKAGE + "cli/", _PACKAGE + "testing/")
 _STDLIB = tuple({str(Path(sysconfig.get_path(kind))) + "/" for kind in ("stdlib", "platstdlib")})
-#: Packages whose functions see a tensor only after its values have left the recording.
+#: Packages whose functions see a tensor only after its values have left the recording; and einops, whose functions do
+#: to it what their arguments say, and nothing else: its caches hold what would be computed again.
 _NUMERIC = frozenset(
-    {"cupy", "cupy_backends", "cupyx", "llvmlite", "ml_dtypes", "numba", "numpy", "scipy"}
+    {"cupy", "cupy_backends", "cupyx", "einops", "llvmlite", "ml_dtypes", "numba", "numpy", "scipy"}
 )
 #: The parts of this package whose objects hold Python state that users change.
-_STATEFUL = ("tracejit.nn.", "tracejit.optim.")
+_STATEFUL = ("tracejit.nn.", "tracejit.optim.", "tracejit.einops_layers")
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ class Names:
 
 
 def is_library_function(function: FunctionType) -> bool:
-    """Does ``function`` belong to this package, the standard library or a numeric library it builds on?
+    """Does ``function`` belong to this package, the standard library or a library like NumPy?
 
     Decided by file, because decorators copy ``__module__`` from the function they wrap.
     """
@@ -321,7 +322,7 @@ def is_library_class(cls: type) -> bool:
 
 
 def is_numeric(name: str) -> bool:
-    """Does a module called ``name`` belong to a numeric library this package builds on?"""
+    """Does a module called ``name`` belong to a library like NumPy?"""
     return name.partition(".")[0] in _NUMERIC
 
 
