@@ -217,3 +217,74 @@ def test_counts_in_the_state_vary_and_are_not_recorded_anew(
         ways.append((losses, [(s["step"], s["rate"]) for s in states]))
     assert ways[1][0] == pytest.approx(ways[0][0], rel=1e-5)
     assert ways[1][1] == ways[0][1]
+
+
+class Falling(tj.optim.Optimizer):
+    """Counts its steps in the group, and lowers the rate there."""
+
+    def __init__(self, params: Any, lr: float = 0.1) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @tj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            if "step" in group:
+                group["step"] += 1
+            else:
+                group["step"] = 1
+            group["lr"] *= 0.98
+            for p in group["params"]:
+                p.add_(p.grad, alpha=-group["lr"] / group["step"])
+
+
+@pytest.mark.parametrize("scheduled", [False, True], ids=["by itself", "by the step around it"])
+def test_numbers_in_groups_may_change_in_a_compiled_step(scheduled: bool) -> None:
+    def trained(compiling: bool) -> Any:
+        tj.manual_seed(0)
+        layer = nn.Linear(3, 2)
+        optimizer = Falling(layer.parameters())
+
+        def step(x: Any, rate: float) -> Any:
+            if scheduled:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+            optimizer.zero_grad()
+            loss = layer(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        run = tj.compile(step) if compiling else step
+        losses = []
+        for call in range(9):
+            losses.append(run(tj.linspace(-1, call, 6).reshape(2, 3), 0.1 / (call + 1)).item())
+            if call == 5:
+                optimizer.param_groups[0]["lr"] = 0.05  # between calls
+        group = optimizer.param_groups[0]
+        return [*losses, *layer.weight.flatten().tolist(), group["lr"], group["step"]], run
+
+    expected, _ = trained(False)
+    found, function = trained(True)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert function.stats.compiled_calls >= 5, function.explain()
+
+
+def test_numbers_of_groups_that_the_package_updates_may_not() -> None:
+    """Its steps read them before the program runs."""
+    layer = nn.Linear(3, 2)
+    optimizer = tj.optim.SGD(layer.parameters(), lr=0.1)
+
+    @tj.compile
+    def step(x: Any) -> Any:
+        optimizer.param_groups[0]["lr"] *= 0.5
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    for _ in range(3):
+        step(tj.ones(2, 3))
+    assert step.stats.compiled_calls == 0
+    assert optimizer.param_groups[0]["lr"] == 0.0125
+    assert "setting a hyperparameter" in str(step.explain())

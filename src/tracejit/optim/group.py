@@ -57,13 +57,17 @@ for _name in (
 
 
 class ParamGroup(dict[str, Any]):
-    """A dict of hyperparameters and ``params`` that counts changes of what an update computes."""
+    """A dict of hyperparameters and ``params`` that counts changes of what an update computes.
 
-    __slots__ = ("_version",)
+    One that is ``plain`` belongs to an optimizer whose update is Python of the user's, which reads it as any dict.
+    """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    __slots__ = ("_version", "plain")
+
+    def __init__(self, values: Mapping[str, Any], plain: bool = False) -> None:
         super().__init__(values)
         self._version = 0
+        self.plain = plain
         if type(values.get("params")) is list:
             super().__setitem__("params", Parameters(values["params"], self))
 
@@ -78,7 +82,8 @@ class ParamGroup(dict[str, Any]):
         return number
 
     def __setitem__(self, name: str, value: Any) -> None:
-        refuse_inside("setting a hyperparameter", self)
+        if not self.plain:
+            refuse_inside("setting a hyperparameter", self)
         before = self.get(name, _MISSING)
         if name == "params" and isinstance(value, list) and value is not before:
             value = Parameters(value, self)
@@ -92,7 +97,8 @@ class ParamGroup(dict[str, Any]):
         self.changed()
 
     def __delitem__(self, name: str) -> None:
-        refuse_inside("deleting a hyperparameter", self)
+        if not self.plain:
+            refuse_inside("deleting a hyperparameter", self)
         super().__delitem__(name)
         self._follow(name, _MISSING, None)
 
@@ -116,10 +122,10 @@ class ParamGroup(dict[str, Any]):
         return value
 
     def __reduce__(self) -> Any:
-        return ParamGroup, (dict(self),)
+        return ParamGroup, (dict(self), self.plain)
 
     def __copy__(self) -> ParamGroup:
-        return ParamGroup(dict(self))
+        return ParamGroup(dict(self), self.plain)
 
 
 def _formula(name: str, value: Any) -> Any:

@@ -119,7 +119,7 @@ class Optimizer:
         if not taken.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self._check(values)
-        made = ParamGroup(values)
+        made = ParamGroup(values, type(self)._update_group is Optimizer._update_group)
         belongs(made, self)
         self.param_groups.append(made)
         self._changed()
