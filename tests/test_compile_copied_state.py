@@ -37,6 +37,81 @@ def test_all_tensors_that_get_one_value_are_written(shown: bool) -> None:
     assert compiled.stats.compiled_calls == 3
 
 
+def followed(how: str) -> tuple[Any, list[Any]]:
+    """A step of one network, after which another one follows it by what is assigned to ``.data``."""
+    tj.manual_seed(0)
+    leader, follower = tj.nn.Linear(3, 2), tj.nn.Linear(3, 2)
+    for parameter in follower.parameters():
+        parameter.requires_grad_(how == "that require grad")
+    optimizer = tj.optim.SGD(leader.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        before = follower.weight.data if how == "memory from before is read" else None
+        with tj.no_grad():
+            aim = follower(x)
+        loss = (leader(x) - aim).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        for own, given in zip(follower.parameters(), leader.parameters(), strict=True):
+            own.data = own.data * 0.9 + given.data * 0.1
+        if how == "twice":
+            follower.weight.data = follower.weight.data.clamp(-0.2, 0.2)
+        if before is not None:
+            return loss.detach(), before * 1, follower.weight.detach() * 2
+        return (loss.detach(),)
+
+    return step, [*leader.parameters(), *follower.parameters()]
+
+
+@pytest.mark.parametrize(
+    "how", ["plain", "twice", "that require grad", "memory from before is read"]
+)
+def test_what_is_assigned_to_data(how: str) -> None:
+    eager, expected = followed(how)
+    function, found = followed(how)
+    compiled = tj.compile(function, strict=True)
+    kept: list[tuple[Any, list[float]]] = []
+    for call in range(6):
+        x = tj.linspace(-1, call, 12).reshape(4, 3)
+        for a, b in zip(compiled(x), eager(x), strict=True):
+            np.testing.assert_allclose(a.tolist(), b.tolist(), rtol=1e-5, atol=1e-7)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a.tolist(), b.tolist(), rtol=1e-5, atol=1e-7)
+            assert a._version == b._version
+        assert all(alias.tolist() == numbers for alias, numbers in kept)  # they keep the old memory
+        kept.append((found[2].detach(), found[2].tolist()))
+    assert compiled.stats.compiled_calls == 5, compiled.explain()
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        lambda a, b, x: setattr(b, "data", a.data),  # two tensors would share memory
+        lambda a, b, x: (setattr(b, "data", b.data * x), b.data.mul_(2)),  # and changed in it
+        lambda a, b, x: (b.data.mul_(2), setattr(b, "data", b.data * x)),
+        lambda a, b, x: setattr(b, "data", tj.stack([b.data * x] * 2).T[:, 0]),
+    ],
+    ids=["shared", "changed later", "changed before", "a view"],
+)
+def test_what_is_assigned_to_data_and_runs_eagerly(assign: Any) -> None:
+    def run(compiling: bool) -> Any:
+        a, b = tj.tensor([1.0, 2.0]), tj.tensor([0.5, -1.0])
+
+        def step(x: Any) -> Any:
+            assign(a, b, x)
+            return (a * b * x).sum()
+
+        function = tj.compile(step) if compiling else step
+        results = [function(tj.tensor([1.0, 0.5])).item() for _ in range(4)]
+        a.add_(1)
+        return results, b.tolist(), function
+
+    expected, found = run(False), run(True)
+    assert found[:2] == expected[:2]
+    assert found[2].stats.compiled_calls == 0
+
+
 @pytest.mark.parametrize("own", [False, True], ids=["buffer", "parameter"])
 @pytest.mark.parametrize(
     "write",

@@ -237,7 +237,7 @@ class AutogradMethods(TensorCore):
         if value.array is self.array and value.spec == self.spec:
             return  # what ``x.data -= 1`` ends with: it was written in place
         if MODES.recorder is not None:
-            MODES.recorder.unsupported("assignment to .data inside a compiled function")
+            MODES.recorder.data_set(self, value)
         before = self._array, self._block
         self._array, self._block, self._pointer = value.array, value._block, value._pointer
         self._type, self._layout = value._type, value._layout

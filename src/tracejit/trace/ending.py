@@ -19,7 +19,7 @@ from ..runtime.callbacks import pointer_of
 from ..tensor import Tensor
 from ..tensor_core import Version
 from .inputs import Source
-from .recording import OutputRecipe
+from .recording import MOVED, OutputRecipe
 from .tree import Leaf
 
 Environment = list[Any]
@@ -154,6 +154,9 @@ class Ending:
         """Write to the tensors the run wrote to."""
         for target, new, count in self.writes:
             destination, source = environment[target], environment[new]
+            if count == MOVED:
+                destination.data = source.detach().clone()  # which nobody else has
+                continue
             if source is not destination:
                 write_into(destination.array, source.array)
             destination._writes.value += count

@@ -36,13 +36,19 @@ class OutputRecipe:
     untracked: bool = False  # a view made under no_grad of what takes part in autograd
 
 
+#: Stands for a number of writes where a tensor was given the new value's memory instead: ``tensor.data = new``.
+MOVED = -1
+
+
 @dataclass(eq=False)
 class Recording:
     """One recorded run: statements in order, outputs, and what it wrote to tensors from outside."""
 
     path: tuple[Any, ...]
     outputs: tuple[OutputRecipe, ...]
-    writes: tuple[tuple[Value, Value, int], ...]  # (input, its new value, how often it was written)
+    writes: tuple[
+        tuple[Value, Value, int], ...
+    ]  # (input, its new value, how often written, or MOVED)
     random_calls: dict[Value, int]
     effects: Effects | None = None  # what else the run did to the world
     kept_writes: tuple[

@@ -18,6 +18,7 @@ from ..tensor import Tensor
 from .backward_node import as_before
 from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken
 from .inputs import Source
+from .recording import MOVED
 from .replay import _ReplayWriter
 from .segments import Runner
 from .tree import Leaf
@@ -148,6 +149,9 @@ class EffectsWriter(_ReplayWriter):
         #: Of tensors that have one new value, the last lends its memory to it (`segments.overwritable`).
         lent = {new: target for target, new, _ in ending.writes if new in in_place}
         for target, new, count in ending.writes:
+            if count == MOVED:
+                self.add(f"t{target}.data = {positions[new]}.detach().clone()")
+                continue
             if lent.get(new) != target:
                 self.add(f"copyto(t{target}.array, {positions[new]}.array)")
             if count:

@@ -22,6 +22,7 @@ from ..types import Shape, TensorType
 from .found_sizes import Registry, has_extents
 from .inputs import Signature, Source
 from .numbers import NumberGuard
+from .recording import MOVED
 from .told_sizes import Mapped, Told
 from .tree import Finding, Leaf, Segment
 
@@ -190,7 +191,7 @@ def _finding_key(finding: Finding, numbers: dict[Value, int], sizes: Sizes) -> A
 def _leaf_key(leaf: Leaf, numbers: Mapping[Value, int]) -> tuple[Any, ...]:
     found = leaf.recording
     outputs = tuple([(r.kind, numbers[r.value], r.requires_grad) for r in found.outputs])
-    writes = tuple([(numbers[old], numbers[new]) for old, new, *_ in found.writes])
+    writes = tuple([(numbers[old], numbers[new], n == MOVED) for old, new, n in found.writes])
     return outputs, writes
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.graph import Value
+from ..layout import layout_of
 from ..modes import MODES
 from ..ops import elementwise, movement
 from ..ops.inverse import write
@@ -17,8 +18,11 @@ from .hooks_inside import UNSEEN
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .parts_inside import PartsInside
-from .recording import Step
+from .recording import MOVED, Step
 from .regions import Regions
+
+#: Why something that is assigned to .data cannot be compiled.
+ASSIGNED = "assignment to .data inside a compiled function"
 
 
 class WritesInside(PartsInside):
@@ -26,12 +30,14 @@ class WritesInside(PartsInside):
 
     failure: str | None
     roots: dict[int, Value]
+    parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     alive: KeptAlive
     tracked_writes: set[int]
     builder: Any
     emit: Callable[..., Value]
     value_of: Callable[[Tensor], Value]
     unsupported: Callable[[str], None]
+    stop_trial: Callable[[str], None]
     trial: Any
     unseen_writes: list[Version]
     inside: Callable[[Tensor], bool]
@@ -51,6 +57,8 @@ class WritesInside(PartsInside):
         self.write_counts: dict[int, int] = {}
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
         self.overwritten = False  # was anything changed in place?
+        self.rebound: set[int] = set()  # tensors from outside that were given other memory
+        self.left_behind: set[int] = set()  # what stands for the memory they had
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -73,6 +81,10 @@ class WritesInside(PartsInside):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
+        if id(tensor) in self.rebound or id(tensor) in self.left_behind:
+            self.unsupported(
+                "an in-place change of what was assigned to .data, or lay there before"
+            )
         if not self.can_be_written(tensor, steps):
             return
         if detached:
@@ -95,6 +107,55 @@ class WritesInside(PartsInside):
         if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
             after = self._still_tracked(before, after, steps)
         self.roots[id(tensor)] = after
+
+    def data_set(self, tensor: Tensor, new: Tensor) -> None:
+        """``tensor.data = new`` is about to happen: it gets the memory of ``new``."""
+        self.stop_trial("assigns to .data")
+        if self.failure is None:
+            with self.careful(ASSIGNED):
+                self._rebind(tensor, new)
+
+    def _rebind(self, tensor: Tensor, new: Tensor) -> None:
+        self.not_in_rounds()
+        self.overwritten = True
+        value, key = self.value_of(new), id(tensor)
+        before = self.value_of(tensor)
+        computed = value.op is not None and not is_view(value) and not is_selected(value)
+        alike = layout_of(new) == layout_of(tensor) and new.spec == tensor.spec
+        written = key in self.written and key not in self.rebound
+        outside = key in self.external and tensor._base is None
+        if not (outside and not written and computed and alike and id(new) in self.roots):
+            self.unsupported(ASSIGNED)
+            return
+        if key not in self.written:
+            self.write_outside(tensor, differentiable=False, tracked=False)
+        if self.may_be_saved(tensor):
+            self.opaque(ASSIGNED)
+        elif tensor.requires_grad:
+            self.opaque(ASSIGNED, tensor)
+        if new._requires_grad:
+            value = self.emit(elementwise.detach_copy, (value,), {})
+        self._leave_behind(tensor, before)
+        self.alive.append(new)
+        self.rebound.add(key)
+        self.write_counts[key] = MOVED
+        self.roots[key] = value
+
+    def _leave_behind(self, tensor: Tensor, value: Value) -> None:
+        """What shows the memory that a tensor has now will show it when that is no longer the tensor's."""
+        stand_in = tensor._alias()
+        self.alive.append(stand_in)
+        self.left_behind.add(id(stand_in))
+        self.roots[id(stand_in)] = value
+        for number, (source, steps) in self.parents.items():
+            if source is tensor:
+                self.parents[number] = (stand_in, steps)
+
+    def check_rebound(self, values: Sequence[Value]) -> None:
+        """What was assigned to .data must be in no second place: results of replays lie apart."""
+        given = [self.roots[key] for key in self.rebound]
+        if len(set(given)) < len(given) or not set(given).isdisjoint(values):
+            self.unsupported(ASSIGNED)
 
     def _through_alias(self, tensor: Tensor, value: Value, new: Tensor, apart: bool) -> Value:
         """What is written through detach(), or (``apart``) through .data, of which what was saved does not notice."""
