@@ -217,3 +217,42 @@ def test_counts_in_the_state_vary_and_are_not_recorded_anew(
         ways.append((losses, [(s["step"], s["rate"]) for s in states]))
     assert ways[1][0] == pytest.approx(ways[0][0], rel=1e-5)
     assert ways[1][1] == ways[0][1]
+
+
+class Shared(Lion):
+    """Keeps what all parameters share under names: a tensor, a number, a dict."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params)
+        self.state.update(k=tj.tensor([0]), n=0, d={"m": 1.0})
+
+    @tj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        self.state["k"] += 1
+        self.state["n"] += 1
+        for p in self.param_groups[0]["params"]:
+            p.sub_(p.grad * self.state["d"]["m"] * self.state["k"] / self.state["n"])
+
+
+@pytest.mark.parametrize("change", [{}, {"k": [7]}, {"n": 30}, {"d": {"m": 0.1}}], ids=str)
+def test_states_under_names_are_looked_at(change: dict[str, Any]) -> None:
+    def train(x: tj.Tensor, p: nn.Parameter, optimizer: Shared) -> tj.Tensor:
+        p.grad = None
+        (p * x).square().sum().backward()
+        optimizer.step()
+        return p.detach().sum()
+
+    ways, compiled = [], tj.compile(train)
+    for call in (train, compiled):
+        p = nn.Parameter(tj.tensor([1.0, -2.0]))
+        optimizer = Shared([p])
+        seen = []
+        for number in range(12):
+            if number == 6:
+                for key, value in change.items():
+                    optimizer.state[key] = tj.tensor(value) if key == "k" else value
+            seen.append(call(tj.tensor([0.1, 0.2]), p, optimizer).item())
+        ways.append((seen, optimizer.state["k"].tolist(), optimizer.state["n"]))
+    assert ways[1][0] == pytest.approx(ways[0][0], rel=1e-5)
+    assert ways[1][1:] == ways[0][1:]
+    assert compiled.stats.compiled_calls >= 5, compiled.explain()
