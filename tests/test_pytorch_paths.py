@@ -30,6 +30,12 @@ nn.common_types: _size_2_t | nn.modules.dropout: _DropoutNd | nn.modules.module:
 nn.modules.pooling: _MaxPoolNd | nn.modules.transformer: _get_clones | nn.parallel: DistributedDataParallel
 nn.utils.stateless: functional_call | optim.adamw: AdamW | optim.optimizer: required, Optimizer
 optim.swa_utils: SWALR | overrides: has_torch_function | profiler: profile, record_function, ProfilerActivity
+optim.optimizer: ParamsT, params_t, StateDict, DeviceDict, Args, Kwargs, GlobalOptimizerPreHook, _RequiredParameter
+optim.optimizer: _use_grad_for_differentiable, _get_value, _dispatch_sqrt, _stack_if_compiling, _view_as_real
+optim.optimizer: _default_to_fused_or_foreach, _disable_dynamo_if_unsupported, _capturable_doc, _params_doc
+optim.optimizer: register_optimizer_step_pre_hook, _get_capturable_supported_devices, _device_dtype_check_for_fused
+utils._foreach_utils: _group_tensors_by_device_and_dtype, _has_foreach_support, _device_has_foreach_support
+utils._foreach_utils: _get_foreach_kernels_supported_devices, _get_fused_kernels_supported_devices, Indices
 testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate
 utils.data.dataloader: DataLoader, default_collate | utils.data.distributed: DistributedSampler
 utils.dlpack: to_dlpack, from_dlpack | utils.model_zoo: load_url | version: cuda, hip

@@ -55,9 +55,10 @@ def unpack(optimizer: Optimizer, state_dict: Mapping[str, Any]) -> None:
             state[parameters[key]] = _restored("", values, parameters[key], counters)
         else:
             state[key] = values
-    optimizer.state = state
     for values, group in pairs:
         group.update(copy.deepcopy({k: v for k, v in values.items() if k != "params"}))
+    # Subclasses give groups of older versions what they lack in a method of their own.
+    optimizer.__setstate__({"state": state, "param_groups": optimizer.param_groups})
     optimizer._changed()
 
 
