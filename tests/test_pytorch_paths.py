@@ -30,6 +30,7 @@ nn.common_types: _size_2_t | nn.modules.dropout: _DropoutNd | nn.modules.module:
 nn.modules.pooling: _MaxPoolNd | nn.modules.transformer: _get_clones | nn.parallel: DistributedDataParallel
 nn.utils.stateless: functional_call | optim.adamw: AdamW | optim.optimizer: required, Optimizer
 optim.swa_utils: SWALR | overrides: has_torch_function | profiler: profile, record_function, ProfilerActivity
+distributions.utils: _sum_rightmost, _standard_normal | distributions.transforms: _InverseTransform, _sum_rightmost
 optim.optimizer: ParamsT, params_t, StateDict, DeviceDict, Args, Kwargs, GlobalOptimizerPreHook, _RequiredParameter
 optim.optimizer: _use_grad_for_differentiable, _get_value, _dispatch_sqrt, _stack_if_compiling, _view_as_real
 optim.optimizer: _default_to_fused_or_foreach, _disable_dynamo_if_unsupported, _capturable_doc, _params_doc
