@@ -46,6 +46,7 @@ LAYERS: dict[str, int] = {
     ),
     **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "utils"), 5),
     **dict.fromkeys(("masked", "paths", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5),
+    "_C": 5,
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

@@ -105,3 +105,57 @@ def test_strict_and_create_graph():
     jacobian = F.jacobian(lambda a: a * a * a, x, create_graph=True)
     jacobian.sum().backward()
     assert x.grad.tolist() == [6, 12]
+
+
+def test_gradients_from_a_batch_of_gradients():
+    x = tj.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    w = tj.ones(2, requires_grad=True)
+    grad = tj.autograd.grad
+
+    (rows,) = grad(x * x, x, tj.eye(3), is_grads_batched=True)
+    assert rows.tolist() == tj.diag(2 * x.detach()).tolist()
+    a, b = grad(
+        [x * x, x.sum() * w.sum()], [x, w], [tj.eye(3), tj.arange(3.0)], is_grads_batched=True
+    )
+    assert a.tolist() == [[2.0, 0.0, 0.0], [2.0, 6.0, 2.0], [4.0, 4.0, 10.0]]
+    assert b.tolist() == [[0.0, 0.0], [6.0, 6.0], [12.0, 12.0]]
+    (first,) = grad(x**3, x, tj.eye(3), is_grads_batched=True, create_graph=True)
+    assert grad(first.sum(), x)[0].tolist() == [6.0, 12.0, 18.0]
+
+
+def test_a_batch_of_gradients_is_one_pass_to_the_graph():
+    x, w = tj.ones(2, requires_grad=True), tj.ones(3, requires_grad=True)
+    grad, eye = tj.autograd.grad, tj.eye(2)
+    with pytest.raises(RuntimeError, match="not have been used"):
+        grad(x * 2, [x, w], eye, is_grads_batched=True)
+    assert grad(x * 2, [x, w], eye, allow_unused=True, is_grads_batched=True)[1] is None
+    zeros = grad(x * 2, [x, w], eye, materialize_grads=True, is_grads_batched=True)[1]
+    assert zeros.tolist() == [0.0, 0.0, 0.0]
+    y = x * x
+    grad(y, x, eye, retain_graph=True, is_grads_batched=True)
+    grad(y, x, eye, is_grads_batched=True)
+    with pytest.raises(RuntimeError, match="second time"):
+        grad(y, x, eye, is_grads_batched=True)
+    for wrong, error, words in (
+        (tj.ones(2), RuntimeError, "interpret the first dimension"),
+        (tj.ones(2, 3), RuntimeError, "interpret the first dimension"),
+        (None, RuntimeError, "needs a gradient"),
+        (tj.ones(0, 2), ValueError, "batch size"),
+        ([eye, tj.ones(3, 2)], ValueError, "batch size"),
+        ([eye], RuntimeError, "numbers must agree"),
+    ):
+        outputs = [x * 2, x * 3] if isinstance(wrong, list) else x * 2
+        with pytest.raises(error, match=words):
+            grad(outputs, x, wrong, is_grads_batched=True)
+
+
+def test_a_batch_of_gradients_in_compiled_code():
+    def rows(x):
+        x = x.detach().requires_grad_()
+        return tj.autograd.grad(x.sin() * x.sum(), x, tj.eye(3), is_grads_batched=True)[0]
+
+    compiled = tj.compile(rows)
+    for number in range(4):
+        x = tj.arange(3.0) + number
+        assert tj.allclose(compiled(x), rows(x))
+    assert compiled.stats.compiled_calls == 3, compiled.explain()

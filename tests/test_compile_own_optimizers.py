@@ -9,6 +9,7 @@ import pytest
 
 import tracejit as tj
 from tracejit import nn
+from tracejit.optim.optimizer import register_optimizer_step_post_hook
 
 
 class Lion(tj.optim.Optimizer):
@@ -288,3 +289,88 @@ def test_numbers_of_groups_that_the_package_updates_may_not() -> None:
     assert step.stats.compiled_calls == 0
     assert optimizer.param_groups[0]["lr"] == 0.0125
     assert "setting a hyperparameter" in str(step.explain())
+
+
+class Shared(Lion):
+    """Keeps what all parameters share under names: a tensor, a number, a dict."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params)
+        self.state.update(k=tj.tensor([0]), n=0, d={"m": 1.0})
+
+    @tj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        self.state["k"] += 1
+        self.state["n"] += 1
+        for p in self.param_groups[0]["params"]:
+            p.sub_(p.grad * self.state["d"]["m"] * self.state["k"] / self.state["n"])
+
+
+@pytest.mark.parametrize("change", [{}, {"k": [7]}, {"n": 30}, {"d": {"m": 0.1}}], ids=str)
+def test_states_under_names_are_looked_at(change: dict[str, Any]) -> None:
+    def train(x: tj.Tensor, p: nn.Parameter, optimizer: Shared) -> tj.Tensor:
+        p.grad = None
+        (p * x).square().sum().backward()
+        optimizer.step()
+        return p.detach().sum()
+
+    ways, compiled = [], tj.compile(train)
+    for call in (train, compiled):
+        p = nn.Parameter(tj.tensor([1.0, -2.0]))
+        optimizer = Shared([p])
+        seen = []
+        for number in range(12):
+            if number == 6:
+                for key, value in change.items():
+                    optimizer.state[key] = tj.tensor(value) if key == "k" else value
+            seen.append(call(tj.tensor([0.1, 0.2]), p, optimizer).item())
+        ways.append((seen, optimizer.state["k"].tolist(), optimizer.state["n"]))
+    assert ways[1][0] == pytest.approx(ways[0][0], rel=1e-5)
+    assert ways[1][1:] == ways[0][1:]
+    assert compiled.stats.compiled_calls >= 5, compiled.explain()
+
+
+SCALE = [1.0]
+
+
+def _shrink(optimizer: Any, args: Any, kwargs: Any) -> None:
+    for p in optimizer.param_groups[0]["params"]:
+        p.data.mul_(0.9 * SCALE[0])
+
+
+def _every(optimizer: Any) -> Any:
+    return register_optimizer_step_post_hook(_shrink)
+
+
+def _one(optimizer: Any) -> Any:
+    return optimizer.register_step_post_hook(_shrink)
+
+
+def _scale(optimizer: Any) -> None:
+    SCALE[0] = 0.5
+
+
+@pytest.mark.parametrize("rule", [Lion, tj.optim.Adam])
+@pytest.mark.parametrize(("first", "then"), [(_one, _scale), (_one, _every), (_every, _scale)])
+def test_hooks_of_steps_are_looked_at(rule: Any, first: Any, then: Any) -> None:
+    def train(x: tj.Tensor, p: nn.Parameter, optimizer: Any) -> tj.Tensor:
+        p.grad = None
+        (p * x).square().sum().backward()
+        optimizer.step()
+        return p.detach().sum()
+
+    ways = []
+    for call in (train, tj.compile(train)):
+        SCALE[0] = 1.0
+        p = nn.Parameter(tj.tensor([1.0, -2.0]))
+        optimizer = rule([p])
+        handles, seen = [first(optimizer)], []
+        for number in range(10):
+            if number == 6:
+                handles.append(then(optimizer))
+            seen.append(call(tj.tensor([0.1, 0.2]), p, optimizer).item())
+        for handle in handles:
+            if handle is not None:
+                handle.remove()
+        ways.append(seen)
+    assert ways[1] == pytest.approx(ways[0], rel=1e-5)

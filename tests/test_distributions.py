@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 import tracejit as tj
+from tracejit import distributions
 from tracejit.distributions import Bernoulli, Categorical, Normal, Uniform, kl_divergence
 
 
@@ -120,3 +122,47 @@ def test_lazy_properties_outlive_the_mode_they_are_read_in():
     assert tj.distributions.Geometric(logits=p).logits is not None
     member = vars(tj.distributions.Geometric)["logits"]
     assert member.__wrapped__ is member.wrapped
+
+
+class Turned(distributions.Transform):
+    """A transform of vectors, which says so by where they come from."""
+
+    domain = codomain = distributions.constraints.real_vector
+
+    def _call(self, x: Any) -> Any:
+        return x.flip(-1) * 2
+
+    def _inverse(self, y: Any) -> Any:
+        return y.flip(-1) / 2
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        return x.sum(-1) * 0 + x.shape[-1] * math.log(2)
+
+
+def test_transforms_that_programs_define():
+    normal = distributions.Normal(tj.zeros(2, 3), 1.0)
+    for transform, factor, extra in ((Turned(), 0.5, -1), (Turned().inv, 2.0, 1)):
+        made = distributions.TransformedDistribution(normal, [transform])
+        assert (made.event_shape, made.batch_shape) == ((3,), (2,))
+        expected = normal.log_prob(tj.ones(2, 3) * factor).sum(-1) + extra * 3 * math.log(2)
+        assert tj.allclose(made.log_prob(tj.ones(2, 3)), expected)
+    inverse = Turned().inv
+    assert isinstance(inverse, distributions.transforms._InverseTransform)
+    assert (inverse.domain, inverse.bijective) == (Turned.codomain, True)
+    assert inverse._inv is inverse.inv
+
+    class Longer(Turned):
+        codomain = distributions.constraints.independent(distributions.constraints.real, 2)
+        domain = Turned.domain
+
+    with pytest.raises(ValueError, match=r"use either \.domain\.event_dim"):
+        Longer().event_dim  # noqa: B018
+
+
+def test_how_transforms_print():
+    exp = distributions.ExpTransform()
+    assert (repr(exp), repr(exp.inv)) == ("ExpTransform()", "_InverseTransform(ExpTransform())")
+    both = distributions.ComposeTransform([exp, Turned()])
+    assert repr(both) == "ComposeTransform(\n    ExpTransform(),\n    Turned()\n)"
+    several = distributions.IndependentTransform(exp, 1)
+    assert repr(several) == "IndependentTransform(ExpTransform(), 1)"

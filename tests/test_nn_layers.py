@@ -149,6 +149,12 @@ def test_parameter_containers():
     assert list(values.state_dict()) == ["0", "1", "2"]
     values[-1] = tj.tensor(array(4))
     assert values[2].shape == (4,)
+    kept = nn.ParameterList([tj.ones(1, 2), 3])
+    line = "  (0): Parameter containing: [tracejit.float32 of size 1x2]"
+    assert repr(kept) == f"ParameterList(\n  {line}\n    (1): Object of type: int\n)"
+    assert repr(kept[:1]) == f"ParameterList({line})"
+    line = "  (a): Parameter containing: [tracejit.FloatTensor of size 1x2]"
+    assert repr(nn.ParameterDict({"a": tj.ones(1, 2)})) == f"ParameterDict({line})"
     named = nn.ParameterDict({"a": tj.tensor(array(2))})
     named["b"] = nn.Parameter(tj.tensor(array(1)))
     assert list(named.keys()) == ["a", "b"]

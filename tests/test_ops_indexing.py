@@ -187,3 +187,50 @@ def test_true_and_false_make_copies(index: Any) -> None:
     assert y.shape == DATA[index].shape
     y.fill_(-1)
     assert np.array_equal(x.numpy(), DATA)
+
+
+NUMBER, PLACE, NOWHERE = tj.tensor(2.0), tj.tensor(1), tj.zeros(0, 2, dtype=tj.int64)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda x: x.scatter_add_(0, PLACE, NUMBER), [1.0, 3.0, 1.0]),
+        (lambda x: x.scatter_(0, PLACE, NUMBER), [1.0, 2.0, 1.0]),
+        (lambda x: x.scatter(0, PLACE, 5.0, reduce="multiply"), [1.0, 5.0, 1.0]),
+        (lambda x: x.scatter_add(0, PLACE[None], NUMBER), [1.0, 3.0, 1.0]),
+        (lambda x: x.scatter_reduce(0, PLACE, NUMBER, "amax"), [1.0, 2.0, 1.0]),
+        (lambda x: x.sum().scatter_add(0, PLACE[None] - 1, NUMBER[None]), 5.0),
+        (lambda x: x.cumsum(0).gather(0, PLACE), 2.0),
+        (lambda x: x.scatter_add_(0, NOWHERE, tj.ones(2, 2, 1)), [1.0, 1.0, 1.0]),
+        (lambda x: x.scatter(0, NOWHERE, 3.0), [1.0, 1.0, 1.0]),
+        (lambda x: x[:2, None].scatter_add(1, NOWHERE, tj.ones(0)), [[1.0], [1.0]]),
+    ],
+)
+def test_numbers_beside_vectors_and_no_places(call: Any, expected: Any) -> None:
+    compiled = tj.compile(call)
+    for run in (call, compiled, compiled, compiled):
+        assert run(tj.ones(3)).tolist() == expected
+
+
+def test_dimensions_of_places_are_checked() -> None:
+    for index, source in ((tj.zeros(1, 1).long(), tj.ones(1, 1)), (PLACE[None], tj.ones(1, 1))):
+        with pytest.raises(RuntimeError, match="same number of dimensions"):
+            tj.ones(3).scatter_add(0, index, source)
+    x, value = tj.zeros(3, requires_grad=True), tj.ones((), requires_grad=True)
+    (x.scatter_add(0, PLACE, value) * tj.arange(3.0)).sum().backward()
+    assert (x.grad.tolist(), value.grad.item()) == ([0.0, 1.0, 2.0], 1.0)
+    x.grad, empty = None, tj.zeros(0, 2, requires_grad=True)
+    x.scatter_add(0, NOWHERE, empty).sum().backward()
+    assert (x.grad.tolist(), empty.grad.shape) == ([1.0, 1.0, 1.0], (0, 2))
+
+
+def test_as_many_classes_as_a_tensor_says() -> None:
+    def one_hot(index: tj.Tensor) -> tj.Tensor:
+        return tj.nn.functional.one_hot(index, index.max() + 1)
+
+    compiled = tj.compile(one_hot)
+    for top in (1, 2, 2, 1, 2, 1):
+        index = tj.tensor([0, top])
+        assert compiled(index).tolist() == np.eye(top + 1)[[0, top]].tolist()
+    assert compiled.stats.compiled_calls, compiled.explain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import math
 import pickle
@@ -277,6 +278,30 @@ def test_state_dict_shape_and_errors():
     other.load_state_dict(saved)
     assert other.state[double]["exp_avg"].dtype is tj.float64
     assert other.state[double]["step"].dtype is tj.float32
+
+
+def test_states_under_other_keys_than_parameters():
+    p = parameter(2)
+    optimizer = optim.SGD([p], lr=0.1, momentum=0.9)
+    kept = {"a": 1}
+    optimizer.state.update(k=tj.tensor([0]), n=0, d=kept)
+    optimizer.state["k"] += 1
+    optimizer.state["n"] += 2
+    optimizer.state["made"]["x"] = optimizer.state.setdefault("y", 5)
+    optimizer.state[p] = {"momentum_buffer": tj.ones(2), "nested": {"m": tj.ones(1).double()}}
+    give_gradient(p, 0)
+    optimizer.step()
+    saved = optimizer.state_dict()["state"]
+    assert list(saved) == ["k", "n", "d", "y", "made", 0]
+    assert (saved["k"].tolist(), saved["n"], saved["made"]) == ([1], 2, {"x": 5})
+    assert optimizer.state["d"] is saved["d"] is kept
+    other = optim.SGD([parameter(2)], lr=0.1, momentum=0.9)
+    other.load_state_dict(copy.deepcopy(optimizer).state_dict())
+    assert list(other.state_dict()["state"]) == list(saved)
+    assert (other.state["d"], other.state["n"]) == ({"a": 1}, 2)
+    assert other.state_dict()["state"][0]["nested"]["m"].dtype is tj.float32
+    assert type(copy.copy(optimizer.state)) is collections.defaultdict
+    assert len(optimizer.state.copy()) == 6
 
 
 def test_copies_are_independent():

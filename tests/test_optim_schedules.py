@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from typing import Any
 
 import pytest
 
@@ -159,3 +160,26 @@ def test_errors_and_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         schedule.step()
+
+
+class Own(lrs.LRScheduler):
+    """Steps in its own way, and asks the formula when it is looked at."""
+
+    asked: Any = None
+
+    def get_lr(self) -> list[float]:
+        self.asked = self._get_lr_called_within_step
+        return [0.5 for _ in self.base_lrs]
+
+    def step(self, epoch: Any = None) -> None:
+        self.last_epoch += 1
+
+
+def test_a_schedule_with_a_step_of_its_own_keeps_what_it_uses():
+    schedule = Own(optim.SGD([tj.ones(1, requires_grad=True)], lr=0.1))
+    assert list(schedule.state_dict()) == ["base_lrs", "last_epoch", "_step_count", "_is_initial"]
+    lrs.LRScheduler.step(schedule)
+    assert (schedule.asked, schedule.get_last_lr()) == (True, [0.5])
+    schedule.get_lr()
+    assert schedule.asked is False
+    assert schedule.state_dict()["_get_lr_called_within_step"] is False

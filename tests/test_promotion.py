@@ -126,3 +126,12 @@ def test_integers_wrap_around():
 def test_refused_dtypes(call, match):
     with pytest.raises(RuntimeError, match=match):
         call(tj.tensor([True, False]))
+
+
+def test_masks_in_bytes_choose():
+    mask, x = tj.tensor([1, 0, 2], dtype=tj.uint8), tj.tensor([1.0, 2.0, 3.0])
+    compiled = tj.compile(lambda mask, x: tj.where(mask, x, -x))
+    for found in (tj.where(mask, x, -x), x.where(mask, -x), *(compiled(mask, x) for _ in range(3))):
+        assert found.tolist() == [1.0, -2.0, 3.0]
+    with pytest.raises(RuntimeError, match="boolean tensor, but got int8"):
+        tj.where(mask.to(tj.int8), x, x)

@@ -127,8 +127,6 @@ def test_arguments_that_programs_pass_along():
     x = tj.tensor([3.0, 4.0], requires_grad=True)
     (g,) = tj.autograd.grad((x * x).sum(), x, None, None, True, True, True)
     assert g.tolist() == [6.0, 8.0]
-    with pytest.raises(NotImplementedError, match="is_grads_batched"):
-        tj.autograd.grad(x * 1, x, tj.eye(2), is_grads_batched=True)
     x.grad = tj.tensor([3.0, 4.0])
     assert nn.utils.clip_grad_norm_([x], 1.0, foreach=False).item() == 5.0
     nn.utils.clip_grad_value_([x], 0.5, foreach=True)

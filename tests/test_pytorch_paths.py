@@ -30,6 +30,17 @@ nn.common_types: _size_2_t | nn.modules.dropout: _DropoutNd | nn.modules.module:
 nn.modules.pooling: _MaxPoolNd | nn.modules.transformer: _get_clones | nn.parallel: DistributedDataParallel
 nn.utils.stateless: functional_call | optim.adamw: AdamW | optim.optimizer: required, Optimizer
 optim.swa_utils: SWALR | overrides: has_torch_function | profiler: profile, record_function, ProfilerActivity
+distributions.utils: _sum_rightmost, _standard_normal | distributions.transforms: _InverseTransform, _sum_rightmost
+_C: Generator, device, dtype, Size, _TensorBase, _is_tracing, _get_tracing_state, _log_api_usage_once, _LinAlgError
+_C: _jit_set_profiling_executor, _jit_override_can_fuse_on_cpu | _C._nn: _parse_to, gelu
+distributed: ProcessGroup, group, nn | distributed.nn: all_reduce | distributed.nn.functional: all_gather, all_to_all
+distributed.distributed_c10d: ProcessGroup, ReduceOp
+optim.optimizer: ParamsT, params_t, StateDict, DeviceDict, Args, Kwargs, GlobalOptimizerPreHook, _RequiredParameter
+optim.optimizer: _use_grad_for_differentiable, _get_value, _dispatch_sqrt, _stack_if_compiling, _view_as_real
+optim.optimizer: _default_to_fused_or_foreach, _disable_dynamo_if_unsupported, _capturable_doc, _params_doc
+optim.optimizer: register_optimizer_step_pre_hook, _get_capturable_supported_devices, _device_dtype_check_for_fused
+utils._foreach_utils: _group_tensors_by_device_and_dtype, _has_foreach_support, _device_has_foreach_support
+utils._foreach_utils: _get_foreach_kernels_supported_devices, _get_fused_kernels_supported_devices, Indices
 testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate
 utils.data.dataloader: DataLoader, default_collate | utils.data.distributed: DistributedSampler
 utils.dlpack: to_dlpack, from_dlpack | utils.model_zoo: load_url | version: cuda, hip
@@ -150,6 +161,43 @@ def test_a_group_of_one_process(monkeypatch):
         assert len(list(tj.utils.data.distributed.DistributedSampler(range(5)))) == 5
     finally:
         dist.destroy_process_group()
+
+
+def test_gradients_of_a_group_of_one_process():
+    from tracejit import distributed as dist
+
+    x = tj.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(ValueError, match="not been initialized"):
+        dist.nn.all_reduce(x)
+    with pytest.raises(NotImplementedError, match="leave ``group`` out"):
+        dist.ProcessGroup(0, 1)
+    dist.init_process_group("gloo", world_size=1, rank=0)
+    try:
+        functions = dist.nn.functional
+        found = [functions.all_reduce(x), functions.reduce(x, 0), functions.broadcast(x, 0)]
+        found += [*functions.all_gather(x, group=dist.group.WORLD), *functions.gather(x)]
+        found += [functions.scatter([x]), functions.all_to_all_single(tj.zeros(2), x)]
+        found += [functions.reduce_scatter(tj.zeros(2), [x])]
+        found += functions.all_to_all([tj.zeros(2)], [x])
+        assert [y.tolist() for y in found] == [[1.0, 2.0]] * 9
+        assert all(y is not x for y in found)
+        sum(found).sum().backward()
+        assert x.grad.tolist() == [9.0, 9.0]
+    finally:
+        dist.destroy_process_group()
+
+
+def test_questions_to_the_core():
+    core = tj._C
+    assert (core._is_tracing(), core._get_tracing_state()) == (False, None)
+    assert core._log_api_usage_once("x") is None
+    assert not core._jit_set_profiling_mode(True)
+    assert isinstance(tj.ones(1), core._TensorBase)
+    parse, cpu = core._nn._parse_to, tj.device("cpu")
+    assert parse("cpu") == (cpu, None, False, None)
+    assert parse(tj.ones(1).double(), True) == (cpu, tj.float64, True, None)
+    assert parse(tj.float16, memory_format=tj.channels_last)[1::2] == (tj.float16, tj.channels_last)
+    assert parse(dtype=tj.float32, non_blocking=True) == (None, tj.float32, True, None)
 
 
 def test_shares_of_a_dataset_cover_it():

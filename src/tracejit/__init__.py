@@ -150,6 +150,7 @@ _install()
 #: Modules that are imported when they are asked for.
 _LATE = (
     *(
+        "_C",
         "_dynamo",
         "_inductor",
         "distributed",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..cuda.arrays import MODULES, placed
-from ..errors import ArgumentError, AutogradError
+from ..errors import ArgumentError, ArgumentValueError, AutogradError
 from ..modes import MODES
 from ..ops.source import full
 from . import engine
@@ -74,7 +74,8 @@ def grad(
     """The gradients of ``outputs`` (weighted with ``grad_outputs``) with respect to ``inputs``; ``.grad`` is untouched.
 
     An input that ``outputs`` do not depend on is a ``RuntimeError``, or None with ``allow_unused``, or zeros with
-    ``materialize_grads``. ``only_inputs`` is always so; ``is_grads_batched=True`` raises ``NotImplementedError``.
+    ``materialize_grads``. ``only_inputs`` is always so. With ``is_grads_batched`` the first dimension of every tensor
+    in ``grad_outputs`` counts gradients to start from, and that of every result what became of them.
 
     >>> import tracejit as tj
     >>> x = tj.tensor(3.0, requires_grad=True)
@@ -82,10 +83,6 @@ def grad(
     >>> tj.autograd.grad(first, x)
     (tensor(18.),)
     """
-    if is_grads_batched:
-        raise NotImplementedError(
-            "is_grads_batched=True is not supported: call grad() for each of the gradients"
-        )
     if allow_unused is False and materialize_grads:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
@@ -93,6 +90,17 @@ def grad(
         )
     wanted = _as_tuple(inputs, "inputs")
     keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        given = _batches(_as_tuple(outputs, "outputs"), _gradients(grad_outputs))
+        last = len(given) - 1
+        unused = allow_unused or materialize_grads
+        return _stacked(
+            [
+                grad(outputs, wanted, g, keep or i < last, create_graph, allow_unused=unused)
+                for i, g in enumerate(given)
+            ],
+            wanted if materialize_grads else (),
+        )
     node = getattr(outputs, "_grad_fn", None)
     if node is not None and node.ends_in_leaves and grad_outputs is None and not create_graph:
         short = node.for_leaves(outputs, wanted, keep)
@@ -109,6 +117,36 @@ def grad(
         )
     if materialize_grads:
         found = [_zeros(x) if g is None else g for g, x in zip(found, wanted, strict=True)]
+    return tuple(found)
+
+
+def _batches(outputs: tuple[Any, ...], gradients: Any) -> list[tuple[Any, ...]]:
+    """The gradients to start from, one pass after the other."""
+    if gradients is None or None in map(_presence, gradients):
+        raise AutogradError("is_grads_batched=True needs a gradient for every output")
+    for position, (output, gradient) in enumerate(zip(outputs, gradients, strict=False)):
+        if not gradient.ndim or gradient.shape[1:] != output.shape:
+            raise AutogradError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of "
+                f"corresponding output, but a mismatch was detected: grad_output[{position}] has a shape of "
+                f"{gradient.shape!r} and output[{position}] has a shape of {output.shape!r}."
+            )
+    counts = {gradient.shape[0] for gradient in gradients}
+    if len(counts) != 1 or 0 in counts:
+        raise ArgumentValueError(
+            f"Expected one batch size, of at least 1, but got {sorted(counts)}"
+        )
+    return list(zip(*(gradient.unbind(0) for gradient in gradients), strict=True))
+
+
+def _stacked(passes: list[tuple[Any, ...]], zeros_like: Sequence[Tensor]) -> tuple[Any, ...]:
+    """What the passes found for each input, one after the other; None where it was not used, or zeros."""
+    from ..ops.functions.joining import stack
+
+    found = [None if x[0] is None else stack(x) for x in zip(*passes, strict=True)]
+    if zeros_like:
+        return tuple(_zeros(x) if g is None else g for g, x in zip(found, zeros_like, strict=True))
     return tuple(found)
 
 

@@ -54,6 +54,7 @@ from .joined_transforms import (
     PositiveDefiniteTransform,
     ReshapeTransform,
     StackTransform,
+    StickBreakingTransform,
 )
 from .low_rank import LogisticNormal, LowRankMultivariateNormal
 from .matrix_valued import LKJCholesky, Wishart
@@ -79,7 +80,6 @@ from .transforms import (
     SigmoidTransform,
     SoftmaxTransform,
     SoftplusTransform,
-    StickBreakingTransform,
     TanhTransform,
     Transform,
     identity_transform,

@@ -17,6 +17,7 @@ from .joined_transforms import (
     LowerCholeskyTransform,
     PositiveDefiniteTransform,
     StackTransform,
+    StickBreakingTransform,
 )
 from .transforms import (
     AffineTransform,
@@ -24,7 +25,6 @@ from .transforms import (
     ExpTransform,
     SigmoidTransform,
     SoftmaxTransform,
-    StickBreakingTransform,
     Transform,
     identity_transform,
 )

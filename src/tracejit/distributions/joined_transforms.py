@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..number_limits import finfo
-from ..ops.functions.activations import softplus
+from ..ops.functions.activations import logsigmoid, softplus
 from ..ops.functions.joining import cat, stack
 from ..ops.functions.linear_algebra import cholesky
 from ..ops.functions.padding import pad
@@ -23,6 +23,7 @@ __all__ = [
     "PositiveDefiniteTransform",
     "ReshapeTransform",
     "StackTransform",
+    "StickBreakingTransform",
 ]
 
 
@@ -45,6 +46,10 @@ class IndependentTransform(Transform):
         self.event_dim = base_transform.event_dim + reinterpreted_batch_ndims
         self.bijective = base_transform.bijective
 
+    def __repr__(self) -> str:
+        count = self.reinterpreted_batch_ndims
+        return f"{type(self).__name__}({self.base_transform!r}, {count})"
+
     @property
     def sign(self) -> Any:
         """That of the base."""
@@ -58,7 +63,7 @@ class IndependentTransform(Transform):
     def _inverse(self, y: Any) -> Any:
         if y.ndim < self.event_dim:
             raise ValueError("Too few dimensions on input")
-        return self.base_transform._inverted(y)
+        return self.base_transform._inv_call(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """That of the base, summed."""
@@ -104,6 +109,41 @@ class ReshapeTransform(Transform):
         if cut < 0 or tuple(shape[cut:]) != self.in_shape:
             raise ValueError(f"Shape mismatch: expected {tuple(shape)} to end in {self.in_shape}")
         return (*shape[:cut], *self.out_shape)
+
+
+class StickBreakingTransform(Transform):
+    """Shares of a whole from one number fewer: each takes its part of what is left.
+
+    >>> import tracejit as tj
+    >>> tj.distributions.StickBreakingTransform()(tj.zeros(1))
+    tensor([0.5000, 0.5000])
+    """
+
+    event_dim = 1
+
+    def _call(self, x: Any) -> Any:
+        z = (x - self._offset(x).log()).sigmoid()
+        left = (1 - z).cumprod(-1)
+        return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """One number more."""
+        return (*shape[:-1], shape[-1] + 1)
+
+    def _offset(self, x: Any) -> Any:
+        """How many parts are still to come, the last one not counted."""
+        count = x.shape[-1]
+        return count + 1 - x.new_ones(count).cumsum(-1)
+
+    def _inverse(self, y: Any) -> Any:
+        most = y[..., :-1]
+        left = (1 - most.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
+        return most.log() - left.log() + self._offset(most).log()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """The sum of the logarithms of the parts."""
+        x = x - self._offset(x).log()
+        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
 
 class LowerCholeskyTransform(Transform):
@@ -238,7 +278,7 @@ class _Parts(Transform):
 
     def _inverse(self, y: Any) -> Any:
         parts = zip(self.transforms, self._cut(y), strict=True)
-        return self._joined([t._inverted(p) for t, p in parts])
+        return self._joined([t._inv_call(p) for t, p in parts])
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Those of the parts side by side."""

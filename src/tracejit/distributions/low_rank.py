@@ -14,7 +14,7 @@ from ..ops.functions.triangles import diag_embed
 from .compound import MultivariateNormal, TransformedDistribution
 from .distribution import Distribution, kl_divergence, register_kl
 from .gaussian import Normal
-from .transforms import StickBreakingTransform
+from .joined_transforms import StickBreakingTransform
 
 __all__ = ["LogisticNormal", "LowRankMultivariateNormal"]
 

@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..number_limits import finfo
-from ..ops.functions.activations import logsigmoid, softplus
-from ..ops.functions.padding import pad
+from ..ops.functions.activations import softplus
+from .utils import _sum_rightmost as _sum_rightmost
 
 __all__ = [
     "AbsTransform",
@@ -20,7 +19,6 @@ __all__ = [
     "SigmoidTransform",
     "SoftmaxTransform",
     "SoftplusTransform",
-    "StickBreakingTransform",
     "TanhTransform",
     "Transform",
     "identity_transform",
@@ -55,6 +53,14 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         self._cache_size = cache_size
 
+    def __init_subclass__(cls) -> None:
+        """Whoever says where values come from and go to says with it how many dimensions one has."""
+        if "domain" in vars(cls) and "event_dim" not in vars(cls):
+            cls.event_dim = property(_event_dim)  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def __call__(self, x: Any) -> Any:
         """The function; with a cache, the latest result for the same tensor."""
         if not self._cache_size:
@@ -65,7 +71,7 @@ class Transform:
         self._latest = x, y
         return y
 
-    def _inverted(self, y: Any) -> Any:
+    def _inv_call(self, y: Any) -> Any:
         """The inverse; with a cache, what the latest result came from."""
         if self._cache_size and self._latest is not None and self._latest[1] is y:
             return self._latest[0]
@@ -89,7 +95,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse function."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     @property
     def sign(self) -> Any:
@@ -99,28 +105,43 @@ class Transform:
         return 1
 
 
-class _Inverse(Transform):
-    def __init__(self, of: Transform) -> None:
+def _event_dim(transform: Transform) -> Any:
+    """How many dimensions a value has; raises ``ValueError`` where they are others before and after."""
+    before, after = transform.domain.event_dim, transform.codomain.event_dim
+    if before != after:
+        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+    return before
+
+
+class _InverseTransform(Transform):
+    """The inverse of a transform, as its ``inv`` gives it."""
+
+    def __init__(self, transform: Transform) -> None:
         super().__init__()
-        self.of = of
-        self.event_dim = of.event_dim
+        self._inv = transform
+        self.bijective = transform.bijective
+        self.domain, self.codomain = transform.codomain, transform.domain
+        self.event_dim = transform.event_dim
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._inv!r})"
 
     def _call(self, x: Any) -> Any:
-        return self.of._inverted(x)
+        return self._inv._inv_call(x)
 
     def _inverse(self, y: Any) -> Any:
-        return self.of(y)
+        return self._inv(y)
 
     @property
     def sign(self) -> Any:
-        return self.of.sign
+        return self._inv.sign
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return -self.of.log_abs_det_jacobian(y, x)
+        return -self._inv.log_abs_det_jacobian(y, x)
 
     @property
     def inv(self) -> Transform:
-        return self.of
+        return self._inv
 
 
 class AffineTransform(Transform):
@@ -273,6 +294,10 @@ class ComposeTransform(Transform):
         self.parts = list(parts)
         self.event_dim = max((p.event_dim for p in self.parts), default=0)
 
+    def __repr__(self) -> str:
+        parts = ",\n    ".join(map(repr, self.parts))
+        return f"{type(self).__name__}(\n    {parts}\n)"
+
     @property
     def sign(self) -> Any:
         """The product of those of its parts."""
@@ -292,7 +317,7 @@ class ComposeTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         for part in reversed(self.parts):
-            y = part._inverted(y)
+            y = part._inv_call(y)
         return y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -341,41 +366,6 @@ class SoftmaxTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         return y.log()
-
-
-class StickBreakingTransform(Transform):
-    """Shares of a whole from one number fewer: each takes its part of what is left.
-
-    >>> import tracejit as tj
-    >>> tj.distributions.StickBreakingTransform()(tj.zeros(1))
-    tensor([0.5000, 0.5000])
-    """
-
-    event_dim = 1
-
-    def _call(self, x: Any) -> Any:
-        z = (x - self._offset(x).log()).sigmoid()
-        left = (1 - z).cumprod(-1)
-        return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
-
-    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """One number more."""
-        return (*shape[:-1], shape[-1] + 1)
-
-    def _offset(self, x: Any) -> Any:
-        """How many parts are still to come, the last one not counted."""
-        count = x.shape[-1]
-        return count + 1 - x.new_ones(count).cumsum(-1)
-
-    def _inverse(self, y: Any) -> Any:
-        most = y[..., :-1]
-        left = (1 - most.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
-        return most.log() - left.log() + self._offset(most).log()
-
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The sum of the logarithms of the parts."""
-        x = x - self._offset(x).log()
-        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
 
 identity_transform = ComposeTransform([])

@@ -8,6 +8,7 @@ from typing import Any, cast
 from ..autograd.grad_mode import enable_grad
 from ..dtypes import get_default_dtype
 from ..number_limits import finfo
+from ..ops.functions.sampling import randn
 from .distribution import broadcast
 
 __all__ = [
@@ -30,6 +31,26 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     tensor([1., 1.])
     """
     return tuple(broadcast(*values))
+
+
+def _sum_rightmost(value: Any, dim: int) -> Any:
+    """The sum over the last ``dim`` dimensions.
+
+    >>> import tracejit as tj
+    >>> _sum_rightmost(tj.ones(2, 3, 4), 2)
+    tensor([12., 12.])
+    """
+    return value.sum(tuple(range(-dim, 0))) if dim else value
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    """Draws of mean 0 and deviation 1, without gradients.
+
+    >>> import tracejit as tj
+    >>> _standard_normal((2, 3), tj.float64, "cpu").shape
+    tracejit.Size([2, 3])
+    """
+    return randn(shape, dtype=dtype, device=device)
 
 
 def clamp_probs(probs: Any) -> Any:

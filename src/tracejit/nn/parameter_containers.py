@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from ..questions import typename
 from ..tensor import Tensor
 from .module import Module
 from .parameter import Parameter
@@ -19,12 +20,18 @@ def _as_parameter(value: Any) -> Any:
     return value
 
 
-def _describe(key: Any, value: Any) -> str:
+def _describe(key: Any, value: Any, spelled: Callable[[Tensor], str]) -> str:
+    """A line about an entry, indented as what it is beside sub-modules; ``spelled`` tells a tensor's dtype."""
     if not isinstance(value, Tensor):
-        return f"({key}): Object of type: {type(value).__name__}"
+        return f"  ({key}): Object of type: {type(value).__name__}"
     size = "x".join(str(n) for n in value.shape)
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"({key}): {kind} containing: [{value.dtype!r} of size {size}]"
+    device = "" if value.device.type == "cpu" else f" ({value.device})"
+    return f"  ({key}): {kind} containing: [{spelled(value)} of size {size}{device}]"
+
+
+def _dtype(value: Tensor) -> str:
+    return repr(value.dtype)
 
 
 class ParameterList(Module):
@@ -82,7 +89,7 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         """One line for each parameter."""
-        return "\n".join(_describe(i, value) for i, value in enumerate(self))
+        return "\n".join(_describe(i, value, _dtype) for i, value in enumerate(self))
 
 
 class ParameterDict(Module):
@@ -164,4 +171,4 @@ class ParameterDict(Module):
 
     def extra_repr(self) -> str:
         """One line for each parameter."""
-        return "\n".join(_describe(key, value) for key, value in self.items())
+        return "\n".join(_describe(key, value, typename) for key, value in self.items())

@@ -72,7 +72,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             self._place(epoch)
         self.last_epoch = math.floor(epoch)
-        self._set(self.get_lr())
+        self._set(self._asked(self.get_lr))
 
     def _place(self, epoch: float) -> None:
         if epoch < 0:

@@ -17,7 +17,10 @@ from ..nn.tree import clear_grad
 from ..ops.source import full
 from ..tensor import Tensor
 from ..types import TensorType
+from ..utils._foreach_utils import _group_tensors_by_device_and_dtype
 from ..varying import as_number
+from . import conventions
+from .conventions import required
 from .counters import Counters
 from .group import ParamGroup
 from .recorded import (
@@ -30,18 +33,25 @@ from .recorded import (
 )
 from .saving import packed, unpack
 from .state import Changes, StateTable
+from .step_hooks import (
+    GLOBAL,
+    Hooks,
+    after_step,
+    before_step,
+    patch,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    with_hooks,
+)
 
-__all__ = ["Optimizer"]
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]
 
-
-class _Required:
-    """The default of a hyperparameter that must be given."""
-
-    def __repr__(self) -> str:
-        return "<required parameter>"
-
-
-required = _Required()
+# Optimizers written for PyTorch find these here.
+globals().update({name: getattr(conventions, name) for name in conventions.__all__})
 
 
 class Optimizer:
@@ -66,9 +76,14 @@ class Optimizer:
         self.state: Any = StateTable(self._own_changes)
         self._counters: dict[str, Counters] = {}
         self.param_groups: list[ParamGroup] = []
-        self._pre_hooks: dict[int, Callable[..., Any]] = {}
-        self._post_hooks: dict[int, Callable[..., Any]] = {}
-        self._saving_hooks: tuple[dict[int, Any], ...] = ({}, {}, {}, {})
+        self._optimizer_step_pre_hooks: Hooks = {}
+        self._optimizer_step_post_hooks: Hooks = {}
+        self._optimizer_state_dict_pre_hooks: Hooks = {}
+        self._optimizer_state_dict_post_hooks: Hooks = {}
+        self._optimizer_load_state_dict_pre_hooks: Hooks = {}
+        self._optimizer_load_state_dict_post_hooks: Hooks = {}
+        if any(GLOBAL):
+            self._patch_step_function()
         self._stepped = False
         if MODES.recorder is not None:
             MODES.recorder.own.update({id(x): x for x in (self, self._own_changes)})
@@ -137,8 +152,9 @@ class Optimizer:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; ``closure`` recomputes and returns the loss."""
-        for hook in tuple(self._pre_hooks.values()):
-            hook(self, (closure,), {})
+        args = (self,) if closure is None else (self, closure)
+        for hook in tuple(before_step(self)):
+            hook(self, args, {})
         loss = None
         if not isinstance(self.state, StateTable):  # replaced by a plain dict
             self.state = StateTable(self._own_changes, self.state)
@@ -156,8 +172,8 @@ class Optimizer:
                     self._update_group(group, params)
         if not self._stepped:  # a counter would be new state at every step
             self._stepped = True
-        for hook in tuple(self._post_hooks.values()):
-            hook(self, (closure,), {})
+        for hook in tuple(after_step(self)):
+            hook(self, args, {})
         return loss
 
     def _update_group(self, group: ParamGroup, params: list[Tensor]) -> None:
@@ -249,11 +265,26 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before every step."""
-        return RemovableHandle(self._pre_hooks, hook)
+        self._patch_step_function()
+        return RemovableHandle(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after every step."""
-        return RemovableHandle(self._post_hooks, hook)
+        self._patch_step_function()
+        return RemovableHandle(self._optimizer_step_post_hooks, hook)
+
+    def _patch_step_function(self) -> None:
+        """Have a step that the class defines for itself call hooks, as those of the package do."""
+        patch(type(self), Optimizer)
+
+    profile_hook_step = staticmethod(with_hooks)
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(
+        tensorlistlist: Sequence[Sequence[Any]], with_indices: bool = False
+    ) -> dict[Any, Any]:
+        """Lists of tensors by device and dtype; see the function of that name in ``tracejit.utils._foreach_utils``."""
+        return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
 
     # --- saving ---------------------------------------------------------------------------------------------
 
@@ -261,34 +292,33 @@ class Optimizer:
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` before ``state_dict``."""
-        return RemovableHandle(self._saving_hooks[0], hook, prepend)
+        return RemovableHandle(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after ``state_dict``; what it returns is given instead, unless None."""
-        return RemovableHandle(self._saving_hooks[1], hook, prepend)
+        return RemovableHandle(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before loading; what it returns is loaded instead, unless None."""
-        return RemovableHandle(self._saving_hooks[2], hook, prepend)
+        return RemovableHandle(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` after loading."""
-        return RemovableHandle(self._saving_hooks[3], hook, prepend)
+        return RemovableHandle(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyperparameters, with parameters replaced by their positions."""
         refuse_inside("state_dict() of an optimizer", self)
-        before, after, _, _ = self._saving_hooks
-        for hook in tuple(before.values()):
+        for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
         found = packed(self)
-        for hook in tuple(after.values()):
+        for hook in tuple(self._optimizer_state_dict_post_hooks.values()):
             given = hook(self, found)
             found = found if given is None else given
         return found
@@ -299,14 +329,17 @@ class Optimizer:
         State tensors are copied and converted to their parameter's dtype, except ``step``.
         """
         refuse_inside("load_state_dict() of an optimizer")
-        _, _, before, after = self._saving_hooks
         state_dict = dict(state_dict)
-        for hook in tuple(before.values()):
+        for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
             given = hook(self, state_dict)
             state_dict = state_dict if given is None else given
         unpack(self, state_dict)
-        for hook in tuple(after.values()):
+        for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over attributes, of a pickled optimizer or (state and groups) of what is loaded."""
+        self.__dict__.update(state)
 
     def __repr__(self) -> str:
         groups = []

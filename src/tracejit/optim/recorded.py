@@ -21,6 +21,7 @@ from ..nn.structure import STRUCTURE_VERSION
 from ..tensor import Tensor
 from ..trace.state_checks import Bind, Check
 from .counters import CountSteps, EqualCounts
+from .step_hooks import GLOBAL, after_step, before_step
 
 if TYPE_CHECKING:
     from .group import ParamGroup
@@ -202,10 +203,12 @@ class OptimizerState(Check):
     def broken(self, bind: Bind) -> str:
         """The condition as source."""
         optimizer, changed = bind(self.holder), f"{bind(self.difference)}() is not None"
+        own = (f"{optimizer}._optimizer_step_{kind}_hooks" for kind in ("pre", "post"))
+        hooks = " or ".join((*own, *map(bind, GLOBAL)))
         tests = [
             f"{bind(STRUCTURE_VERSION)}[0] != {bind(self.seen)}[0] and {changed}",
             f"{optimizer}.state is not {bind(self.state)}",
-            f"({optimizer}._pre_hooks or {optimizer}._post_hooks or {bool(self.hooks)}) and {changed}",
+            f"({hooks} or {bool(self.hooks)}) and {changed}",
         ]
         each = f"{bind(map)}({bind(id)}, "
         groups = [*map(id, self.groups)]
@@ -236,7 +239,7 @@ class OptimizerState(Check):
 
 
 def _hooks(optimizer: Optimizer) -> list[Any]:
-    pre, post = optimizer._pre_hooks.values(), optimizer._post_hooks.values()
+    pre, post = tuple(before_step(optimizer)), tuple(after_step(optimizer))
     return [*pre, None, *post] if pre or post else []
 
 

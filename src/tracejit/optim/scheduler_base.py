@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from ..modes import MODES
@@ -23,6 +24,10 @@ class LRScheduler:
 
     #: May ``step`` go to an epoch that is not the next one?
     _takes_epochs = False
+    #: Is ``get_lr`` asked by a step, which puts what it says into effect?
+    _get_lr_called_within_step = False
+    _is_initial = False
+    _last_lr: list[Any]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         refuse_inside("a schedule made", optimizer)
@@ -41,8 +46,6 @@ class LRScheduler:
         self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
-        self._last_lr: list[Any] = []
-        self._get_lr_called_within_step = False
         self._is_initial = True
         self._first()
         self._is_initial = False
@@ -97,13 +100,16 @@ class LRScheduler:
     def _go(self, epoch: int | None = None) -> None:
         """Set the learning rates of an epoch: the next one, if none is given."""
         closed = getattr(self, "_get_closed_form_lr", None)
-        if epoch is None:
-            self.last_epoch += 1
-            values = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            values = self.get_lr() if closed is None else closed()
-        self._set(values)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._set(self._asked(self.get_lr if epoch is None or closed is None else closed))
+
+    def _asked(self, formula: Callable[[], list[Any]]) -> list[Any]:
+        """What ``formula`` gives to a step: users' own warn whoever asks them at other times."""
+        self._get_lr_called_within_step = True
+        try:
+            return formula()
+        finally:
+            self._get_lr_called_within_step = False
 
     def _set(self, values: list[Any]) -> None:
         for group, value in zip(self.optimizer.param_groups, values, strict=True):

@@ -1,4 +1,4 @@
-"""The state of an optimizer: a dict per parameter, whose tensors compiled code knows by identity.
+"""The state of an optimizer: a dict per parameter, whose tensors compiled code knows by identity, and other entries.
 
 A recorded step writes into the tensors it found. Whoever puts others in their place (or takes them away) changes what
 the step means, so replacements are counted; values written into the tensors are data and are not.
@@ -98,37 +98,55 @@ class ParameterState(dict[str, Any]):
         return dict(self)
 
 
-class StateTable(defaultdict[Tensor, dict[str, Any]]):
-    """The states of all parameters; one that is asked for and missing is made."""
+class StateTable(defaultdict[Any, Any]):
+    """The states of all parameters, and whatever an optimizer keeps under other keys; what is missing is an empty dict.
+
+    Dicts under tensors are those that count what is replaced in them; all else is kept as it is given.
+    """
 
     def __init__(self, changes: Changes, values: Any = ()) -> None:
         super().__init__(dict)
         self.changes = changes
-        for parameter, state in dict(values).items():
-            super().__setitem__(parameter, ParameterState(changes, state))
+        for key, state in dict(values).items():
+            super().__setitem__(key, self._kept(key, state))
 
-    def __missing__(self, parameter: Tensor) -> dict[str, Any]:
-        made = ParameterState(self.changes)
-        super().__setitem__(parameter, made)
+    def _kept(self, key: Any, state: Any) -> Any:
+        """What is put there for ``state``: steps of the package look for its tensors under parameters only."""
+        if not isinstance(key, Tensor) or not isinstance(state, dict):
+            return state
+        if isinstance(state, ParameterState) and state.changes is self.changes:
+            return state
+        return ParameterState(self.changes, state)
+
+    def __missing__(self, key: Any) -> Any:
+        made = self._kept(key, {})
+        super().__setitem__(key, made)
         return made
 
-    def __setitem__(self, parameter: Tensor, state: Any) -> None:
-        if not isinstance(state, ParameterState) or state.changes is not self.changes:
-            state = ParameterState(self.changes, state)
-        super().__setitem__(parameter, state)
+    def __setitem__(self, key: Any, state: Any) -> None:
+        if key in self and self[key] is state:
+            return  # as ``state["k"] += 1`` leaves a tensor that it changed in place
+        super().__setitem__(key, self._kept(key, state))
+        if isinstance(key, Tensor):
+            self.changes.note()
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
         self.changes.note()
 
-    def __delitem__(self, parameter: Tensor) -> None:
-        super().__delitem__(parameter)
-        self.changes.note()
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """What is under ``key``, which is ``default`` when there was nothing."""
+        if key not in self:
+            self[key] = default
+        return self[key]
 
-    def pop(self, parameter: Tensor, *default: Any) -> Any:
-        """Remove and return the state of a parameter."""
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Remove and return the state of a parameter, or what is under another key."""
         self.changes.note()
-        return super().pop(parameter, *default)
+        return super().pop(key, *default)
 
-    def popitem(self) -> tuple[Tensor, dict[str, Any]]:
-        """Remove and return the last parameter and its state."""
+    def popitem(self) -> tuple[Any, Any]:
+        """Remove and return the last key and what is under it."""
         self.changes.note()
         return super().popitem()
 
@@ -139,8 +157,18 @@ class StateTable(defaultdict[Tensor, dict[str, Any]]):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several states."""
-        for parameter, state in dict(*args, **kwargs).items():
-            self[parameter] = state
+        for key, state in dict(*args, **kwargs).items():
+            self[key] = state
+
+    def __copy__(self) -> Any:
+        return defaultdict(dict, self)
+
+    copy = __copy__
 
     def __reduce__(self) -> Any:
-        return StateTable, (self.changes, {p: dict(s) for p, s in self.items()})
+        return StateTable, (self.changes, {k: plain(s) for k, s in self.items()})
+
+
+def plain(state: Any) -> Any:
+    """One value of a state without what counts its changes: the dict of a parameter as a plain one."""
+    return dict(state) if isinstance(state, ParameterState) else state

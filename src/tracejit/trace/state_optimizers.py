@@ -18,7 +18,16 @@ from . import state_reads as reads
 #: Reading a group as a whole: then all its numbers count.
 WHOLE = frozenset({"items", "values", "copy"})
 #: What optimizers of the package keep for themselves: code that computes the names of attributes does not mean these.
-BOOKKEEPING = frozenset({"_counters", "_own_changes", "_saving_hooks", "_stepped"})
+BOOKKEEPING = frozenset(
+    {
+        *("_counters", "_own_changes", "_stepped"),
+        *(
+            f"_optimizer_{what}state_dict_{when}_hooks"
+            for what in ("", "load_")
+            for when in ("pre", "post")
+        ),
+    }
+)
 
 
 def is_tool(value: Any) -> bool:
@@ -35,8 +44,10 @@ def is_tool(value: Any) -> bool:
 
 def step_hooks(value: Any) -> Iterator[Any]:
     """What an optimizer calls before and after a step."""
-    for kind in ("_pre_hooks", "_post_hooks"):
-        yield from tuple(getattr(value, kind, {}).values())
+    for when in ("pre", "post"):
+        yield from tuple(getattr(value, f"_optimizer_step_{when}_hooks", {}).values())
+    for hooks in getattr(sys.modules.get("tracejit.optim.step_hooks"), "GLOBAL", ()):
+        yield from tuple(hooks.values())
 
 
 def _is_library(value: Any, method: str) -> bool:

@@ -13,7 +13,17 @@ from .. import transcendental as t
 from ..complex_numbers import magnitude
 from ..precision import lower_precision
 from ..table import alias, function
-from .common import Number, Tensor, as_type, check_tensor, dim_of, require_float, shape_of, upcast
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    check_tensor,
+    dim_of,
+    is_tensor,
+    require_float,
+    shape_of,
+    upcast,
+)
 
 
 @function()
@@ -351,6 +361,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor.")
+    if is_tensor(num_classes):  # found by the program, as the size of what it is for
+        num_classes = int(num_classes)
     if tensor.spec.numel:
         if tensor.min() < 0:  # a comparison, not the number: compiled, one path serves all classes
             raise RuntimeError("Class values must be non-negative.")

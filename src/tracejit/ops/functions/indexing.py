@@ -34,11 +34,25 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         input = _vector(input)
     if not index.spec.numel and index.ndim != input.ndim:
         return m.reshape(slice_along(m.reshape(input, shape=(-1,)), 0, 0, 0), shape=shape_of(index))
+    if input.ndim == 1 and not index.ndim:
+        return m.reshape(ix.gather(input, _vector(index), dim=d), shape=())
     return ix.gather(input, index, dim=d)
 
 
 def _source(input: Tensor, index: Tensor, src: Any) -> Tensor:
     return src if is_tensor(src) else constant(src, input.dtype, shape_of(index))
+
+
+def _fitted(input: Tensor, index: Tensor, src: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The three as vectors where dimensions differ and may: numbers are vectors of one, no index says nothing.
+
+    None where dimensions are the same, or an error.
+    """
+    ranks = {input.ndim, index.ndim, src.ndim}
+    if len(ranks) == 1 or (index.spec.numel and ranks != {0, 1}):
+        return None
+    row, places, values = (m.reshape(x, shape=(x.spec.numel,)) for x in (input, index, src))
+    return row, places, values if index.spec.numel else slice_along(values, 0, 0, 0)
 
 
 @function()
@@ -61,6 +75,9 @@ def scatter(
     """
     d = dim_of(dim, input)
     source = _source(input, index, value if src is None else src)
+    if fitted := _fitted(input, index, source):
+        row, places, values = fitted
+        return m.reshape(scatter(row, 0, places, values, reduce=reduce), shape=shape_of(input))
     if reduce == "add":
         return ix.scatter_add(input, index, source, dim=d)
     if reduce == "multiply":
@@ -78,7 +95,11 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     >>> tj.scatter_add(tj.zeros(3), 0, tj.tensor([1, 1]), tj.ones(2))
     tensor([0., 2., 0.])
     """
-    return ix.scatter_add(input, index, src, dim=dim_of(dim, input))
+    d = dim_of(dim, input)
+    if fitted := _fitted(input, index, src):
+        row, places, values = fitted
+        return m.reshape(ix.scatter_add(row, places, values, dim=0), shape=shape_of(input))
+    return ix.scatter_add(input, index, src, dim=d)
 
 
 @function()
@@ -94,10 +115,11 @@ def scatter_reduce(
     tensor([5., 0.])
     """
     d = dim_of(dim, input)
-    if not input.ndim:
-        row, places, values = (m.reshape(x, shape=(x.spec.numel,)) for x in (input, index, src))
+    fitted = _fitted(input, index, src)
+    if not input.ndim or fitted:
+        row, places, values = fitted or (_vector(input), _vector(index), _vector(src))
         found = scatter_reduce(row, 0, places, values, reduce, include_self=include_self)
-        return m.reshape(found, shape=())
+        return m.reshape(found, shape=shape_of(input))
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-from ...dtypes import bool_, get_default_dtype
+from ...dtypes import bool_, get_default_dtype, uint8
 from .. import comparison as c
 from .. import elementwise as e
 from .. import reduction as r
@@ -106,7 +106,7 @@ def where(
 ) -> Tensor:
     """``input`` where ``condition`` holds, else ``other``; with one argument, ``nonzero`` per dimension.
 
-    Raises ``RuntimeError`` when the condition is not bool.
+    Raises ``RuntimeError`` when the condition is neither bool nor, as old masks are, uint8.
 
     >>> import tracejit as tj
     >>> x = tj.tensor([-1.0, 2.0])
@@ -115,7 +115,7 @@ def where(
     """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
-    return e.where(condition, input, other)
+    return e.where(_mask(condition), input, other)
 
 
 @function(namespace=False, method="where")
@@ -127,7 +127,13 @@ def where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Ten
     >>> x.where(x > 0, 0.0)
     tensor([0., 2.])
     """
-    return e.where(condition, self, other)
+    return e.where(_mask(condition), self, other)
+
+
+def _mask(condition: Tensor) -> Tensor:
+    """A mask of the time before there were bools: it holds where it is not 0."""
+    old = is_tensor(condition) and condition.dtype is uint8
+    return as_type(condition, bool_) if old else condition
 
 
 @function()

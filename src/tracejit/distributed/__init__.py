@@ -7,14 +7,19 @@ its tensor as it is. Larger worlds are refused.
 from __future__ import annotations
 
 import enum
+import importlib
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .autograd.grad_mode import no_grad
-from .tensor import Tensor
+from ..autograd.grad_mode import no_grad
+from ..made_modules import make_module
+from ..tensor import Tensor
 
 __all__ = [
+    "GroupMember",
+    "ProcessGroup",
     "ReduceOp",
     "all_gather",
     "all_gather_into_tensor",
@@ -27,6 +32,7 @@ __all__ = [
     "get_backend",
     "get_rank",
     "get_world_size",
+    "group",
     "init_process_group",
     "is_available",
     "is_gloo_available",
@@ -48,6 +54,29 @@ class ReduceOp(enum.Enum):
     PRODUCT = 2
     MIN = 3
     MAX = 4
+
+
+class ProcessGroup:
+    """The type of groups in annotations; there are none to hand out, as one process needs no name for itself.
+
+    >>> ProcessGroup(0, 1)
+    Traceback (most recent call last):
+    NotImplementedError: groups of processes are not made: leave ``group`` out, which means this process
+    """
+
+    def __init__(self, *_: Any) -> None:
+        raise NotImplementedError(
+            "groups of processes are not made: leave ``group`` out, which means this process"
+        )
+
+
+class GroupMember:
+    """The group of all processes, which is None: this process."""
+
+    WORLD: ProcessGroup | None = None
+
+
+group = GroupMember
 
 
 def is_available() -> bool:
@@ -283,3 +312,12 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     """
     _check()
     object_list[0] = obj
+
+
+def __getattr__(name: str) -> Any:
+    if name != "nn":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.nn")
+
+
+make_module("distributed.distributed_c10d", sys.modules[__name__])

@@ -1,0 +1,84 @@
+# ruff: noqa: N999
+"""What programs import from PyTorch's compiled core: classes that have a place of their own here, and questions.
+
+The answers are those of a package without a script compiler. A core there is not, so everything else is missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .autograd.grad_mode import is_grad_enabled
+from .device import device
+from .dtypes import DType as dtype  # noqa: N813  (PyTorch's spelling)
+from .errors import LinAlgError as _LinAlgError
+from .made_modules import make_module
+from .memory_formats import memory_format
+from .nn import functional
+from .nn.tree import _wanted
+from .ops.mixin import Size
+from .random import Generator, default_generator
+from .scripting import is_tracing as _is_tracing
+from .settings import get_num_threads
+from .tensor import Tensor as TensorBase
+
+__all__ = [
+    "Generator",
+    "Size",
+    "TensorBase",
+    "_LinAlgError",
+    "_TensorBase",
+    "_is_tracing",
+    "default_generator",
+    "device",
+    "dtype",
+    "get_num_threads",
+    "is_grad_enabled",
+    "memory_format",
+]
+
+_TensorBase = TensorBase
+
+
+def _get_tracing_state() -> None:
+    """None: nothing is traced; recording is an ordinary run, on real values.
+
+    >>> _get_tracing_state()
+    """
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Accepted and without effect: nobody keeps count.
+
+    >>> _log_api_usage_once("python.nn_module")
+    """
+
+
+def _jit_setting(enabled: bool) -> bool:
+    """Takes a setting of a script compiler that there is not; what was set before: False.
+
+    >>> _jit_set_profiling_mode(True)
+    False
+    """
+    return False
+
+
+_jit_set_profiling_mode = _jit_set_profiling_executor = _jit_setting
+_jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = _jit_set_autocast_mode = _jit_setting
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_setting
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """What the arguments of ``Module.to`` ask for: device, dtype, whether not to wait, and the order in memory.
+
+    >>> import tracejit as tj
+    >>> _parse_to("cpu", tj.float64)
+    (device(type='cpu'), tracejit.float64, False, None)
+    """
+    order = kwargs.pop("memory_format", None)
+    wait_not = kwargs.pop("non_blocking", False) or any(x is True for x in args)
+    dtype, place = _wanted(args, kwargs)
+    return None if place is None else device(place), dtype, wait_not, order
+
+
+make_module("_C._nn", functional, _parse_to=_parse_to)
