@@ -52,10 +52,11 @@ def test_results_are_rounded_once(name: str, dtype: Any) -> None:
         assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("single", [False, True], ids=["many", "0-d"])
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_numbers_that_vary_too(dtype: Any) -> None:
+def test_numbers_that_vary_too(dtype: Any, single: bool) -> None:
     function = tj.compile(lambda x, c: (x * c, x / c, tj.add(x, x, alpha=c)), strict=True)
-    x = numbers(dtype)
+    x = numbers(dtype)[700] if single else numbers(dtype)
     for c in (0.1, 0.3, 1.3333, 0.77, 1001.0):
         expected = x * c, x / c, tj.add(x, x, alpha=c)
         for a, b in zip(function(x, c), expected, strict=True):

@@ -12,6 +12,7 @@ from .dtypes import float32, float64, get_default_dtype
 from .errors import ArgumentError, DeviceError
 from .modes import MODES
 from .ops.complex_numbers import complex_of_parts
+from .ops.elementwise import cast, div, mul
 from .ops.source import literal
 from .ops.table import Op, Source, set_dispatcher
 from .tensor import Tensor
@@ -46,7 +47,7 @@ def apply(
         elif type(x) in _NUMBERS:
             arrays.append(x)
         else:
-            return apply(op, _with_numbers(op, operands), attributes, _given(op, operands))
+            return _beside(op, operands, attributes)
     recorder = modes.recorder
     if recorder is not None and recorder.watched is not None and not modes.saved_hooks:
         return recorder.watched.apart(recorder, apply, op, operands, attributes, given)
@@ -90,6 +91,17 @@ def _agree(op: Op, operands: tuple[Any, ...], arrays: list[Any]) -> tuple[int, b
             )
         arrays[i] = placed(arrays[i], index)
     return index, False
+
+
+def _beside(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Run ``op`` where something is beside tensors that is neither one nor a plain number."""
+    tensors = [x for x in operands if isinstance(x, Tensor)]
+    factor = (op is mul or op is div) and len(tensors) == 1 and any(map(is_varying, operands))
+    if factor and not tensors[0].ndim and tensors[0].dtype.is_half:
+        # The number becomes a 0-d tensor, and two of these have the wider dtype, unlike one beside a number.
+        wide = (cast(x, dtype=float32) if isinstance(x, Tensor) else x for x in operands)
+        return cast(op(*wide), dtype=tensors[0].dtype)
+    return apply(op, _with_numbers(op, operands), attributes, _given(op, operands))
 
 
 def _shares(result: Any, source: Any) -> bool:
