@@ -96,6 +96,7 @@ class Keeping:
         self._routes = ()
         if not entry.usable:
             if entry.parted and entry.failure is not None:
+                self._note(entry.failure)
                 self._back_off(entry.key, entry.failure)
                 return
             self.uses.unkept[entry.key] = entry
