@@ -86,3 +86,75 @@ def test_gradients_have_the_dtype_of_their_tensors() -> None:
     assert c.grad.dtype is tj.float32
     assert (x.detach() * 2).dtype is tj.bfloat16
     assert (tj.tensor(2.0).bfloat16() * 1.5).dtype is tj.bfloat16
+
+
+UNARY = (
+    *(
+        "abs",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "ceil",
+        "cos",
+        "cosh",
+        "deg2rad",
+        "digamma",
+    ),
+    *(
+        "erf",
+        "erfc",
+        "erfinv",
+        "exp",
+        "exp2",
+        "expm1",
+        "frac",
+        "lgamma",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "logit",
+    ),
+    *(
+        "nan_to_num",
+        "neg",
+        "rad2deg",
+        "reciprocal",
+        "relu",
+        "round",
+        "rsqrt",
+        "selu",
+        "sigmoid",
+        "sign",
+        "sin",
+    ),
+    *("sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "celu", "i0", "positive"),
+)
+
+
+ACTIVATIONS = (
+    *(
+        "elu",
+        "gelu",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "logsigmoid",
+        "mish",
+        "silu",
+        "softplus",
+    ),
+    *("softsign", "tanhshrink", "hardsigmoid", "relu6", "softshrink", "hardshrink"),
+)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, tj.float64], ids=str)
+def test_results_have_the_dtype_of_what_they_are_computed_of(dtype: Any) -> None:
+    x = tj.tensor([0.25, 0.5, 0.75], dtype=dtype)
+    functions = {name: getattr(tj, name) for name in UNARY}
+    functions |= {name: getattr(F, name) for name in ACTIVATIONS}
+    found = {name: function(x).dtype for name, function in functions.items()}
+    assert {name: kind for name, kind in found.items() if kind is not dtype} == {}

@@ -149,7 +149,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """
     if eps is None:  # nan has a gradient of nan
         outside = c.logical_or(c.lt(input, 0), c.gt(input, 1))
-        x = e.mul(input, e.where(outside, math.nan, 1.0))
+        x = e.mul(input, _narrowed(e.where(outside, math.nan, 1.0), input.spec.dtype))
     else:
         x = clamp(input, eps, 1.0 - eps)
     return t.log(e.div(x, e.sub(1.0, x)))
