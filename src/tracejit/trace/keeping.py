@@ -95,7 +95,7 @@ class Keeping:
         """Remember an entry; forget the oldest where there are too many."""
         self._routes = ()
         if not entry.usable:
-            if entry.parted and entry.failure is not None:
+            if entry.unstable is None and entry.failure is not None:
                 self._note(entry.failure)
                 self._back_off(entry.key, entry.failure)
                 return
