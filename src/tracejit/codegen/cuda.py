@@ -255,9 +255,9 @@ def words_of(values: Iterable[Value]) -> int:
     return sum(max(v.spec.dtype.itemsize // 4, 1) for v in values)
 
 
-def blocks_for(items: int, per_block: int = BLOCK, most: int = 0) -> int:
+def blocks_for(items: int, per_block: int = BLOCK) -> int:
     """Blocks of a launch in which each serves ``per_block`` items before threads walk on."""
-    blocks: int = smallest(-(-items // per_block), most or MOST_BLOCKS)
+    blocks: int = smallest(-(-items // per_block), MOST_BLOCKS)
     return blocks
 
 

@@ -52,9 +52,7 @@ def write_rows(writer: DeviceWriter) -> tuple[tuple[Launch, ...], ...]:
     alignments = (True,) if vector is None else (True, False)
     printers = [RowPrinter(writer, vector, by_warp, aligned) for aligned in alignments]
     each = printers[0].rows_of_block
-    blocks = blocks_for(rows, each)
-    if final:
-        blocks = partial_blocks(rows, each, long=not by_warp)
+    blocks = partial_blocks(rows, each, not by_warp) if final else blocks_for(rows, each)
     first = tuple(printer.write(rows, blocks) for printer in printers)
     return (first, *write_combine(writer, blocks)) if final else (first,)
 

@@ -33,6 +33,8 @@ class ViewsInside:
     emit: Callable[..., Value]
     no_tracked_alias: Callable[[Tensor, Tensor], None]
     overlaps_written: Callable[[Tensor], bool]
+    rebound: set[int]
+    left_behind: set[int]
     part_reads: Callable[[Tensor], None]
     show: Callable[[Tensor, Value], None]
     unsupported: Callable[[str], None]
@@ -95,6 +97,11 @@ class ViewsInside:
         """Can the run go on after ``tensor`` is written to through these steps?"""
         if any(getattr(op, "write", None) is None for op, _ in steps):
             self.unsupported("an in-place change of a part of an expanded tensor")
+            return False
+        if id(tensor) in self.rebound or id(tensor) in self.left_behind:
+            self.unsupported(
+                "an in-place change of what was assigned to .data, or lay there before"
+            )
             return False
         if id(tensor) in self.left_apart or id(tensor) in self.left_apart.values():
             self.unsupported("an in-place change of what a loop left as x[t], or of such an x")

@@ -81,10 +81,6 @@ class WritesInside(PartsInside):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
         through = tuple(step for step in steps if step[0] is not elementwise.detach_copy)
         detached, steps = len(through) < len(steps), through
-        if id(tensor) in self.rebound or id(tensor) in self.left_behind:
-            self.unsupported(
-                "an in-place change of what was assigned to .data, or lay there before"
-            )
         if not self.can_be_written(tensor, steps):
             return
         if detached:
