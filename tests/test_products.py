@@ -17,7 +17,7 @@ from tracejit.codegen.gemm_text import STRIPS_BYTES, TERMS, gemm_text
 from tracejit.codegen.identity import features
 from tracejit.codegen.llvm import assembly_of, vector_code
 from tracejit.codegen.vector_kind import Kind, declarations
-from tracejit.codegen.vector_machine import Machine
+from tracejit.codegen.vector_machine import Machine, multiplies_pairs
 from tracejit.runtime import blas
 from tracejit.runtime.ahead import Ahead
 from tracejit.runtime.loader import load_object
@@ -33,6 +33,11 @@ MACHINES = [
     if needed <= features()
 ]
 DTYPES = {"f32": np.float32, "f64": np.float64}
+#: What products are made of on which machine; pairs of bfloat16 need instructions of their own.
+KINDS = [(machine, dtype) for machine in MACHINES for dtype in DTYPES]
+if multiplies_pairs():
+    DTYPES["bf16"] = tj.bfloat16.np
+    KINDS.append((Machine(64, 8, 3), "bf16"))
 pytestmark = pytest.mark.skipif(not MACHINES, reason="no vectors with masks")
 
 
@@ -44,9 +49,10 @@ def native(dtype, machine):
 
 def multiply(function, a, b, c):
     """c = a @ b by a function with BLAS's signature; the operands may be turned, and parts of larger matrices."""
-    (m, k), n, size = a.shape, b.shape[1], c.itemsize
+    (m, k), n = a.shape, b.shape[1]
 
     def lying(x):
+        size = x.itemsize
         turned = x.strides[0] == size and x.strides[1] != size
         return (x.strides[1] if turned else x.strides[0]) // size, turned
 
@@ -70,12 +76,13 @@ def part(rng, rows, columns, dtype, turned):
 
 def check(function, m, n, k, dtype, turned_a, turned_b, rng):
     a, b = part(rng, m, k, dtype, turned_a), part(rng, k, n, dtype, turned_b)
-    whole = np.full((m + 2, n + 3), np.nan, dtype)
+    results = max(dtype, np.float32, key=lambda kind: np.dtype(kind).itemsize)
+    whole = np.full((m + 2, n + 3), np.nan, results)
     c = whole[1:-1, 1:-2]
     multiply(function, a, b, c)
     exact = a.astype(np.longdouble) @ b.astype(np.longdouble)
     bound = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
-    assert np.all(np.abs(c - exact) <= (k + 1) * np.finfo(dtype).eps * bound)
+    assert np.all(np.abs(c - exact) <= (k + 1) * np.finfo(results).eps * bound)
     whole[1:-1, 1:-2] = np.nan
     assert np.isnan(whole).all(), "written beside the result"
 
@@ -86,23 +93,23 @@ SIZES = (
 )
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("machine", "dtype"), KINDS, ids=str)
 @pytest.mark.parametrize(("turned_a", "turned_b"), list(itertools.product((False, True), repeat=2)))
 def test_products_of_every_layout(dtype, machine, turned_a, turned_b, rng) -> None:
     for m, n, k in SIZES:
         check(native(dtype, machine), m, n, k, DTYPES[dtype], turned_a, turned_b, rng)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
-@settings(max_examples=60, deadline=None)
+@pytest.mark.skipif(not KINDS, reason="no vectors with masks")
+@settings(max_examples=120, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 140)] * 3),
     turned=st.tuples(st.booleans(), st.booleans()),
-    dtype=st.sampled_from(sorted(DTYPES)),
+    kind=st.sampled_from(KINDS),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_products_of_any_size(machine, sizes, turned, dtype, seed) -> None:
+def test_products_of_any_size(sizes, turned, kind, seed) -> None:
+    machine, dtype = kind
     rng = np.random.default_rng(seed)
     check(native(dtype, machine), *sizes, DTYPES[dtype], *turned, rng)
 
@@ -132,13 +139,13 @@ def test_results_do_not_depend_on_how_a_product_is_divided(machine, turned, rng)
     assert np.array_equal(whole, parts)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
-def test_what_is_not_finite_stays_in_its_row_and_column(machine, rng) -> None:
+@pytest.mark.parametrize(("machine", "dtype"), KINDS, ids=str)
+def test_what_is_not_finite_stays_in_its_row_and_column(machine, dtype, rng) -> None:
     for turned in (False, True):
-        a, b = (part(rng, 50, 50, np.float32, turned) for _ in range(2))
-        a[3, 4], b[7, 11], b[8, 13] = np.inf, np.nan, -np.inf
-        c = np.full((50, 50), 7, np.float32)
-        multiply(native("f32", machine), a, b, c)
+        a, b = (part(rng, 51, 51, DTYPES[dtype], turned) for _ in range(2))
+        a[3, 4], b[7, 11], b[8, 13], b[50, 17] = np.inf, np.nan, -np.inf, np.inf
+        c = np.full((51, 51), 7, np.float64 if dtype == "f64" else np.float32)
+        multiply(native(dtype, machine), a, b, c)
         with np.errstate(invalid="ignore"):
             expected = a.astype(np.float64) @ b.astype(np.float64)
         np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-4)
@@ -152,6 +159,17 @@ def test_blocks_stay_in_registers() -> None:
     loops = [part for part in block.split("\n.LBB") if part.count("vfmadd") == 24]
     assert len(loops) == 1
     assert not [line for line in loops[0].splitlines() if "vmov" in line and line.endswith(")")]
+
+
+@pytest.mark.skipif(not multiplies_pairs(), reason="no instructions for pairs of bfloat16")
+def test_blocks_of_pairs_stay_in_registers() -> None:
+    """The loop over pairs has an instruction for every row and vector, and writes nothing."""
+    text = assembly_of(gemm_text("bf16", Machine(64, 8, 3)))
+    block = text.split("block.3:", 1)[1].split(".Lfunc_end", 1)[0]
+    counts = [part.count("vdpbf16ps") for part in block.split("\n.LBB")]
+    assert counts.count(24) == 2, "the loop, and the last term of an odd number"
+    loop = next(part for part in block.split("\n.LBB") if part.count("vdpbf16ps") == 24)
+    assert not [line for line in loop.splitlines() if "vmov" in line and line.endswith(")")]
 
 
 @pytest.mark.skipif(product_module("f32") is None, reason="BLAS is better on this machine")

@@ -12,20 +12,21 @@ of both operands exchanged: caches of the second level are large, and a block is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from .gemm_pairs import Pairs, pair_declarations, pair_functions
+from .gemm_strips import BLOCKS, strip_functions
 from .ir_text import FunctionText
 from .vector_kind import Kind, declarations, inner
 from .vector_machine import Machine
 
 __all__ = ["TERMS", "gemm_text"]
 
-#: So many terms are added in registers before the sum goes to memory.
+#: So many terms, or pairs of them, are added in registers before the sum goes to memory.
 TERMS = 512
 #: Bytes of strips that are used at a time: half of a small second-level cache.
 STRIPS_BYTES = 1 << 19
-#: Blocks of rows of a turned left operand that are laid out at a time.
-BLOCKS = 8
 #: With this many blocks of rows or fewer, strips are not worth a copy; nor where their terms lie within so many bytes.
 _FEW_BLOCKS, _NEAR_BYTES = 2, 1 << 15
 
@@ -39,12 +40,24 @@ def gemm_text(dtype: str, machine: Machine) -> str:
     >>> gemm_text("f32", Machine(64, 8, 3)).count("define void @tracejit_product(")
     1
     """
-    kind = Kind(dtype, machine)
-    column = Kind(dtype, Machine(machine.rows * kind.nbytes, machine.rows, 1))
-    used = (declarations(kind), declarations(column), _DECLARATIONS)
+    if dtype == "bf16":
+        kind, column = Pairs(machine), Pairs(_one_vector(machine, 4))
+        return _module(kind, pair_functions(kind, column), pair_declarations(kind, column))
+    plain = Kind(dtype, machine)
+    narrow = Kind(dtype, _one_vector(machine, plain.nbytes))
+    return _module(plain, strip_functions(plain, narrow), declarations(narrow))
+
+
+def _one_vector(machine: Machine, nbytes: int) -> Machine:
+    """Vectors that hold as many elements as a block has rows."""
+    return Machine(machine.rows * nbytes, machine.rows, 1)
+
+
+def _module(kind: Kind, laying_out: list[str], more: str) -> str:
+    used = (declarations(kind), more, _DECLARATIONS)
     parts = list(dict.fromkeys(line for lines in used for line in lines.splitlines()))
-    parts += [_block(kind, v) for v in range(1, machine.vectors + 1)]
-    return "\n".join([*parts, _copied(kind), _turned(kind), _columns(column), _product(kind)])
+    parts += [_block(kind, v) for v in range(1, kind.machine.vectors + 1)]
+    return "\n".join([*parts, *laying_out, _product(kind)])
 
 
 _DECLARATIONS = """declare i64 @llvm.smax.i64(i64, i64)
@@ -58,6 +71,7 @@ def _block(kind: Kind, vectors: int) -> str:
 
     for (t = 0; t < terms; t++) for rows i, vectors v: sum[i][v] += a[i * row + t * step] * b[t * pitch][v];
     c[i * ldc][v] = sum[i][v], added to what stands there where ``more`` says so; ``last`` masks the last vector.
+    Of a dtype whose elements are pairs of terms, t counts pairs.
     """
     f = inner(
         kind,
@@ -71,15 +85,23 @@ def _block(kind: Kind, vectors: int) -> str:
     ]
     zero = "zeroinitializer"
     sums = [[f.variable(kind.vector, zero) for _ in range(vectors)] for _ in lines]
-    with f.loop(0, "%terms") as t:
+
+    def add(t: str, number_at: Callable[[FunctionText, str], str]) -> None:
         right = kind.vectors_at(f, f.at("%b", f.product(t, "%pitch"), "i8"), vectors)
         factors = [kind.load(f, place) for place in right[:-1]]
         factors.append(kind.masked_load(f, right[-1], last))
         at = f.product(t, "%step")
         for line, row in zip(lines, sums, strict=True):
-            number = kind.number(f, f.at(line, at, "i8"))
+            number = number_at(f, f.at(line, at, "i8"))
             for total, factor in zip(row, factors, strict=True):
                 total.set(kind.multiply_add(f, number, factor, total.get()))
+
+    whole, odd = ("%terms", None) if kind.together == 1 else f.divided("%terms", kind.together)
+    with f.loop(0, whole) as t:
+        add(t, kind.number)
+    if isinstance(kind, Pairs) and odd is not None:
+        with f.when(f.compare("ne", odd, 0)):
+            add(whole, kind.single)
     every = f.make(f"bitcast i{kind.lanes} -1 to {kind.mask}")
     masks = [every] * (vectors - 1) + [last]
     read = [f.make(f"select i1 %more, {kind.mask} {mask}, {kind.mask} {zero}") for mask in masks]
@@ -92,88 +114,6 @@ def _block(kind: Kind, vectors: int) -> str:
                 kind.masked_store(f, added, place, mask)
     f.add("ret void")
     return f.finish()
-
-
-def _strip_function(kind: Kind, name: str) -> tuple[FunctionText, str]:
-    """A function that lays out a strip, and the bytes from term to term there."""
-    f = inner(
-        kind,
-        f"internal void @{name}(ptr noalias %to, ptr noalias %b, i64 %ldb, i64 %terms, i64 %columns,"
-        " i64 %vectors)",
-    )
-    return f, f.product("%vectors", kind.machine.vector)
-
-
-def _copied(kind: Kind) -> str:
-    """A strip of a right operand whose rows are terms: ``vectors`` vectors of each, zeros beyond ``columns``."""
-    f, pitch = _strip_function(kind, "copied")
-    with f.loop(0, "%vectors") as v:
-        mask = _mask_of(kind, f, f.difference("%columns", f.product(v, kind.lanes)))
-        at = f.product(v, kind.machine.vector)
-        source, target = f.at("%b", at, "i8"), f.at("%to", at, "i8")
-        with f.loop(0, "%terms") as t:
-            value = kind.masked_load(f, f.at(source, f.product(t, "%ldb"), "i8"), mask)
-            kind.store(f, value, f.at(target, f.product(t, pitch), "i8"))
-    f.add("ret void")
-    return f.finish()
-
-
-def _turned(kind: Kind) -> str:
-    """A strip of a right operand whose columns are terms; writes up to a multiple of as many terms as a vector has."""
-    f, pitch = _strip_function(kind, "turned")
-    with f.loop(0, "%vectors") as v:
-        left = f.difference("%columns", f.product(v, kind.lanes))
-        rows = [
-            f.at("%b", f.product("%ldb", f.sum(f.product(v, kind.lanes), i)), "i8")
-            for i in range(kind.lanes)
-        ]
-        target = f.at("%to", f.product(v, kind.machine.vector), "i8")
-        none = "zeroinitializer"
-        with f.loop(0, "%terms", kind.lanes) as t:
-            mask = _mask_of(kind, f, f.difference("%terms", t))
-            found = []
-            for i, row in enumerate(rows):
-                there = f.compare("slt", i, left)
-                own = f.make(f"select i1 {there}, {kind.mask} {mask}, {kind.mask} {none}")
-                found.append(kind.masked_load(f, f.at(row, f.product(t, kind.nbytes), "i8"), own))
-            for lane, value in enumerate(kind.transposed(f, found)):
-                kind.store(f, value, f.at(target, f.product(f.sum(t, lane), pitch), "i8"))
-    f.add("ret void")
-    return f.finish()
-
-
-def _columns(kind: Kind) -> str:
-    """Blocks of a left operand whose rows are terms: the numbers that meet a term lie side by side."""
-    f = inner(
-        kind,
-        "internal void @columns(ptr noalias %to, ptr noalias %a, i64 %lda, i64 %terms, i64 %rows,"
-        " i64 %room)",
-    )
-    whole = f.compare("eq", "%rows", BLOCKS * kind.lanes)
-    with f.loop(0, f.make(f"select i1 {whole}, i64 %terms, i64 0")) as t:
-        source = f.at("%a", f.product(t, "%lda"), "i8")
-        target = f.at("%to", f.product(t, kind.machine.vector), "i8")
-        for block, place in enumerate(kind.vectors_at(f, source, BLOCKS)):
-            kind.store(f, kind.load(f, place), f.at(target, f.product("%room", block), "i8"))
-    with f.loop(0, f.make(f"select i1 {whole}, i64 0, i64 %rows"), kind.lanes) as i:
-        mask = _mask_of(kind, f, f.difference("%rows", i))
-        source = f.at("%a", f.product(i, kind.nbytes), "i8")
-        target = f.at("%to", f.product(f.divided(i, kind.lanes)[0], "%room"), "i8")
-        with f.loop(0, "%terms") as t:
-            value = kind.masked_load(f, f.at(source, f.product(t, "%lda"), "i8"), mask)
-            kind.store(f, value, f.at(target, f.product(t, kind.machine.vector), "i8"))
-    f.add("ret void")
-    return f.finish()
-
-
-def _mask_of(kind: Kind, f: FunctionText, count: str) -> str:
-    """The mask of the first elements of a vector, all where there are more."""
-    return kind.as_mask(f, _bits_of(kind, f, count))
-
-
-def _bits_of(kind: Kind, f: FunctionText, count: str) -> str:
-    some = f.least(count, kind.lanes)
-    return f.difference(f.make(f"shl i64 1, {some}"), 1)
 
 
 class _Strips(NamedTuple):
@@ -203,7 +143,7 @@ class _Strips(NamedTuple):
         """Bits for those elements of the last vector of a strip that are columns of the product."""
         f, lanes = self.f, self.kind.lanes
         begin = f.sum(column, f.product(f.difference(vectors, 1), lanes))
-        return _bits_of(self.kind, f, f.difference(self.columns, begin))
+        return self.kind.first_bits(f, f.difference(self.columns, begin))
 
 
 def _product(kind: Kind) -> str:
@@ -225,30 +165,38 @@ class _Product:
     def __init__(self, f: FunctionText, kind: Kind) -> None:
         self.f, self.kind = f, kind
         self.m, self.n, self.k = (f.word(f"%{name}.p", 0) for name in "mnk")
-        self.lda, self.ldb, self.ldc = (
-            f.product(f.word(f"%{name}.p", 0), kind.nbytes) for name in ("lda", "ldb", "ldc")
-        )
+        self.lda, self.ldb = (f.product(f.word(f"%{x}.p", 0), kind.given) for x in ("lda", "ldb"))
+        self.ldc = f.product(f.word("%ldc.p", 0), kind.nbytes)
         turned_a, self.turned_b = (
             f.make(f"icmp eq i8 {f.make(f'load i8, ptr %{name}.p')}, {ord('T')}")
             for name in ("ta", "tb")
         )
-        self.row = self.either(turned_a, kind.nbytes, self.lda)
+        self.row = self.either(turned_a, kind.given, self.lda)
+        #: From term to term of the left operand, and from element to element.
+        self.term = self.either(turned_a, self.lda, kind.given)
         self.step = self.either(turned_a, self.lda, kind.nbytes)
         self.strips = _Strips.of(f, kind, self.n)
-        self.terms = f.quotient_up(self.k, f.quotient_up(self.k, TERMS))
+        count = f.quotient_up(self.k, kind.together)
+        elements = f.quotient_up(count, f.quotient_up(count, TERMS))
+        self.terms = f.product(elements, kind.together)
         few = f.compare("sle", self.m, _FEW_BLOCKS * kind.machine.rows)
         near = f.compare("sle", f.product(self.terms, self.ldb), _NEAR_BYTES)
         uncopied = f.make(f"or i1 {few}, {near}")
         #: Are strips read where they lie?
-        self.direct = f.make(f"and i1 {uncopied}, {self.other(self.turned_b)}")
-        self.room = f.product(self.terms, kind.strip_bytes)
+        self.direct = (
+            f.make(f"and i1 {uncopied}, {self.other(self.turned_b)}")
+            if kind.together == 1
+            else "false"
+        )
+        self.room = f.product(elements, kind.strip_bytes)
         fitting = f.most(1, f.divided(STRIPS_BYTES, self.room)[0])
         self.at_once = self.either(self.direct, 1, f.least(fitting, self.strips.number))
-        #: Are blocks of rows laid out? Only where several strips meet them.
-        self.moved = f.make(f"and i1 {turned_a}, {f.compare('sgt', self.at_once, 1)}")
+        #: Are blocks of rows laid out? Numbers only where several strips meet them.
+        several = f.compare("sgt", self.at_once, 1) if kind.together == 1 else "true"
+        self.moved = f.make(f"and i1 {turned_a}, {several}")
         self.height = kind.machine.rows * kind.nbytes
         # One line more, so that the blocks' numbers for one term are not all in one set of the cache.
-        self.block_room = f.sum(f.product(self.terms, self.height), 128)
+        self.block_room = f.sum(f.product(elements, self.height), 128)
 
     def either(self, condition: str, a: str | int, b: str | int) -> str:
         """One of two words."""
@@ -266,7 +214,7 @@ class _Product:
         of_strips = self.memory(self.other(self.direct), needed)
         of_blocks = self.memory(self.moved, f.product(self.block_room, BLOCKS))
         strips, blocks = f.aligned(of_strips), f.aligned(of_blocks)
-        along = self.either(self.turned_b, kind.nbytes, self.ldb)
+        along = self.either(self.turned_b, kind.given, self.ldb)
         with (
             f.loop(0, self.k, self.terms) as t,
             f.loop(0, self.strips.number, self.at_once) as s0,
@@ -276,7 +224,7 @@ class _Product:
             right = f.at("%b", f.product(t, along), "i8")
             with f.when(self.other(self.direct)), f.loop(s0, s1) as s:
                 self.lay_out_strip(s, f.product(f.difference(s, s0), self.room), strips, right, now)
-            left = f.at("%a", f.product(t, self.step), "i8")
+            left = f.at("%a", f.product(t, self.term), "i8")
             with f.loop(0, self.m, BLOCKS * kind.machine.rows) as i0:
                 rows = f.least(BLOCKS * kind.machine.rows, f.difference(self.m, i0))
                 top = f.at(left, f.product(i0, self.row), "i8")
@@ -311,7 +259,7 @@ class _Product:
         """Copy a strip of the right operand, for ``now`` terms."""
         f = self.f
         column, vectors = self.strips.at(s)
-        across = self.either(self.turned_b, self.ldb, self.kind.nbytes)
+        across = self.either(self.turned_b, self.ldb, self.kind.given)
         given = (
             f"ptr {f.at(strips, offset, 'i8')}, ptr {f.at(right, f.product(column, across), 'i8')},"
             f" i64 {self.ldb}, i64 {now}, i64 {f.difference(self.n, column)}, i64 {vectors}"

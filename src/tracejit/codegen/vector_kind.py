@@ -15,8 +15,12 @@ class Kind:
     vectors; a *strip* is as many positions as a block has.
     """
 
+    #: Bytes of a number of an operand (0: as many as of a result), and terms of a sum that an element of a vector has.
+    given, together = 0, 1
+
     def __init__(self, dtype: str, machine: Machine) -> None:
         self.scalar, self.nbytes = {"f32": ("float", 4), "f64": ("double", 8)}[dtype]
+        self.given = self.given or self.nbytes
         self.machine = machine
         self.lanes = machine.vector // self.nbytes
         self.vector = f"<{self.lanes} x {self.scalar}>"
@@ -41,7 +45,7 @@ class Kind:
         return f.make(f"call {self.vector} @llvm.fma.{self.suffix}({given})")
 
     def number(self, f: FunctionText, pointer: str) -> str:
-        """One number of memory, in every lane."""
+        """One element of memory, in every lane."""
         return self.splat(f, f.make(f"load {self.scalar}, ptr {pointer}"))
 
     def load(self, f: FunctionText, pointer: str) -> str:
@@ -94,6 +98,14 @@ class Kind:
         """Bits as a mask."""
         narrow = f.make(f"trunc i64 {bits} to i{self.lanes}")
         return f.make(f"bitcast i{self.lanes} {narrow} to {self.mask}")
+
+    def first_bits(self, f: FunctionText, count: str) -> str:
+        """The bits of the first elements of a vector, of all where there are more."""
+        return f.ones(f.least(count, self.lanes))
+
+    def first_mask(self, f: FunctionText, count: str) -> str:
+        """The mask of them."""
+        return self.as_mask(f, self.first_bits(f, count))
 
     def vectors_at(self, f: FunctionText, pointer: str, count: int) -> list[str]:
         """The addresses of vectors that follow each other."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from .identity import features
 
-__all__ = ["Machine", "vector_machine"]
+__all__ = ["Machine", "multiplies_pairs", "vector_machine"]
 
 
 @dataclass(frozen=True)
@@ -38,3 +38,13 @@ def vector_machine() -> Machine | None:
     if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= found:
         return _WIDE
     return _NARROW if {"avx2", "fma"} <= found else None
+
+
+def multiplies_pairs() -> bool:
+    """Has this machine instructions that multiply pairs of bfloat16 and add both products to float32?
+
+    >>> multiplies_pairs() in (True, False)
+    True
+    """
+    found = features()  # the second spelling is LLVM's
+    return vector_machine() == _WIDE and not found.isdisjoint(("avx512_bf16", "avx512bf16"))

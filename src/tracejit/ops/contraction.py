@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DType, float32
 from ..errors import DtypeError, ShapeError
 from ..types import TensorType
 from . import shapes
@@ -17,7 +18,7 @@ from .namespace import xp
 from .table import Array, Sample, contraction
 
 
-def _matmul_type(x: TensorType, y: TensorType) -> TensorType:
+def _matmul_type(x: TensorType, y: TensorType, dtype: DType | None = None) -> TensorType:
     if x.dtype is not y.dtype:
         raise DtypeError(
             f"expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name} "
@@ -32,7 +33,9 @@ def _matmul_type(x: TensorType, y: TensorType) -> TensorType:
             _hint(x, y),
         )
     batch = shapes.broadcast("matmul", [x.shape[:-2], y.shape[:-2]], (x, y))
-    return TensorType((*batch, x.shape[-2], y.shape[-1]), x.dtype)
+    if dtype is not None and not (x.dtype.is_half and dtype is float32):
+        raise DtypeError(f"matmul: {x} @ {y}: only products of half precision have another dtype")
+    return TensorType((*batch, x.shape[-2], y.shape[-1]), dtype or x.dtype)
 
 
 def _flat(t: TensorType) -> str:
@@ -70,9 +73,12 @@ def transposed(x: Any) -> Any:
         Sample(((3, 4), (5, 6)), {}, RuntimeError, "inner sizes differ"),
     ),
 )
-def matmul(x: Array, y: Array) -> Array:
-    """The matrix product over the last two dimensions, batched over the others."""
+def matmul(x: Array, y: Array, *, dtype: DType | None = None) -> Array:
+    """The matrix product over the last two dimensions, batched over the others.
+
+    Sums of half precision are float32, and rounded once; with ``dtype=float32`` they are not.
+    """
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
         wide = xp(x).matmul(x.astype(np.float32), y.astype(np.float32))
-        return wide.astype(x.dtype)
+        return wide if dtype is not None else wide.astype(x.dtype)
     return xp(x, y).matmul(x, y)

@@ -22,6 +22,7 @@ from .fold import fold
 from .half_products import half_products
 from .half_sums import half_sums
 from .optimize_loops import optimize_loops
+from .pair_products import pair_products
 from .piecewise import piecewise
 from .pooling import pooling
 from .simplify import simplify
@@ -64,6 +65,7 @@ PASSES = (
     Pass("taps", taps, final=True, host=True),
     Pass("dots", dots, final=True, host=True, outside=True),
     Pass("convolutions", convolutions, final=True, host=True),
+    Pass("pair_products", pair_products, final=True, host=True, outside=True),
     Pass("depthwise", depthwise, final=True, device=True),
     Pass("pooling", pooling, final=True),
     Pass("piecewise", piecewise, final=True, host=True),

@@ -106,6 +106,10 @@ def _loop_name(works: list[Work]) -> str:
     return f"loop({', '.join(shown)})"
 
 
+#: Dtypes of the operands of products.
+_PRODUCTS = ("f32", "f64", "bf16")
+
+
 def _functions(kernels: tuple[Kernel, ...]) -> Iterator[tuple[int, Kernel, int]]:
     """Addresses in the order of the steps that call them, with the kernel and which of its functions it is."""
     return iter([(a, kernel, i) for kernel in kernels for i, a in enumerate(kernel.addresses)])
@@ -114,7 +118,7 @@ def _functions(kernels: tuple[Kernel, ...]) -> Iterator[tuple[int, Kernel, int]]
 def _work(step: Step, kernels: Iterator[tuple[int, Kernel, int]], program: Program) -> Work:
     if isinstance(step, TileStep):
         return _together(step, [_work(part, kernels, program) for part in step.parts])
-    if is_gemm(step.fn_address, "f32") or is_gemm(step.fn_address, "f64"):
+    if any(is_gemm(step.fn_address, dtype) for dtype in _PRODUCTS):
         return _product(step, program)
     if isinstance(step, TapStep):
         return _taps(step)
@@ -172,9 +176,10 @@ def _product(step: Step, program: Program) -> Work:
     m, n, k, columns, extent = program.bound([*words[4:7], words[12], step.extent[1]])
     double = is_gemm(step.fn_address, "f64")
     size = 8 if double else 4
+    given = 2 if is_gemm(step.fn_address, "bf16") else size
     other = m if columns else n  # the side of the result that is not divided
     batch = 1 if columns else extent // max(m, 1)
-    reads = ((size * extent * k,) * 2, (size * batch * other * k,) * 2)
+    reads = ((given * extent * k,) * 2, (given * batch * other * k,) * 2)
     return Work(
         "matmul", "product", reads, (size * extent * other,), (2 * extent * other * k,), double
     )

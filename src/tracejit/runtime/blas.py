@@ -31,7 +31,7 @@ from tracejit.sizes import call
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Blas", "Gemm", "find_blas", "gemm_module", "gemm_step", "is_gemm"]
+__all__ = ["Blas", "Gemm", "find_blas", "gemm_module", "gemm_modules", "gemm_step", "is_gemm"]
 
 #: An argument of a step: (slot, value), or a plain number.
 Arg = tuple[int, int] | int
@@ -65,7 +65,7 @@ class Blas:
 
 @dataclass(frozen=True)
 class Gemm:
-    """C = op(A) op(B) for a batch of row-major matrices.
+    """C = op(A) op(B) for a batch of row-major matrices; of bfloat16, C is float32.
 
     A is (m, k), or (k, m) with `trans_a`; B is (k, n), or (n, k) with `trans_b`; C is (m, n).
     `a`, `b`, `c` are addresses; strides count elements: `lda`, `ldb`, `ldc` from row to row as the
@@ -109,24 +109,42 @@ def gemm_step(gemm: Gemm, ahead: Ahead = NONE) -> Step | None:
     if any(size < 0 for size in (gemm.m, gemm.n, gemm.k, gemm.batch)):
         raise ValueError(f"negative size in a matrix product: {gemm}")
     blas = find_blas()
-    if blas is None or gemm.dtype not in blas.gemm:
+    if blas is None or any(size > blas.max_size for size in (gemm.m, gemm.n, gemm.k)):
         return None
-    if any(size > blas.max_size for size in (gemm.m, gemm.n, gemm.k)):
+    own = _own_product(blas, gemm.dtype)
+    if own is None and gemm.dtype not in blas.gemm:
         return None
     single = gemm.batch == 1
     columns, extent, grain, release = call(divide, int(single), gemm.m, gemm.n, gemm.k, gemm.batch)
-    own = product_module(gemm.dtype) if blas.vectors_only else None
     product = blas.gemm[gemm.dtype] if own is None else address(own, ahead)
     words = (product, gemm.a, gemm.b, gemm.c, gemm.m, gemm.n, gemm.k)
     strides = (gemm.lda, gemm.ldb, gemm.ldc, int(gemm.trans_a), int(gemm.trans_b), columns)
     batch = [word for s in (gemm.stride_a, gemm.stride_b, gemm.stride_c) for word in _levels(s)]
     return Step(
         address(gemm_module(gemm.dtype), ahead),
-        [_pair(word) for word in (*words, *strides, *batch, blas.gemv[gemm.dtype])],
+        [_pair(word) for word in (*words, *strides, *batch, blas.gemv.get(gemm.dtype, 0))],
         (-1, extent),
         grain if blas.controlled else SERIAL,
         (BLAS if blas.controlled else 0) + (COARSE if single else 0) + release,
     )
+
+
+def _own_product(blas: Blas, dtype: str) -> VectorModule | None:
+    """Our own code for products of a dtype, where it is better than the library or the library has none."""
+    return product_module(dtype) if blas.vectors_only or dtype not in blas.gemm else None
+
+
+def gemm_modules(dtype: str) -> list[VectorModule]:
+    """The code that steps for products of a dtype are made of; none where there is no such step.
+
+    >>> gemm_modules("i32")
+    []
+    """
+    blas = find_blas()
+    own = None if blas is None else _own_product(blas, dtype)
+    if blas is None or (own is None and dtype not in blas.gemm):
+        return []
+    return [gemm_module(dtype), *([] if own is None else [own])]
 
 
 def _levels(stride: BatchStride) -> tuple[int, int, int]:

@@ -23,14 +23,18 @@ BAD_STRIDE = 22
 
 
 def gemm_module_text(triple: str, dtype: str) -> str:
-    """The module with `tracejit_gemm_f32` or `tracejit_gemm_f64`, as `dtype` says.
+    """The module with `tracejit_gemm_f32` or another, as `dtype` says. Operands of bfloat16 have results of float32.
 
     >>> gemm_module_text("x86_64-unknown-linux-gnu", "f32").splitlines()[0]
     'target triple = "x86_64-unknown-linux-gnu"'
     """
-    kind, nbytes = {"f32": ("float", "4"), "f64": ("double", "8")}[dtype]
+    kind, nbytes = ("double", "8") if dtype == "f64" else ("float", "4")
     text = _GEMM.replace("LOADS", _loads()).replace("NAME", dtype)
-    text = text.replace("T_T", kind).replace("T_BYTES", nbytes)
+    text = (
+        text.replace("T_GIVEN", "i16" if dtype == "bf16" else kind)
+        .replace("T_T", kind)
+        .replace("T_BYTES", nbytes)
+    )
     return f'target triple = "{triple}"\n{_COMMON}{text}'
 
 
@@ -199,7 +203,7 @@ choose:
 slab:
   %b.unit = select i1 %tb.bit, i64 %ldb, i64 1
   %b.at = mul i64 %lo, %b.unit
-  %b.part = getelementptr T_T, ptr %b, i64 %b.at
+  %b.part = getelementptr T_GIVEN, ptr %b, i64 %b.at
   %c.part = getelementptr T_T, ptr %c, i64 %lo
   %width = sub i64 %hi, %lo
   call void @product.NAME(ptr %blas, ptr %a, ptr %b.part, ptr %c.part, i64 %m, i64 %width,
@@ -220,9 +224,9 @@ rows:
   %a.row = mul i64 %i, %a.unit
   %a.matrix = call i64 @start(i64 %matrix, i64 %na, i64 %sa, i64 %ja)
   %a.at = add i64 %a.matrix, %a.row
-  %a.here = getelementptr T_T, ptr %a, i64 %a.at
+  %a.here = getelementptr T_GIVEN, ptr %a, i64 %a.at
   %b.matrix = call i64 @start(i64 %matrix, i64 %nb, i64 %sb, i64 %jb)
-  %b.here = getelementptr T_T, ptr %b, i64 %b.matrix
+  %b.here = getelementptr T_GIVEN, ptr %b, i64 %b.matrix
   %c.row = mul i64 %i, %ldc
   %c.matrix = call i64 @start(i64 %matrix, i64 %nc, i64 %sc, i64 %jc)
   %c.at = add i64 %c.matrix, %c.row

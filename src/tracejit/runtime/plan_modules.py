@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..passes.groups import Call
-from .blas import find_blas, gemm_module
+from .blas import gemm_modules
 from .plan_taps import is_taps
-from .products import product_module
 from .taps import tap_module
 from .vector_modules import VectorModule, missing
 
@@ -28,11 +27,7 @@ def missing_modules(schedule: Schedule) -> dict[str, VectorModule]:
     """
     calls = [step.value for step in schedule.steps if isinstance(step, Call)]
     found = [tap_module(v.op.name, v.spec.dtype.short) for v in calls if v.op and is_taps(v)]
-    products = [v.spec.dtype.short for v in calls if v.op is not None and v.op.name == "matmul"]
-    blas = find_blas() if products else None
+    products = [v.value_operands[0].spec.dtype for v in calls if v.op and v.op.name == "matmul"]
     for dtype in dict.fromkeys(products):
-        if blas is not None and dtype in blas.gemm:
-            found.append(gemm_module(dtype))
-            own = product_module(dtype) if blas.vectors_only else None
-            found += [own] if own is not None else []
+        found += gemm_modules(dtype.short)
     return missing(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..ops.shapes import numel
 from ..sizes import largest
 from .blas import Gemm, gemm_step
-from .views import matrix_layout
+from .views import PRODUCTS, matrix_layout
 
 if TYPE_CHECKING:
     from ..ir.graph import Value
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def plan_product(planner: Planner, value: Value) -> Step | None:
     """The step of a product when its operands lie as BLAS can read them, None otherwise."""
     x, y = value.value_operands
-    dtype, batch = value.spec.dtype, value.spec.shape[:-2]
-    if dtype.short not in ("f32", "f64"):
+    dtype, batch = x.spec.dtype, value.spec.shape[:-2]
+    if value.spec.dtype.short not in PRODUCTS:
         return None
     left, right = planner.matrix(x, batch), planner.matrix(y, batch)
     if left is None or right is None:

@@ -173,7 +173,7 @@ def _readable(
         else builder.emit(elementwise.clone, (x,), {}, value.line)
         for x in value.value_operands
     ]
-    return Value(value.spec, value.op, tuple(operands), {}, line=value.line)
+    return Value(value.spec, value.op, tuple(operands), value.attributes, line=value.line)
 
 
 def _own_carried(builder: Builder, loop: Value, mapping: Mapping[Value, Value]) -> Value:
