@@ -60,6 +60,30 @@ def test_as_eager(name: str, end: int) -> None:
                 )
 
 
+@pytest.mark.parametrize("ends", [(2, 3), (4, 4), (3, 6), (3, 10), (20, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [tj.float32, tj.bfloat16, tj.int32], ids=str)
+def test_two_short_dimensions(ends: tuple[int, int], dtype: tj.dtype) -> None:
+    first, second = ends
+    for x, y in (
+        (tj.randn(50, first, 1), tj.randn(50, 1, second)),
+        (tj.randn(50, 1, second), tj.randn(first, 1)),
+        (
+            tj.randn(first, 50, 2).permute(1, 0, 2)[..., 1:],
+            tj.randn(1, second, 50).permute(2, 0, 1),
+        ),
+    ):
+        a, b = (x * 4).to(dtype), (y * 4).to(dtype)
+        compiled = tj.compile(crossed, strict=True)
+        for _ in range(2):
+            found = compiled(a, b)
+        for mine, expected in zip(found, crossed(a, b), strict=True):
+            assert tj.equal(mine, expected)
+
+
+def crossed(a: tj.Tensor, b: tj.Tensor) -> tuple[tj.Tensor, tj.Tensor]:
+    return a * b + 1, tj.cat([a - b, b * 2 - a], -1)
+
+
 def woven(x: tj.Tensor) -> tj.Tensor:
     """Four parts that take turns along two dimensions."""
     _, rows, columns = x.shape
@@ -129,6 +153,19 @@ def test_what_is_printed_apart() -> None:
     assert stores(source(lambda x: x * 2, tj.randn(40, 3))) == 1, "one long row"
     many = source(lambda x, s: x * s, tj.randn(40, 30), tj.randn(30))
     assert stores(many) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "apart", "loops"),
+    [((40, 3, 4), 12, 1), ((40, 20, 4), 4, 2), ((40, 3, 8), 1, 2), ((40, 9), 1, 2)],
+    ids=str,
+)
+def test_what_is_left_fills_vectors(shape: tuple[int, ...], apart: int, loops: int) -> None:
+    """A loop of three rounds fills none: it is printed apart as well, or nothing is."""
+    x, y = tj.randn(*shape[:-1], 1), tj.randn(*([1] * (len(shape) - 1)), shape[-1])
+    text = source(lambda x, y: x * y, x, y.expand(shape[0], *y.shape[1:]).contiguous())
+    assert stores(text) == apart
+    assert len(re.findall(r"^ +for ", text, re.MULTILINE)) == loops
 
 
 def test_few_points_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

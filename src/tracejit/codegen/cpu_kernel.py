@@ -14,7 +14,7 @@ from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
 from .cpu_rows_and_columns import write_rows_and_columns
 from .cpu_running import open_points
-from .cpu_short_rows import short_end
+from .cpu_short_rows import short_ends
 from .grain import elements_per_chunk
 from .kernel import Function, KernelCode
 from .memory_order import in_memory_order
@@ -70,11 +70,13 @@ def write_kernel(
 def _write_points(writer: Writer) -> Function:
     """No reduction: one pass over the points."""
     axes = tuple(range(len(writer.nest.axes)))
-    end = short_end(writer, axes)
-    indent, extent, grain, scope = _open_points(writer, axes if end is None else axes[:-1])
-    for place in range(end or 1):
-        if end is not None:
-            writer.variables[axes[-1]], scope = str(place), {}
+    ends = short_ends(writer, axes)
+    looped = axes if ends is None else axes[: -len(ends[0])]
+    indent, extent, grain, scope = _open_points(writer, looped)
+    for place in ends or [{}]:
+        if place:
+            writer.variables.update(place)
+            scope = {}
         for value in writer.outputs:
             writer.write(value, writer.value(value, [scope], indent), indent)
     return writer.finish(extent, grain, writer.name, f"{describe_domain(writer.group)}: pointwise")

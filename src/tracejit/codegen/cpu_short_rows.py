@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from ..extents import hint
 from ..passes.groups import FULL, LONGEST_ROW, picks_from_row, varies
 from .cpu import Scope, Writer
+from .turns import MOST_APART
 
 #: The most operations that the elements of a row may have in all, of few points and of many: the text grows with them.
 FEW_OPERATIONS, MOST_OPERATIONS = 128, 256
 #: The same where nothing is reduced, and how many points are many: then a kernel of its own is worth while.
 MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
+#: So many elements of a last dimension LLVM stores together, and so many rounds of a loop fill vectors.
+LONGEST_END, LEAST_ROUNDS = 8, 16
 
 
 @dataclass
@@ -50,16 +53,24 @@ def points_of_short_rows(writer: Writer) -> list[Point] | None:
     ]
 
 
-def short_end(writer: Writer, axes: Sequence[int]) -> int | None:
-    """How many elements the last of several axes has where nothing is reduced, if they are printed apart as well."""
-    if len(axes) < 2:
-        return None
-    count = writer.nest.axes[axes[-1]].extent
-    if varies(count) or not 0 < count <= LONGEST_ROW:
+def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | None:
+    """The places along the last of several axes where nothing is reduced, if they are printed apart as well.
+
+    As many axes are last as leave one before them that fills vectors.
+    """
+    extents = [writer.nest.axes[axis].extent for axis in axes]
+    loops = len(axes) - 1
+    while loops > 1 and not varies(extents[loops - 1]) and extents[loops - 1] < LEAST_ROUNDS:
+        loops -= 1
+    ends = axes[loops:]
+    count = writer.extents_product(ends)
+    most = LONGEST_END if len(ends) == 1 else MOST_APART
+    if loops < 1 or varies(count) or not 0 < count <= most:
         return None
     if count * len(writer.group.values) > MOST_AT_ENDS:
         return None
     if hint(writer.extents_product(axes)) < LEAST_POINTS:
         return None
-    writer.turns.rows = axes[-2]
-    return int(count)
+    writer.turns.rows, writer.turns.apart = axes[loops - 1], tuple(ends)
+    ranges = [range(int(extent)) for extent in extents[loops:]]
+    return [dict(zip(ends, map(str, place), strict=True)) for place in itertools.product(*ranges)]

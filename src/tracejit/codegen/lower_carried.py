@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tracejit.codegen.lower_body import NEUTRAL, Body, Carried
@@ -38,15 +38,13 @@ class CarriedLanes(VectorPrinter):
         pairs = ", ".join(f"[ {v}, {b} ]" for v, b in zip(values, blocks, strict=True))
         return [f"  {ref} = phi {type_} {pairs}"]
 
-    def meetings(
-        self, lines: list[str], ones: Sequence[str], others: Sequence[str], blocks: Sequence[str]
-    ) -> list[str]:
-        """What is carried, where two blocks meet."""
+    def meetings(self, lines: list[str], leaving: Mapping[str, Sequence[str]]) -> list[str]:
+        """What is carried, where blocks meet that leave this behind."""
         found = []
-        for carried, one, other in zip(self.body.carried, ones, others, strict=True):
+        for number, carried in enumerate(self.body.carried):
             found.append(f"%{self.target.fresh('carried')}")
-            type_ = self.spell(carried.fold.type)
-            lines += self.meeting(found[-1], type_, [one, other], blocks)
+            refs = [refs[number] for refs in leaving.values()]
+            lines += self.meeting(found[-1], self.spell(carried.fold.type), refs, [*leaving])
         return found
 
     def start(self, carried: Carried) -> str:

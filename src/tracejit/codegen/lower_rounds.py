@@ -167,11 +167,16 @@ class Rounds:
             self.values.update(chosen)
 
     def check(self) -> str:
-        """Print whether all checks hold in all lanes."""
+        """Print whether all checks hold in all lanes that hold an element."""
         printer, refs = self.printer, [x for c in self.body.checks for x in self.values[c]]
         every, truths = refs[0], printer.spell("i1")
         for ref in refs[1:]:
             every = printer.emit(self.lines, f"and {truths} {every}, {ref}")
+        if self.mask is not None:
+            empty = printer.emit(
+                self.lines, f"xor {truths} {self.mask}, {all_lanes('i1', 'true', self.lanes)}"
+            )
+            every = printer.emit(self.lines, f"or {truths} {every}, {empty}")
         bits = printer.emit(self.lines, f"bitcast {truths} {every} to i{self.lanes}")
         return printer.emit(self.lines, f"icmp eq i{self.lanes} {bits}, -1")
 

@@ -83,7 +83,8 @@ class _VectorLoop(CarriedLanes):
     """Prints a loop as blocks: before, main (all parts), join, between, rest (what is left), end, done.
 
     Where an array is streamed, there are two of main, one of which writes past the caches. Where the body makes usual
-    choices, main computes what is usual, and leaves everything from the first exception on to the rest.
+    choices, main computes what is usual, and so does a block before the rest, the tail; both leave everything from the
+    first exception on to what follows.
     """
 
     def __init__(
@@ -118,13 +119,20 @@ class _VectorLoop(CarriedLanes):
         between = [f"  br label %{name}.between", f"{name}.between:"]
         blocks = [f"%{name}.before", f"%{name}.join"]
         between += self.meeting(f"%{name}.from", "i64", [loop.start, stop], blocks)
-        so_far = self.meetings(between, starts, joined, blocks)
+        so_far = self.meetings(between, dict(zip(blocks, (starts, joined), strict=True)))
         between.append(f"  %{name}.left = icmp slt i64 %{name}.from, {loop.stop}")
-        between.append(f"  br i1 %{name}.left, label %{name}.rest, label %{name}.end")
-        rest = self._rest(so_far)
+        tail = self._tail(so_far)
+        first = "rest" if tail is None else "tail"
+        between.append(f"  br i1 %{name}.left, label %{name}.{first}, label %{name}.end")
+        ends = {f"%{name}.between": so_far}
+        if tail is not None:
+            between += tail.lines
+            ends[f"%{name}.tail.usual"] = [tail.values[c.last][0] for c in self.usual.carried]
+            so_far = [tail.values[c.first][0] for c in self.usual.carried]
+        rest = self._rest(so_far, first != "rest")
+        ends[f"%{name}.rest"] = [rest.values[c.last][0] for c in self.body.carried]
         end = [f"{name}.end:"]
-        rests = [rest.values[carried.last][0] for carried in self.body.carried]
-        sums = self.meetings(end, so_far, rests, [f"%{name}.between", f"%{name}.rest"])
+        sums = self.meetings(end, ends)
         self.fold_lanes(end, sums)
         end += [f"  br label %{name}.done", f"{name}.done:"]
         bodies = [line for main in reversed(mains) for line in main.lines]
@@ -233,13 +241,27 @@ class _VectorLoop(CarriedLanes):
         self._finish(rounds, which, several, self.lanes * parts, ends)
         return rounds
 
-    def _rest(self, starts: Sequence[str]) -> Rounds:
+    def _tail(self, starts: Sequence[str]) -> Rounds | None:
+        """Rounds of what is left, with a mask, as long as choices come out as usual; None where there are none."""
+        if not self.usual.checks or self.one_by_one or self.pairs:
+            return None
+        counter, lines = f"%{self.name}.tail.at", list[str]()
+        mask = self._mask(lines, counter)
+        rounds = Rounds(self, lines, counter, 1, self.lanes, mask, self.usual)
+        ends = (f"%{self.name}.from", f"%{self.name}.between", self.loop.stop, "end")
+        self._finish(rounds, "tail", [[start] for start in starts], self.lanes, ends, "rest")
+        return rounds
+
+    def _rest(self, starts: Sequence[str], after_tail: bool) -> Rounds:
         """The rounds of what is left, with a mask or one by one."""
         counter, lines = f"%{self.name}.rest.at", list[str]()
         mask = None if self.one_by_one else self._mask(lines, counter)
         rounds = Rounds(self, lines, counter, 1, self.lanes if mask else 1, mask)
         step = 1 if mask is None else f"%{self.name}.limit" if self.pairs else self.lanes
-        ends = (f"%{self.name}.from", f"%{self.name}.between", self.loop.stop, "end")
+        origin = (f"%{self.name}.from", f"%{self.name}.between")
+        if after_tail:
+            origin = (f"%{self.name}.tail.i", f"%{self.name}.tail")
+        ends = (*origin, self.loop.stop, "end")
         self._finish(rounds, "rest", [[start] for start in starts], step, ends)
         return rounds
 
@@ -250,10 +272,12 @@ class _VectorLoop(CarriedLanes):
         starts: Sequence[Sequence[str]],
         step: int | str,
         ends: tuple[str, str, str, str],
+        otherwise: str = "",
     ) -> None:
         """Make rounds a block: what they carry, the counter, and the way back.
 
-        `ends`: where the counter starts, in which block that is, where it stops, and the block after that.
+        `ends`: where the counter starts, in which block that is, where it stops, and the block after that; the block
+        after a check that failed is that one, too, if there is no other.
         """
         block = f"%{self.name}.{which}"
         start, origin, stop, then = ends
@@ -266,7 +290,9 @@ class _VectorLoop(CarriedLanes):
         if rounds.body.checks:
             last_block = f"{block}.usual"
             holds = rounds.check()
-            rounds.lines.append(f"  br i1 {holds}, label {last_block}, label %{self.name}.{then}")
+            rounds.lines.append(
+                f"  br i1 {holds}, label {last_block}, label %{self.name}.{otherwise or then}"
+            )
             rounds.lines.append(f"{last_block[1:]}:")
             rounds.store()
         head = [

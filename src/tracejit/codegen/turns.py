@@ -11,11 +11,12 @@ from collections.abc import Iterable
 
 from ..extents import is_symbolic
 from ..ir.graph import Value
-from ..passes.groups import LONGEST_ROW
 from .nest import Access, Layout
 
 #: Vectors of larger steps would be mostly what is not asked for.
 MOST_STEPS = 4
+#: So many elements of several short axes are printed one after the other, and lie side by side.
+MOST_APART = 16
 
 
 class Turns:
@@ -26,6 +27,7 @@ class Turns:
         self.first: dict[tuple[object, ...], list[tuple[str, Layout]]] = {}
         self.shared: dict[Access, tuple[str, Layout]] = {}
         self.rows: int | None = None  # the axis of short rows, many of which are worked on at once
+        self.apart: tuple[int, ...] = ()  # axes whose elements are printed one after the other
 
     def clear(self) -> None:
         """Another function begins."""
@@ -40,8 +42,8 @@ class Turns:
     def term(self, access: Access, axis: int, variable: str) -> str | None:
         """What is added to an address along an axis, where the step is part of the text."""
         step = access.strides[axis]
-        if axis == self.rows:
-            known = 0 < step <= LONGEST_ROW and _may_step(access)
+        if axis == self.rows or axis in self.apart:
+            known = 0 < step <= MOST_APART and _may_step(access)
             return f"{variable} * {int(step)}" if known else None
         if axis < len(access.strides) - 1:
             return None
