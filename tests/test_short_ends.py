@@ -80,6 +80,56 @@ def test_two_short_dimensions(ends: tuple[int, int], dtype: tj.dtype) -> None:
             assert tj.equal(mine, expected)
 
 
+REDUCED: dict[str, Callable[[tj.Tensor, tj.Tensor], Any]] = {
+    "all": lambda x, s: ((x * s).sum(), (x - s).amax()),
+    "columns": lambda x, s: ((x * s).sum(0), (x + s).amin(0), x * s),
+    "softmax": lambda x, s: ((x * s).softmax(0),),
+    "moments": lambda x, s: tj.var_mean(x * s + x[:, :1], dim=0),
+    "outer": lambda x, s: ((x[:, :, None] * (x - s)[:, None]).sum(), (x @ x.t() * s[0]).sum()),
+    "positions": lambda x, s: ((x * s).argmax(), (x - s).argmin(0)),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+@pytest.mark.parametrize("end", [1, 2, 3, 8, 9])
+@pytest.mark.parametrize("dtype", [tj.float64, tj.bfloat16, tj.int32], ids=str)
+def test_reductions(name: str, end: int, dtype: tj.dtype) -> None:
+    if dtype is not tj.float64 and name in ("softmax", "moments", "outer"):
+        dtype = tj.float32
+    for x in (tj.randn(1100, end), tj.randn(1, end), tj.randn(end, 700).t()):
+        compiled = tj.compile(REDUCED[name], strict=True)
+        a, s = (x * 8).to(dtype), (tj.randn(end) * 4).to(dtype)
+        for _ in range(2):
+            found = compiled(a, s)
+        for mine, expected in zip(found, REDUCED[name](a, s), strict=True):
+            assert mine.dtype is expected.dtype
+            tolerance = {tj.float64: 1e-11, tj.bfloat16: 2e-2}.get(dtype, 2e-4)
+            np.testing.assert_allclose(
+                mine.double().numpy(), expected.double().numpy(), tolerance, 10 * tolerance
+            )
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    x, s = tj.randn(30000, 3), tj.randn(3)
+    compiled = tj.compile(lambda x, s: ((x * s).sum(), (x * s).sum(0)), strict=True)
+    before, found = tj.get_num_threads(), []
+    try:
+        for threads in (1, 2, 1):
+            tj.set_num_threads(threads)
+            found.append([y.numpy() for y in compiled(x, s)])
+    finally:
+        tj.set_num_threads(before)
+    for a, b in zip(found[1], found[2], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_few_columns_are_printed_apart() -> None:
+    text = source(lambda x, s: (x * s).sum(0), tj.randn(500, 3), tj.randn(3))
+    assert len(re.findall(r"^ +acc0_[012] \+= ", text, re.MULTILINE)) == 3
+    text = source(lambda x, s: (x * s).sum(), tj.randn(500, 3), tj.randn(3))
+    assert len(re.findall(r"^ +final0 \+= ", text, re.MULTILINE)) == 3 + 1  # the blocks' results
+
+
 def crossed(a: tj.Tensor, b: tj.Tensor) -> tuple[tj.Tensor, tj.Tensor]:
     return a * b + 1, tj.cat([a - b, b * 2 - a], -1)
 

@@ -17,7 +17,8 @@ from ..passes.groups import FULL, ROW, is_random
 from ..sizes import is_zero, largest, smallest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
-from .cpu_rows import finished, fold_into, step_in_order
+from .cpu_rows import finished, fold_into, fold_point, step_in_order
+from .cpu_short_rows import short_ends
 from .kernel import Function, Scratch
 from .nest import is_one
 
@@ -70,6 +71,11 @@ class Columns:
             for row, step in ends
         )
 
+    def ends(self) -> list[dict[int, str]] | None:
+        """The places of columns that are so few that they are printed apart; None where they are not."""
+        axes = self.writer.nest.axes
+        return None if self.folds or len(axes) != 2 else short_ends(self.writer, (0, 1))
+
     @property
     def grain(self) -> int:
         """A block is worth a thread when it has enough elements."""
@@ -103,7 +109,35 @@ class Columns:
 def write_columns(writer: Writer) -> tuple[Function, Function]:
     """Partial results per block of rows, then their sum and what follows."""
     columns = Columns(writer)
-    return _write_partials(writer, columns), _write_sums(writer, columns)
+    ends = columns.ends()
+    if ends is None:
+        return _write_partials(writer, columns), _write_sums(writer, columns)
+    return _write_few(writer, columns, ends), _write_sums(writer, columns)
+
+
+def _write_few(writer: Writer, columns: Columns, ends: Sequence[dict[int, str]]) -> Function:
+    """Partial results of few columns, which are printed apart: lanes are rows."""
+    text, axis, inner = writer.text, writer.nest.reduced[0], columns.inner
+    size = writer.number("block_rows", columns.block_rows)
+    text.add(1, "for task in range(lo, hi):")
+    text.add(2, f"first = task * {size}")
+    text.add(2, f"last = minimum_i64(first + {size}, {writer.extent(axis)})")
+    so_far: list[Scope] = []
+    for place in ends:
+        names = {v: f"acc{number}_{place[inner]}" for number, v in enumerate(columns.reductions)}
+        so_far.append(names)
+        for value, name in names.items():
+            text.add(2, f"{name} = {scalar.combine_of(value).identity}", describe(value))
+    text.add(2, f"for i{axis} in range(first, last):")
+    writer.variables[axis] = f"i{axis}"
+    for place, names in zip(ends, so_far, strict=True):
+        writer.variables.update(place)
+        fold_point(writer, names, 3)
+    for place, names in zip(ends, so_far, strict=True):
+        for value, cell in columns.cells(f"task * {len(ends)} + {place[inner]}").items():
+            text.add(2, f"{cell} = {scalar.store(names[value], scalar.combine_of(value).dtype)}")
+    doc = f"{describe_domain(writer.group)}: reduces outer axes by blocks"
+    return writer.finish(columns.blocks, columns.grain, writer.name, doc)
 
 
 def _write_partials(writer: Writer, columns: Columns) -> Function:

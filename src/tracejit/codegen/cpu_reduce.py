@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import FINAL, FULL
+from ..passes.groups import FINAL
 from ..sizes import largest
 from . import scalar
 from .cpu import BLOCK, Scope, Writer, describe, describe_domain
-from .cpu_rows import finished, row_body, update
+from .cpu_rows import finished, fold_point, row_body
 from .cpu_running import open_rows
+from .cpu_short_rows import short_ends
 from .grain import elements_per_chunk
 from .kernel import Function, Scratch
 
@@ -27,8 +28,10 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     accumulators: Scope = {v: f"final{i}" for i, v in enumerate(finals)}
     points = not nest.kept
     axes = nest.reduced if points else nest.kept
-    outer = axes[:-1] if points else axes
-    inner = largest(writer.extents_product(nest.reduced[-1:] if points else nest.reduced), 1)
+    ends = short_ends(writer, axes) if points else None
+    apart = 1 if ends is None else len(ends[0])
+    outer = axes[:-apart] if points else axes
+    inner = largest(writer.extents_product(nest.reduced[-apart:] if points else nest.reduced), 1)
     length = writer.extents_product(axes if len(axes) <= 1 and points else outer)
     size = BLOCK if points and len(axes) <= 1 else largest(1, BLOCK // largest(1, inner))
     blocks = -(-length // size)
@@ -41,7 +44,7 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     writer.text.add(2, f"start = block * {block_size}")
     writer.text.add(2, f"stop = minimum_i64(start + {block_size}, {total})")
     if points:
-        _block_points(writer, axes, accumulators)
+        _block_points(writer, axes, ends, accumulators)
     else:
         row_body(writer, ("start", "stop"), 2, accumulators)
     for i, value in enumerate(finals):
@@ -62,21 +65,25 @@ def _partial(writer: Writer, number: int, value: Value, blocks: int) -> str:
     return writer.text.parameter(f"partial{number}", scalar.storage_type(dtype) + "*", parameter)
 
 
-def _block_points(writer: Writer, axes: Sequence[int], accumulators: Scope) -> None:
-    """Elements of a block when every axis is reduced."""
-    if len(axes) <= 1:
+def _block_points(
+    writer: Writer,
+    axes: Sequence[int],
+    ends: Sequence[dict[int, str]] | None,
+    accumulators: Scope,
+) -> None:
+    """Elements of a block when every axis is reduced; ``ends`` are the places of those that are printed apart."""
+    if ends is not None:
+        indent = open_rows(writer, axes[: -len(ends[0])], "start", "stop", 2)
+    elif len(axes) <= 1:
         writer.text.add(2, "for i0 in range(start, stop):")
         if axes:
             writer.variables[axes[0]] = "i0"
         indent = 3
     else:
         indent = writer.open_loops(axes[-1:], open_rows(writer, axes[:-1], "start", "stop", 2))
-    scope: Scope = {}
-    for value in writer.group.values:
-        if writer.group.level[value] == FULL and value in writer.nest.writes:
-            writer.write(value, writer.value(value, [scope], indent), indent)
-    for value, name in accumulators.items():
-        update(writer, value, name, writer.value(value.value_operands[0], [scope], indent), indent)
+    for place in ends or [{}]:
+        writer.variables.update(place)
+        fold_point(writer, accumulators, indent)
 
 
 def _write_combine(writer: Writer, finals: Sequence[Value], blocks: int) -> Function:

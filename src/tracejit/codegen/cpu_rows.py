@@ -14,7 +14,7 @@ from typing import Any
 from ..dtypes import DType
 from ..ir.graph import Value
 from ..ops.table import Reduction
-from ..passes.groups import COLUMN, FINAL, ROW
+from ..passes.groups import COLUMN, FINAL, FULL, ROW
 from ..sizes import largest
 from . import scalar
 from .cpu import Scope, Writer, describe, describe_domain
@@ -225,6 +225,16 @@ def update(writer: Writer, value: Value, accumulator: str, text: str, indent: in
     combine = scalar.combine_of(value)
     element = scalar.convert(text, source, combine.dtype)
     writer.text.add(indent, combine.update.format(acc=accumulator, x=element))
+
+
+def fold_point(writer: Writer, accumulators: Scope, indent: int) -> None:
+    """The element work of the current point: what is stored, and what is folded into accumulators."""
+    scope: Scope = {}
+    for value in writer.group.values:
+        if writer.group.level[value] == FULL and value in writer.nest.writes:
+            writer.write(value, writer.value(value, [scope], indent), indent)
+    for value, name in accumulators.items():
+        update(writer, value, name, writer.value(value.value_operands[0], [scope], indent), indent)
 
 
 def step_in_order(writer: Writer, name: str, step: str, element: str, indent: int) -> None:
