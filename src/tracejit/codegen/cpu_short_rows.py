@@ -22,6 +22,8 @@ FEW_OPERATIONS, MOST_OPERATIONS = 128, 256
 MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
 #: So many elements of a last dimension LLVM stores together, and so many rounds of a loop fill vectors.
 LONGEST_END, LEAST_ROUNDS = 8, 16
+#: Half precision, whose steps are not part of the text (`turns`), is stored one by one: longer rows fill vectors better.
+MOST_HALVES = 3
 
 
 @dataclass
@@ -65,6 +67,8 @@ def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | No
     ends = axes[loops:]
     count = writer.extents_product(ends)
     most = LONGEST_END if len(ends) == 1 else MOST_APART
+    if any(value.spec.dtype.is_half for value in writer.nest.writes):
+        most = MOST_HALVES
     if loops < 1 or varies(count) or not 0 < count <= most:
         return None
     if count * len(writer.group.values) > MOST_AT_ENDS:
