@@ -22,7 +22,7 @@ FEW_OPERATIONS, MOST_OPERATIONS = 128, 256
 MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
 #: So many elements of a last dimension LLVM stores together, and so many rounds of a loop fill vectors.
 LONGEST_END, LEAST_ROUNDS = 8, 16
-#: Half precision, whose steps are not part of the text (`turns`), is stored one by one: longer rows fill vectors better.
+#: Half precision, whose steps are not in the text (`turns`), is stored one by one: longer rows fill vectors better.
 MOST_HALVES = 3
 
 
