@@ -14,9 +14,9 @@ from ..passes.groups import FINAL
 from ..sizes import largest
 from . import scalar
 from .cpu import BLOCK, Scope, Writer, describe, describe_domain
-from .cpu_rows import finished, fold_point, row_body
+from .cpu_rows import finished, fold_point, row_body, rows_apart
 from .cpu_running import open_rows
-from .cpu_short_rows import short_ends
+from .cpu_short_rows import points_of_short_rows, short_ends, short_kept
 from .grain import elements_per_chunk
 from .kernel import Function, Scratch
 
@@ -26,14 +26,17 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     group, nest = writer.group, writer.nest
     finals = [v for v in group.values if group.level[v] == FINAL and isinstance(v.op, Reduction)]
     accumulators: Scope = {v: f"final{i}" for i, v in enumerate(finals)}
-    points = not nest.kept
+    points, short = not nest.kept, points_of_short_rows(writer)
     axes = nest.reduced if points else nest.kept
-    ends = short_ends(writer, axes) if points else None
-    apart = 1 if ends is None else len(ends[0])
-    outer = axes[:-apart] if points else axes
-    inner = largest(writer.extents_product(nest.reduced[-apart:] if points else nest.reduced), 1)
-    length = writer.extents_product(axes if len(axes) <= 1 and points else outer)
-    size = BLOCK if points and len(axes) <= 1 else largest(1, BLOCK // largest(1, inner))
+    ends = short_ends(writer, axes) if points else short_kept(writer, short)
+    outer, flat = axes, points and len(axes) <= 1
+    if ends is not None:
+        outer = axes[: -len(ends[0])]
+    elif points and not flat:
+        outer = axes[:-1]
+    inner = largest(writer.extents_product([a for a in range(len(nest.axes)) if a not in outer]), 1)
+    length = writer.extents_product(outer)
+    size = BLOCK if flat else largest(1, BLOCK // inner)
     blocks = -(-length // size)
     block_size, total = writer.number("block_size", size), writer.number("length", length)
     writer.text.add(1, "for block in range(lo, hi):")
@@ -45,6 +48,9 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     writer.text.add(2, f"stop = minimum_i64(start + {block_size}, {total})")
     if points:
         _block_points(writer, axes, ends, accumulators)
+    elif ends is not None and short is not None:
+        rows = open_rows(writer, outer, "start", "stop", 2)
+        rows_apart(writer, short, ends, accumulators, rows)
     else:
         row_body(writer, ("start", "stop"), 2, accumulators)
     for i, value in enumerate(finals):
@@ -52,7 +58,7 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
         name = _partial(writer, i, value, blocks)
         writer.text.add(2, f"{name}[block] = {scalar.store(accumulators[value], dtype)}")
     elements = elements_per_chunk(group.values)
-    grain = largest(1, elements // largest(1, size * (1 if points and len(axes) <= 1 else inner)))
+    grain = largest(1, elements // largest(1, size * inner))
     main = writer.finish(
         blocks, grain, writer.name, f"{describe_domain(group)}: one partial result per block"
     )

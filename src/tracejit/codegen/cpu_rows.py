@@ -21,7 +21,7 @@ from .cpu import Scope, Writer, describe, describe_domain
 from .cpu_batches import Batches
 from .cpu_panels import Panels
 from .cpu_running import open_rows
-from .cpu_short_rows import Point, points_of_short_rows
+from .cpu_short_rows import Point, points_of_short_rows, short_kept
 from .grain import elements_per_chunk
 from .kernel import Function, Scratch
 from .row_stages import (
@@ -43,11 +43,17 @@ def write_rows(writer: Writer) -> Function:
     """One row of kept axes at a time; stages over the reduced axes."""
     nest, panels = writer.nest, Panels(writer)
     writer.panels = panels
-    row_body(writer, ("lo", "hi"), 1, {}, around=panels.open)
-    panels.close()
+    points, looped = points_of_short_rows(writer), nest.kept
+    ends = short_kept(writer, points)
+    if points is None or ends is None:
+        row_body(writer, ("lo", "hi"), 1, {}, around=panels.open)
+        panels.close()
+    else:
+        looped = nest.kept[: -len(ends[0])]
+        rows_apart(writer, points, ends, {}, open_rows(writer, looped, "lo", "hi", 1))
     rows, inner = (
-        writer.extents_product(nest.kept),
-        largest(writer.extents_product(nest.reduced), 1),
+        writer.extents_product(looped),
+        largest(writer.extents_product([a for a in range(len(nest.axes)) if a not in looped]), 1),
     )
     elements = elements_per_chunk(writer.group.values)
     grain = largest(panels.rows, elements // largest(1, inner))
@@ -98,6 +104,28 @@ def row_body(
         if batches is not None:
             batches.hand_on(number, passes.row, indent)
     _finish_row(writer, passes.row, finals, indent)
+
+
+def rows_apart(
+    writer: Writer,
+    points: Sequence[Point],
+    ends: Sequence[dict[int, str]],
+    finals: Scope,
+    indent: int,
+) -> None:
+    """Several short rows one after the other, all elements of which are printed apart; ``finals`` as for `row_body`."""
+    stages = find_stages(writer)
+    targets = find_targets(writer, stages)
+    loops = find_loops(writer, targets, set())
+    for place in ends:
+        writer.variables.update(place)
+        fresh = [Point(point.places) for point in points]
+        passes = _Passes(writer, finals, {}, fresh, None, None)
+        compute_row_level(writer, passes.row, stages, 0, indent)
+        for number, found in enumerate(targets):
+            passes.write(found, loops[number], indent)
+            compute_row_level(writer, passes.row, stages, number + 1, indent)
+        _finish_row(writer, passes.row, finals, indent)
 
 
 def _finish_row(writer: Writer, row: Scope, finals: Scope, indent: int) -> None:

@@ -20,6 +20,8 @@ from .turns import MOST_APART
 FEW_OPERATIONS, MOST_OPERATIONS = 128, 256
 #: The same where nothing is reduced, and how many points are many: then a kernel of its own is worth while.
 MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
+#: Fewest terms of many small sums: without such a kernel each takes a call of a library.
+LEAST_TERMS = 1 << 12
 #: So many elements of a last dimension LLVM stores together, and so many rounds of a loop fill vectors.
 LONGEST_END, LEAST_ROUNDS = 8, 16
 #: Half precision, whose steps are not in the text (`turns`), is stored one by one: longer rows fill vectors better.
@@ -56,25 +58,54 @@ def points_of_short_rows(writer: Writer) -> list[Point] | None:
 
 
 def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | None:
-    """The places along the last of several axes where nothing is reduced, if they are printed apart as well.
-
-    As many axes are last as leave one before them that fills vectors.
-    """
-    extents = [writer.nest.axes[axis].extent for axis in axes]
-    loops = len(axes) - 1
-    while loops > 1 and not varies(extents[loops - 1]) and extents[loops - 1] < LEAST_ROUNDS:
-        loops -= 1
-    ends = axes[loops:]
-    count = writer.extents_product(ends)
+    """The places along the last of several axes where nothing is reduced, if they are printed apart as well."""
+    ends = _last_of(writer, axes)
     most = LONGEST_END if len(ends) == 1 else MOST_APART
     if any(value.spec.dtype.is_half for value in writer.nest.writes):
         most = MOST_HALVES
-    if loops < 1 or varies(count) or not 0 < count <= most:
+    operations = len(writer.group.values)
+    most = min(most, MOST_AT_ENDS // max(operations, 1))
+    return _places(writer, axes, ends, most, hint(writer.extents_product(axes)) < LEAST_POINTS)
+
+
+def short_kept(writer: Writer, points: Sequence[Point] | None) -> list[dict[int, str]] | None:
+    """The places along the last axes that are kept, where those are as short as the rows: many small products.
+
+    ``points`` are the elements of a row, which are printed apart already.
+    """
+    kept, group = writer.nest.kept, writer.group
+    if not points or len(kept) < 2:
         return None
-    if count * len(writer.group.values) > MOST_AT_ENDS:
+    ends = _last_of(writer, kept)
+    if any(not 0 < writer.nest.axes[axis].extent < LEAST_ROUNDS for axis in ends):
         return None
-    if hint(writer.extents_product(axes)) < LEAST_POINTS:
+    operations = len(points) * sum(group.level[v] == FULL for v in group.values)
+    most = min(MOST_APART, MOST_OPERATIONS // max(operations, 1))
+    few = hint(writer.extents_product(kept)) * len(points) < LEAST_TERMS
+    found = _places(writer, kept, ends, most, few)
+    if found is not None:
+        writer.turns.apart += writer.nest.reduced
+    return found
+
+
+def _last_of(writer: Writer, axes: Sequence[int]) -> tuple[int, ...]:
+    """The last of several axes, as many as leave one before them that fills vectors, or the first."""
+    loops = max(len(axes) - 1, 0)
+    while loops > 1:
+        extent = writer.nest.axes[axes[loops - 1]].extent
+        if varies(extent) or extent >= LEAST_ROUNDS:
+            break
+        loops -= 1
+    return tuple(axes[loops:]) if loops else ()
+
+
+def _places(
+    writer: Writer, axes: Sequence[int], ends: tuple[int, ...], most: int, few: bool
+) -> list[dict[int, str]] | None:
+    """The places along the last of several axes; None where they are more than ``most``, or the work is for ``few``."""
+    count = writer.extents_product(ends)
+    if few or not ends or varies(count) or not 0 < count <= most:
         return None
-    writer.turns.rows, writer.turns.apart = axes[loops - 1], tuple(ends)
-    ranges = [range(int(extent)) for extent in extents[loops:]]
+    writer.turns.rows, writer.turns.apart = axes[-len(ends) - 1], ends
+    ranges = [range(int(writer.nest.axes[axis].extent)) for axis in ends]
     return [dict(zip(ends, map(str, place), strict=True)) for place in itertools.product(*ranges)]

@@ -26,6 +26,7 @@ from .pair_products import pair_products
 from .piecewise import piecewise
 from .pooling import pooling
 from .simplify import simplify
+from .small_products import small_products
 from .taps import taps
 from .transposed_products import transposed_products
 
@@ -64,6 +65,7 @@ PASSES = (
     Pass("transposed_products", transposed_products, final=True),
     Pass("taps", taps, final=True, host=True),
     Pass("dots", dots, final=True, host=True, outside=True),
+    Pass("small_products", small_products, final=True, host=True, outside=True),
     Pass("convolutions", convolutions, final=True, host=True),
     Pass("pair_products", pair_products, final=True, host=True, outside=True),
     Pass("depthwise", depthwise, final=True, device=True),
