@@ -59,9 +59,30 @@ def expanded(shape: Shape, strides: Shape, result: Shape, /, **_: Shape) -> Stri
     return 0, (*(0,) * ahead, *kept)
 
 
+def windowed(
+    shape: Shape,
+    strides: Shape,
+    result: Shape,
+    /,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    dilation: Shape,
+) -> Strided:
+    """Windows of the last dimensions: steps within one, then steps from one to the next.
+
+    >>> windowed((2, 9), (9, 1), (2, 3, 4), kernel=(3,), stride=(2,), dilation=(1,))
+    (0, (9, 1, 2))
+    """
+    lead = len(shape) - len(kernel)
+    within = (s * step for s, step in zip(strides[lead:], dilation, strict=True))
+    across = (s * step for s, step in zip(strides[lead:], stride, strict=True))
+    return 0, (*strides[:lead], *within, *across)
+
+
 def may_repeat(rule: object) -> bool:
     """May a view with this rule show an element more than once?"""
-    return rule is expanded
+    return rule is expanded or rule is windowed
 
 
 def sliced(

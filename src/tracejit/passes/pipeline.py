@@ -23,6 +23,7 @@ from .half_products import half_products
 from .half_sums import half_sums
 from .optimize_loops import optimize_loops
 from .pair_products import pair_products
+from .patches import patches
 from .piecewise import piecewise
 from .pooling import pooling
 from .simplify import simplify
@@ -63,6 +64,7 @@ PASSES = (
     Pass("half_products", half_products, final=True, host=True),
     Pass("loops", optimize_loops, final=True),
     Pass("transposed_products", transposed_products, final=True),
+    Pass("patches", patches, final=True, host=True),
     Pass("taps", taps, final=True, host=True),
     Pass("dots", dots, final=True, host=True, outside=True),
     Pass("small_products", small_products, final=True, host=True, outside=True),

@@ -197,17 +197,15 @@ def _nested(
 
 
 def _unfold(rewriter: Rewriter, value: Value) -> Value | None:
-    sights = sights_of(rewriter, value)
-    if sights is None:
+    """Windows are read where they lie, by kernels at least."""
+    (x,), attributes = value.value_operands, dict(value.attributes)
+    padding = attributes.pop("padding")
+    if any(width < 0 for widths in padding for width in widths):
         return None
-    x = value.value_operands[0]
-    source = sights.padded(x, 0)
-    lead = x.spec.ndim - sights.rank
-    parts = [
-        sights.write("unsqueeze", sights.seen(source, tap), dims=(lead,)) for tap in sights.taps()
-    ]
-    both = rewriter.write("cat", parts, value.line, dim=lead)
-    return sights.write("reshape", both, shape=value.spec.shape)
+    if any(map(any, padding)):
+        widths = ((0, 0),) * (x.spec.ndim - len(padding)) + tuple(padding)
+        x = rewriter.write("pad", (x,), value.line, widths=widths, value=0)
+    return rewriter.write("windows", (x,), value.line, **attributes)
 
 
 RULES: Rules = {
