@@ -102,9 +102,9 @@ def _last_of(writer: Writer, axes: Sequence[int]) -> tuple[int, ...]:
 def _places(
     writer: Writer, axes: Sequence[int], ends: tuple[int, ...], most: int, few: bool
 ) -> list[dict[int, str]] | None:
-    """The places along the last of several axes; None where they are more than ``most``, or the work is for ``few``."""
+    """The places along the last of several axes; None for more than ``most``, or for several of ``few`` points."""
     count = writer.extents_product(ends)
-    if few or not ends or varies(count) or not 0 < count <= most:
+    if not ends or varies(count) or not 0 < count <= most or (few and count > 1):
         return None
     writer.turns.rows, writer.turns.apart = axes[-len(ends) - 1], ends
     ranges = [range(int(writer.nest.axes[axis].extent)) for axis in ends]
