@@ -58,14 +58,18 @@ def points_of_short_rows(writer: Writer) -> list[Point] | None:
 
 
 def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | None:
-    """The places along the last of several axes where nothing is reduced, if they are printed apart as well."""
+    """The places along the last of several axes where nothing is reduced, if they are printed apart as well.
+
+    Whether it pays is asked of what the sizes are now: only if it does, it is decided what they shall be.
+    """
+    few = hint(writer.extents_product(axes)) < LEAST_POINTS
     ends = _last_of(writer, axes)
     most = LONGEST_END if len(ends) == 1 else MOST_APART
     if any(value.spec.dtype.is_half for value in writer.nest.writes):
         most = MOST_HALVES
     operations = len(writer.group.values)
     most = min(most, MOST_AT_ENDS // max(operations, 1))
-    return _places(writer, axes, ends, most, hint(writer.extents_product(axes)) < LEAST_POINTS)
+    return _places(writer, axes, ends, most, few)
 
 
 def short_kept(writer: Writer, points: Sequence[Point] | None) -> list[dict[int, str]] | None:
@@ -77,7 +81,7 @@ def short_kept(writer: Writer, points: Sequence[Point] | None) -> list[dict[int,
     if not points or len(kept) < 2:
         return None
     ends = _last_of(writer, kept)
-    if any(not 0 < writer.nest.axes[axis].extent < LEAST_ROUNDS for axis in ends):
+    if any(not 0 < hint(writer.nest.axes[axis].extent) < LEAST_ROUNDS for axis in ends):
         return None
     operations = len(points) * sum(group.level[v] == FULL for v in group.values)
     most = min(MOST_APART, MOST_OPERATIONS // max(operations, 1))
@@ -93,7 +97,7 @@ def _last_of(writer: Writer, axes: Sequence[int]) -> tuple[int, ...]:
     loops = max(len(axes) - 1, 0)
     while loops > 1:
         extent = writer.nest.axes[axes[loops - 1]].extent
-        if varies(extent) or extent >= LEAST_ROUNDS:
+        if varies(extent) or hint(extent) >= LEAST_ROUNDS:
             break
         loops -= 1
     return tuple(axes[loops:]) if loops else ()
@@ -104,7 +108,7 @@ def _places(
 ) -> list[dict[int, str]] | None:
     """The places along the last of several axes; None for more than ``most``, or for several of ``few`` points."""
     count = writer.extents_product(ends)
-    if not ends or varies(count) or not 0 < count <= most or (few and count > 1):
+    if not ends or varies(count) or not 0 < hint(count) <= (1 if few else most):
         return None
     writer.turns.rows, writer.turns.apart = axes[-len(ends) - 1], ends
     ranges = [range(int(writer.nest.axes[axis].extent)) for axis in ends]

@@ -57,13 +57,11 @@ def _is_small(value: Value) -> bool:
         return False
     x, y = (v.spec for v in value.value_operands)
     m, n, k = x.shape[-2], y.shape[-1], x.shape[-1]
-    if any(map(varies, (k, n))) or not 0 < k <= TERMS or not 0 < n <= RESULTS:
+    sizes = (k, n) if value.spec.ndim == 2 else (m, n, k)
+    rows = hint(m) if value.spec.ndim > 2 else 1
+    if not 0 < hint(k) <= TERMS or not 0 < rows * hint(n) <= (RESULTS if rows > 1 else COLUMNS):
         return False
-    if hint(numel(value.spec.shape)) * k < LEAST:
-        return False
-    if value.spec.ndim == 2:
-        return bool(n <= COLUMNS)
-    return not varies(m) and bool(0 < m * n <= RESULTS)
+    return not any(map(varies, sizes)) and hint(numel(value.spec.shape)) * hint(k) >= LEAST
 
 
 def _as_sum(rewriter: Rewriter, value: Value) -> Value | None:
