@@ -235,3 +235,19 @@ def test_random_numbers() -> None:
         expected = noisy(x, s)
         tj.manual_seed(seed)
         np.testing.assert_allclose(compiled(x, s).numpy(), expected.numpy(), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("end", [1, 3, 20])
+def test_positions_are_read_once_for_a_row(end: int) -> None:
+    table, index = tj.randn(40, end), tj.arange(30) * 7 % 80 - 40
+    compiled = tj.compile(lambda t, i: t[i].exp(), strict=True)
+    for _ in range(2):
+        found = compiled(table, index)
+    np.testing.assert_allclose(found.numpy(), table[index].exp().numpy(), 1e-6)
+    text = compiled.kernels[0].source
+    check, element = text.index("return 1"), text.index("exp_f32(")
+    assert "for i1 in" in text[check:element], "the inner loop has no way out"
+    with pytest.raises(IndexError):
+        compiled(table, index + 41)
+    with pytest.raises(IndexError):
+        compiled(table[:, :0], index + 41)

@@ -16,7 +16,8 @@ from ..errors import describe_line
 from ..extents import is_symbolic
 from ..ir.graph import Value
 from ..ops.random import RandomSource
-from ..ops.table import Reduction
+from ..ops.shapes import numel
+from ..ops.table import Elementwise, Reduction, operand_info
 from ..passes.groups import Group, is_random, looks_up, looks_up_known, picks_from_row, root
 from ..sizes import float_bits
 from . import scalar
@@ -51,9 +52,7 @@ class Writer:
         self.name = name
         self.text = Text()
         self.counter = 0
-        self.names: dict[Value, str] = {}
-        for i, value in enumerate(self.nest.reads):
-            self.names[value] = f"in{i}"
+        self.names = {value: f"in{i}" for i, value in enumerate(self.nest.reads)}
         # What is made here may be written too, and lie otherwise there.
         self.drawn = dict(self.names)
         for i, value in enumerate(self.nest.writes):
@@ -62,6 +61,7 @@ class Writer:
         self.turns = Turns(overwrites.values())
         self.literals: dict[object, str] = {}
         self.variables: dict[int, str] = {}  # axis -> loop variable in scope
+        self.positions: dict[Value, str] = {}  # lookup -> position, where it is read for a row
         self.panels: Panels | None = None  # what holds elements of some operands and outputs
 
     # --- small parts -------------------------------------------------------------------------------------------
@@ -154,11 +154,9 @@ class Writer:
             wide = f"({self.literal(float(start), float64)} + float64({index}) * {self.literal(float(step), float64)})"
             return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
         wide = f"({self.number_literal(start)} + ({index}) * {self.number_literal(step)})"
-        return (
-            wide
-            if dtype.short == "i64"
-            else scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
-        )
+        if dtype.short == "i64":
+            return wide
+        return scalar.rounded(f"{scalar.cast_name(dtype)}({wide})", dtype)
 
     def number_literal(self, value: int) -> str:
         """An integer as a 64-bit runtime scalar."""
@@ -245,8 +243,8 @@ class Writer:
         """One random element: a function of seed, call and position."""
         assert isinstance(value.op, RandomSource)
         layout = self.layout_of(value.value_operands[0])
-        pointer = Pointer(layout.root, layout.offset * 8, written=False)
-        key = self.text.parameter(f"{self.drawn[value]}_key", "i64*", pointer)
+        at = Pointer(layout.root, layout.offset * 8, written=False)
+        key = self.text.parameter(f"{self.drawn[value]}_key", "i64*", at)
         call, step = map(self.number_literal, (value.attributes["index"], *layout.strides))
         names = {
             "seed": f"uint64({key}[0])",
@@ -276,12 +274,17 @@ class Writer:
         return len(value.value_operands) == 1 or value.value_operands[0] in self.group.tables
 
     def look_up(self, value: Value, scopes: Sequence[Scope], indent: int) -> None:
-        """An element at a position that is read; a position out of range ends the program."""
+        """An element at a position that is read, here or for the whole row."""
+        position = self.positions.get(value) or self.checked_position(value, scopes, indent)
+        found = position if len(value.value_operands) == 1 else self.table_element(value, position)
+        self.define(value, found, scopes[0], indent, describe(value))
+
+    def checked_position(self, value: Value, scopes: Sequence[Scope], indent: int) -> str:
+        """The position that a lookup reads; one out of range ends the program."""
         position = self.position(value, scopes, indent)
         if not looks_up_known(value):
             self.check(position, self.table_size(value), indent)
-        found = position if len(value.value_operands) == 1 else self.table_element(value, position)
-        self.define(value, found, scopes[0], indent, describe(value))
+        return position
 
     def check(self, position: str, size: str, indent: int) -> None:
         """End the program unless a position is at least 0, and below ``size``: as unsigned, one comparison."""
@@ -345,17 +348,14 @@ class Writer:
 
     def extents_product(self, axes: Iterable[int]) -> int:
         """Number of points of some axes."""
-        count = 1
-        for axis in axes:
-            count *= self.nest.axes[axis].extent
-        return count
+        return numel([self.nest.axes[axis].extent for axis in axes])
 
     def finish(self, extent: int, grain: int, name: str, doc: str) -> Function:
         """Close the function being written and make room for the next."""
         function = Function(
             name, self.text.source(name, doc), tuple(self.text.parameters.values()), extent, grain
         )
-        self.text, self.literals, self.variables = Text(), {}, {}
+        self.text, self.literals, self.variables, self.positions = Text(), {}, {}, {}
         self.turns.clear()
         return function
 
@@ -380,8 +380,6 @@ def _wrapped(value: int) -> int:
 
 
 def _compute_dtypes(value: Value) -> tuple[DType, ...]:
-    from ..ops.table import Elementwise, operand_info
-
     assert isinstance(value.op, Elementwise)
     infos = tuple(operand_info(x.spec if isinstance(x, Value) else x) for x in value.operands)
     return value.op.types(infos, value.attributes)[0]

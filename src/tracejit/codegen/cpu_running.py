@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..extents import is_symbolic
+from ..passes.groups import looks_up
+from ..sizes import is_zero
 from .cpu import Writer
 from .nest import is_one
 
@@ -23,7 +25,9 @@ def open_points(writer: Writer, axes: Sequence[int], first: str, last: str, inde
     a few at a time: what comes into the cache for one row is still there for the next.
     """
     if not _is_crossed(writer, axes):
-        return writer.open_loops(axes[-1:], open_rows(writer, axes[:-1], first, last, indent))
+        indent = open_rows(writer, axes[:-1], first, last, indent)
+        _look_up_rows(writer, axes[-1], indent)
+        return writer.open_loops(axes[-1:], indent)
     axis, text = axes[-1], writer.text
     count, begin, end = writer.extent(axis), f"i{axis}_begin", f"i{axis}_end"
 
@@ -36,6 +40,16 @@ def open_points(writer: Writer, axes: Sequence[int], first: str, last: str, inde
     text.add(indent, f"for i{axis} in range({begin}, {end}):")
     writer.variables[axis] = f"i{axis}"
     return indent + 1
+
+
+def _look_up_rows(writer: Writer, axis: int, indent: int) -> None:
+    """Read, once for a row, the positions that are the same along its axis: a loop that may end is no vector code."""
+    for value in writer.group.values:
+        if not looks_up(value) or not writer.looks_up_outside(value):
+            continue
+        access = writer.nest.reads.get(value.value_operands[-1])
+        if access is not None and access.layout is not None and is_zero(access.strides[axis]):
+            writer.positions[value] = writer.checked_position(value, [{}], indent)
 
 
 def _is_crossed(writer: Writer, axes: Sequence[int]) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..extents import hint
-from ..passes.groups import FULL, LONGEST_ROW, picks_from_row, varies
+from ..passes.groups import FULL, LONGEST_ROW, looks_up, picks_from_row, varies
 from .cpu import Scope, Writer
+from .grain import evaluates_functions
 from .turns import MOST_APART
 
 #: The most operations that the elements of a row may have in all, of few points and of many: the text grows with them.
@@ -62,13 +63,15 @@ def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | No
 
     Whether it pays is asked of what the sizes are now: only if it does, it is decided what they shall be.
     """
+    values = writer.group.values
+    if any(map(looks_up, values)) and evaluates_functions(values):
+        return None  # a loop that may end at any position is no vector code; rows of it are
     few = hint(writer.extents_product(axes)) < LEAST_POINTS
     ends = _last_of(writer, axes)
     most = LONGEST_END if len(ends) == 1 else MOST_APART
     if any(value.spec.dtype.is_half for value in writer.nest.writes):
         most = MOST_HALVES
-    operations = len(writer.group.values)
-    most = min(most, MOST_AT_ENDS // max(operations, 1))
+    most = min(most, MOST_AT_ENDS // max(len(values), 1))
     return _places(writer, axes, ends, most, few)
 
 

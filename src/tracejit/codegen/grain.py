@@ -15,7 +15,7 @@ from .. import config
 from ..ir.graph import Value
 from ..ops.table import Elementwise
 
-__all__ = ["elements_per_chunk"]
+__all__ = ["elements_per_chunk", "evaluates_functions"]
 
 #: Vector instructions for an element that a sum of two arrays has time for.
 _FREE = 14
@@ -40,6 +40,17 @@ def elements_per_chunk(values: Iterable[Value]) -> int:
     """
     cost = sum(map(_cost, values))
     return max(_LEAST, config.grain_elements * _FREE // max(_FREE, cost))
+
+
+def evaluates_functions(values: Iterable[Value]) -> bool:
+    """Is a function evaluated that takes as long as many operations?
+
+    >>> from tracejit.ir import parse
+    >>> text = "graph f(x: f32[8]) { %0: f32[8] = exp(x) return %0 }"
+    >>> evaluates_functions([]), evaluates_functions(parse(text).values)
+    (False, True)
+    """
+    return any(_cost(value) >= _FUNCTION for value in values)
 
 
 def _cost(value: Value) -> int:
