@@ -237,6 +237,19 @@ def test_random_numbers() -> None:
         np.testing.assert_allclose(compiled(x, s).numpy(), expected.numpy(), 1e-6, 1e-6)
 
 
+def test_positions_that_are_printed_apart() -> None:
+    """They differ along the last dimension, though not along the one before."""
+
+    def looked_up(t: tj.Tensor, i: tj.Tensor) -> tj.Tensor:
+        return t[..., i] * tj.arange(20.0)[:, None]
+
+    table, index = tj.randn(5, 20, 40), tj.arange(4) * 7 % 40
+    compiled = tj.compile(looked_up, strict=True)
+    for _ in range(2):
+        found = compiled(table, index)
+    np.testing.assert_allclose(found.numpy(), looked_up(table, index).numpy(), 1e-6)
+
+
 @pytest.mark.parametrize("end", [1, 3, 20])
 def test_positions_are_read_once_for_a_row(end: int) -> None:
     table, index = tj.randn(40, end), tj.arange(30) * 7 % 80 - 40

@@ -26,7 +26,7 @@ def open_points(writer: Writer, axes: Sequence[int], first: str, last: str, inde
     """
     if not _is_crossed(writer, axes):
         indent = open_rows(writer, axes[:-1], first, last, indent)
-        _look_up_rows(writer, axes[-1], indent)
+        _look_up_rows(writer, indent)
         return writer.open_loops(axes[-1:], indent)
     axis, text = axes[-1], writer.text
     count, begin, end = writer.extent(axis), f"i{axis}_begin", f"i{axis}_end"
@@ -42,13 +42,16 @@ def open_points(writer: Writer, axes: Sequence[int], first: str, last: str, inde
     return indent + 1
 
 
-def _look_up_rows(writer: Writer, axis: int, indent: int) -> None:
-    """Read, once for a row, the positions that are the same along its axis: a loop that may end is no vector code."""
+def _look_up_rows(writer: Writer, indent: int) -> None:
+    """Read, once for a row, the positions that are the same all along it: a loop that may end is no vector code."""
+    along = [axis for axis in range(len(writer.nest.axes)) if axis not in writer.variables]
     for value in writer.group.values:
         if not looks_up(value) or not writer.looks_up_outside(value):
             continue
         access = writer.nest.reads.get(value.value_operands[-1])
-        if access is not None and access.layout is not None and is_zero(access.strides[axis]):
+        if access is None or access.layout is None:
+            continue
+        if all(is_zero(access.strides[axis]) for axis in along):
             writer.positions[value] = writer.checked_position(value, [{}], indent)
 
 
