@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import tracejit as tj
@@ -90,3 +92,51 @@ def test_hooks_change_nothing_of_calls():
     model.register_load_state_dict_pre_hook(lambda *_: None)
     assert tj.equal(tj.compile(model)(tj.ones(1)), expected)
     assert tj.equal(model(tj.ones(1)), expected)
+
+
+class Turned(nn.Module):
+    """Its second version saves the values with the other sign."""
+
+    _version = 2
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", tj.ones(2))
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *others):
+        if local_metadata.get("version", 1) < 2:
+            state_dict[prefix + "shift"] = -state_dict[prefix + "shift"]
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
+
+
+def test_a_module_is_told_which_version_of_it_was_saved(tmp_path):
+    model = nn.Sequential(nn.BatchNorm1d(2), Turned())
+    values = model.state_dict()
+    assert dict(values._metadata) == {"": {"version": 1}, "0": {"version": 2}, "1": {"version": 2}}
+    model.load_state_dict(values)
+    assert model[1].shift.tolist() == [1.0, 1.0]
+    model.load_state_dict(copy.deepcopy(values))
+    tj.save({"model": values}, tmp_path / "model")
+    model.load_state_dict(tj.load(tmp_path / "model")["model"])
+    assert model[1].shift.tolist() == [1.0, 1.0]
+    model.load_state_dict(dict(values))  # which says nothing of versions
+    assert model[1].shift.tolist() == [-1.0, -1.0]
+    hook = model[1].register_state_dict_post_hook(lambda *given: seen.append(given[3]))
+    seen: list[dict[str, int]] = []
+    model.state_dict()
+    hook.remove()
+    assert seen == [{"version": 2}]
+
+
+def test_values_without_a_count_of_batches_load():
+    model = nn.BatchNorm1d(2)
+    values = dict(model.state_dict())
+    del values["num_batches_tracked"]
+    assert repr(model.load_state_dict(values)) == "<All keys matched successfully>"
+    found = model.load_state_dict({"weight": tj.zeros(2)}, strict=False)
+    missing = ["bias", "running_mean", "running_var"]
+    assert repr(found) == f"_IncompatibleKeys(missing_keys={missing}, unexpected_keys=[])"
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        fresh = model.state_dict()
+        del fresh["num_batches_tracked"]
+        model.load_state_dict(fresh)

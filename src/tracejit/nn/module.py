@@ -246,12 +246,12 @@ class Module(StateHooks, ModuleTree):
     ) -> OrderedDict[str, Any]:
         """Parameters and persistent buffers by dotted name, detached unless ``keep_vars``."""
         return state.state_dict(
-            self, OrderedDict() if destination is None else destination, prefix, keep_vars
+            self, state.new_state() if destination is None else destination, prefix, keep_vars
         )
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> state.IncompatibleKeys:
+    ) -> state._IncompatibleKeys:
         """Copy values by name into parameters and buffers (or, with ``assign``, replace the tensors).
 
         Raises ``RuntimeError`` listing shapes that differ and, when ``strict``, names missing or unexpected.
