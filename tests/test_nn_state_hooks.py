@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 
 import pytest
 
@@ -140,3 +141,27 @@ def test_values_without_a_count_of_batches_load():
         fresh = model.state_dict()
         del fresh["num_batches_tracked"]
         model.load_state_dict(fresh)
+
+
+def test_the_tables_of_hooks_are_looked_through_and_cleared():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    called: list[str] = []
+    first = model[0].register_forward_pre_hook(lambda module, args: called.append("pre"))
+    last = model[0].register_forward_hook(lambda *_, **__: called.append("kw"), with_kwargs=True)
+    compiled = tj.compile(model)
+    for _ in range(3):
+        compiled(tj.ones(1, 2))
+    assert list(model[0]._forward_pre_hooks) == [first.id]
+    model[0]._forward_hooks[last.id](None, None, None)
+    assert called.count("kw") >= 2
+    assert not model[0]._backward_hooks
+    model[0]._forward_hooks = OrderedDict()
+    model[0]._forward_pre_hooks.clear()
+    called.clear()
+    compiled(tj.ones(1, 2))
+    model(tj.ones(1, 2))
+    assert called == []
+    last.remove()
+    model[1]._forward_hooks[7] = lambda module, args, output: output + 1
+    assert compiled(tj.zeros(1, 2)).tolist() == model(tj.zeros(1, 2)).tolist()
+    assert model[1](tj.zeros(1)).tolist() == [1.0]

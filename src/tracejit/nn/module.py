@@ -10,6 +10,7 @@ from ..tensor import Tensor
 from . import hooks as module_hooks
 from . import state
 from .parameter import Buffer, Parameter
+from .shown_hooks import ShownHooks
 from .state_hooks import StateHooks
 from .structure import STRUCTURE_VERSION, changed
 from .tree import ModuleTree
@@ -19,7 +20,7 @@ M = TypeVar("M", bound="Module")
 __all__ = ["STRUCTURE_VERSION", "Module"]
 
 
-class Module(StateHooks, ModuleTree):
+class Module(StateHooks, ShownHooks, ModuleTree):
     """Base class of all layers and models.
 
     Assigning a :class:`Parameter`, a module or a :class:`Buffer` to an attribute registers it. Subclasses write
