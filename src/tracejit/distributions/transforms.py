@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..number_limits import finfo
 from ..ops.functions.activations import softplus
+from .utils import _clipped_sigmoid as _clipped_sigmoid
 from .utils import _sum_rightmost as _sum_rightmost
 
 __all__ = [
@@ -229,11 +231,13 @@ class SigmoidTransform(Transform):
     """
 
     def _call(self, x: Any) -> Any:
-        """The function."""
-        return x.sigmoid()
+        """The function, kept from 0 and 1."""
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
-        return y.clamp(1.2e-38, 1 - 6e-8).logit()
+        limits = finfo(y.dtype)
+        kept = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return kept.log() - (-kept).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """-softplus(-x) - softplus(x)."""
