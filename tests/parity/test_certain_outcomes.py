@@ -81,3 +81,36 @@ def test_probabilities_near_zero_and_one(name: str, dtype: str) -> None:
     )
     rtol = 1e-5 if dtype == "float32" else 1e-12
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+
+
+AT_THE_EDGE = {
+    "gamma": (lambda d, p: d.Gamma(p, p), [0.0, 1.0]),
+    "beta": (lambda d, p: d.Beta(p, p), [0.0, 1.0]),
+    "dirichlet": (lambda d, p: d.Dirichlet(p), [[0.0, 0.25, 0.75]]),
+    "chi2": (lambda d, p: d.Chi2(2 * p), [0.0]),
+    "binomial": (lambda d, p: d.Binomial(3, logits=p - 1), [0.0, 3.0]),
+    "even binomial": (lambda d, p: d.Binomial(3, probs=p / 2), [0.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_EDGE)
+def test_values_and_slopes_at_the_edge_of_the_support(name: str) -> None:
+    made, values = AT_THE_EDGE[name]
+
+    def of(t: Any) -> list[Any]:
+        p = t.ones(3 if name == "dirichlet" else 1, dtype=t.float64).requires_grad_()
+        found = [made(t.distributions, p).log_prob(t.tensor(v, dtype=t.float64)) for v in values]
+        total = t.stack([y.sum() for y in found]).sum()
+        slope = t.autograd.grad(total, p)[0] if t.isfinite(total) else p
+        return [y.detach().numpy() for y in (*found, slope)]
+
+    for ours, theirs in zip(of(tj), of(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_entropy_of_counts_of_trials() -> None:
+    found, expected = (
+        t.distributions.Binomial(4, t.tensor([0.0, 0.3, 1.0])).entropy().numpy()
+        for t in (tj, torch)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)

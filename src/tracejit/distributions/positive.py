@@ -119,7 +119,7 @@ class Gamma(Distribution):
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
         a, b = self.concentration, self.rate
-        return a * b.log() + (a - 1) * value.log() - b * value - a.lgamma()
+        return a.xlogy(b) + (a - 1).xlogy(value) - b * value - a.lgamma()
 
     @property
     def mode(self) -> Any:
@@ -223,7 +223,7 @@ class Dirichlet(Distribution):
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
         a = self.concentration
-        weights = ((a - 1.0) * value.log()).sum(-1)
+        weights = (a - 1.0).xlogy(value).sum(-1)
         return weights + a.sum(-1).lgamma() - a.lgamma().sum(-1)
 
     def entropy(self) -> Any:
@@ -299,7 +299,7 @@ class Beta(OfShares):
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
         a, b = self.concentration1, self.concentration0
-        weights = (a - 1.0) * value.log() + (b - 1.0) * (1.0 - value).log()
+        weights = (a - 1.0).xlogy(value) + (b - 1.0).xlogy(1.0 - value)
         return weights + (a + b).lgamma() - a.lgamma() - b.lgamma()
 
     def entropy(self) -> Any:
