@@ -49,6 +49,7 @@ def apply(
         else:
             return _beside(op, operands, attributes)
     recorder = modes.recorder
+    attributes = attributes if recorder is None else _numbers_of(attributes)
     if recorder is not None and recorder.watched is not None and not modes.saved_hooks:
         return recorder.watched.apart(recorder, apply, op, operands, attributes, given)
     if MODULES:
@@ -68,6 +69,27 @@ def apply(
     if recorder is not None:
         recorder.record(op, given or operands, attributes, out, given is not None)
     return out
+
+
+def _numbers_of(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Options of an op with the numbers of tensors in place of these, so that a recording depends on what they were."""
+    if not any(map(_has_tensor, attributes.values())):
+        return attributes
+    return {name: _without_tensors(value) for name, value in attributes.items()}
+
+
+def _has_tensor(value: Any) -> bool:
+    """Is an option, which is a number or a row of numbers, given as a tensor?"""
+    return isinstance(value, Tensor) or (
+        type(value) in (tuple, list) and any(map(_has_tensor, value))
+    )
+
+
+def _without_tensors(value: Any) -> Any:
+    """The option with numbers read from its tensors."""
+    if isinstance(value, Tensor):
+        return value.item()
+    return type(value)(map(_without_tensors, value)) if _has_tensor(value) else value
 
 
 def _agree(op: Op, operands: tuple[Any, ...], arrays: list[Any]) -> tuple[int, bool]:
