@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ from .device import index_of
 from .saved_values import Packer, unpack
 from .tensor import Tensor
 
-__all__ = ["load", "save"]
+__all__ = ["MAP_LOCATION", "add_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+#: What ``load`` takes as ``map_location``.
+MAP_LOCATION = Any
 
 _TREE = "tracejit"
 _CODES = {
@@ -125,6 +129,32 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_:
         return unpack(json.loads(text), tensors)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damaged(path, f"its object tree cannot be read ({error})") from error
+
+
+def add_safe_globals(safe_globals: Sequence[Any]) -> None:
+    """Accepted and without effect: no file names classes or functions to call, so none has to be trusted.
+
+    >>> add_safe_globals([dict])
+    """
+
+
+def get_safe_globals() -> list[Any]:
+    """None: see :func:`add_safe_globals`.
+
+    >>> get_safe_globals()
+    []
+    """
+    return []
+
+
+@contextmanager
+def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
+    """As :func:`add_safe_globals`, for the time of a ``with`` block.
+
+    >>> with safe_globals([dict]):
+    ...     pass
+    """
+    yield
 
 
 def _damaged(path: Any, why: str) -> ValueError:
