@@ -134,3 +134,41 @@ def test_divergences_within_a_kind(kind: str) -> None:
             pair = D(t.tensor(A), t.tensor(B)), D(t.tensor(B), t.tensor(A))
         sides.append(t.distributions.kl_divergence(*pair))
     np.testing.assert_allclose(sides[0].numpy(), sides[1].numpy(), rtol=1e-7, atol=1e-9)
+
+
+def test_families_are_told_and_have_an_entropy() -> None:
+    def families(t: Any) -> list[str]:
+        d = t.distributions
+        kinds = [(n, getattr(d, n)) for n in dir(d)]
+        return sorted(
+            n for n, k in kinds if isinstance(k, type) and issubclass(k, d.ExponentialFamily)
+        )
+
+    assert families(tj) == families(torch)
+
+    def entropy(t: Any) -> list[float]:  # its graph leads to copies of the parameters
+        class Waiting(t.distributions.ExponentialFamily):  # type: ignore[misc]
+            """Exponential waiting times by their natural parameter."""
+
+            def __init__(self, rate: Any) -> None:
+                self.rate = rate
+                super().__init__(rate.shape, validate_args=False)
+
+            _mean_carrier_measure = 0
+
+            @property
+            def _natural_params(self) -> Any:
+                return (-self.rate,)
+
+            def _log_normalizer(self, x: Any) -> Any:
+                return -t.log(-x)
+
+        rate = t.tensor([0.5, 2.0])
+        found = Waiting(rate).entropy()
+        expected = t.distributions.Exponential(rate).entropy()
+        assert t.allclose(found, expected)
+        found.sum().backward()
+        values: list[float] = found.tolist()
+        return values
+
+    assert entropy(tj) == pytest.approx(entropy(torch))

@@ -14,6 +14,7 @@ from ..ops.functions.sampling import rand
 from ..ops.special_functions import poisson_quantile
 from .discrete import Categorical
 from .distribution import Distribution, broadcast, divergence
+from .exp_family import ExponentialFamily
 from .transforms import SigmoidTransform
 from .utils import clamp_probs, lazy_property, probs_to_logits
 
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """Counts with mean ``rate``. Raises ``ValueError`` for negative rates.
 
     >>> import tracejit as tj

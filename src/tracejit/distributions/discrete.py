@@ -16,6 +16,7 @@ from ..ops.functions.losses import binary_cross_entropy_with_logits
 from ..ops.functions.sampling import multinomial, rand
 from ..ops.functions.shaping import broadcast_shapes
 from .distribution import Distribution, broadcast, divergence
+from .exp_family import ExponentialFamily
 from .utils import probs_to_logits
 
 __all__ = ["Bernoulli", "Categorical"]
@@ -33,7 +34,7 @@ def all_values(distribution: Distribution, count: int, dtype: Any, expand: bool)
     return values.expand((count, *batch)) if expand else values
 
 
-class Bernoulli(Distribution):
+class Bernoulli(ExponentialFamily):
     """One with probability ``probs`` (or sigmoid(``logits``)), else zero.
 
     Raises ``ValueError`` unless exactly one of the two is given, with probabilities in [0, 1].

@@ -17,6 +17,7 @@ from ..ops.functions.factories import arange
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import igamma, igamma_inverse
 from .distribution import Distribution, broadcast, divergence
+from .exp_family import ExponentialFamily
 
 __all__ = [
     "Beta",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """Waiting times at a ``rate``: density ``rate * exp(-rate * x)``. Raises ``ValueError`` unless rates are positive.
 
     >>> import tracejit as tj
@@ -86,7 +87,7 @@ def _between_exponentials(p: Exponential, q: Exponential) -> Any:
     return ratio - 1 - ratio.log()
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """Gamma distributions of shape ``concentration`` and ``rate``. Raises ``ValueError`` unless both are positive.
 
     >>> import tracejit as tj
@@ -178,7 +179,7 @@ class Chi2(Gamma):
         return self.concentration * 2
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """Shares that add up to one, of ``concentration`` along the last dimension. Raises ``ValueError`` unless positive.
 
     >>> import tracejit as tj
@@ -262,7 +263,7 @@ class OfShares(Distribution):
         )
 
 
-class Beta(OfShares):
+class Beta(OfShares, ExponentialFamily):
     """Shares between 0 and 1. Raises ``ValueError`` unless both concentrations are positive.
 
     >>> import tracejit as tj
