@@ -164,7 +164,7 @@ class LKJCholesky(Distribution):
             )
         self.dim = dim
         self._take(validate_args, "concentration", concentration=concentration)
-        super().__init__(self._batch_shape, (dim, dim), self._validates)
+        super().__init__(self._batch_shape, (dim, dim), self._validate_args)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Draws row by row: directions, with lengths that follow beta distributions (Lewandowski et al., 2009)."""
