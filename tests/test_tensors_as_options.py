@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tracejit as tj
@@ -53,3 +54,15 @@ def test_gradients_through_a_window_that_a_tensor_tells() -> None:
         for function, x in zip((step, compiled), leaves, strict=True):
             function(x, tj.tensor(values)).backward()
         assert leaves[0].grad.tolist() == leaves[1].grad.tolist()
+
+
+@pytest.mark.parametrize("name", USES)
+def test_options_that_numpy_tells(name: str) -> None:
+    compiled = tj.compile(USES[name])
+    for value in (2, 2, 1, 1, 2):
+        x = tj.arange(64.0).reshape(2, 8, 4)
+        expected, found = USES[name](x, value), compiled(x, np.int64(value))
+        assert all(type(extent) is int for extent in found.shape)
+        assert found.shape == expected.shape
+        assert tj.allclose(found, expected)
+    assert compiled.stats.compiled_calls > 0

@@ -72,24 +72,24 @@ def apply(
 
 
 def _numbers_of(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Options of an op with the numbers of tensors in place of these, so that a recording depends on what they were."""
-    if not any(map(_has_tensor, attributes.values())):
+    """Options of an op with Python numbers for tensors, on which a recording then depends, and for NumPy's scalars."""
+    if not any(map(_is_foreign, attributes.values())):
         return attributes
-    return {name: _without_tensors(value) for name, value in attributes.items()}
+    return {name: _as_numbers(value) for name, value in attributes.items()}
 
 
-def _has_tensor(value: Any) -> bool:
-    """Is an option, which is a number or a row of numbers, given as a tensor?"""
-    return isinstance(value, Tensor) or (
-        type(value) in (tuple, list) and any(map(_has_tensor, value))
+def _is_foreign(value: Any) -> bool:
+    """Is an option, which is a number or a row of numbers, given as a tensor or as a scalar of NumPy?"""
+    return isinstance(value, (Tensor, np.generic)) or (
+        type(value) in (tuple, list) and any(map(_is_foreign, value))
     )
 
 
-def _without_tensors(value: Any) -> Any:
-    """The option with numbers read from its tensors."""
-    if isinstance(value, Tensor):
+def _as_numbers(value: Any) -> Any:
+    """The option as plain numbers."""
+    if isinstance(value, (Tensor, np.generic)):
         return value.item()
-    return type(value)(map(_without_tensors, value)) if _has_tensor(value) else value
+    return type(value)(map(_as_numbers, value)) if _is_foreign(value) else value
 
 
 def _agree(op: Op, operands: tuple[Any, ...], arrays: list[Any]) -> tuple[int, bool]:
