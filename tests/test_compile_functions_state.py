@@ -113,3 +113,28 @@ def test_a_backward_that_is_another_function_by_then():
         x.grad = None
         function(x).backward()
         assert x.grad.tolist() == [10.0] * 3
+
+
+UPPER, INIT = str.upper, object.__init__
+
+
+class ByDescriptors(tj.autograd.Function):
+    """Its backward reaches methods as built-in classes have them."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3.0
+
+    @staticmethod
+    def backward(ctx, g):
+        INIT(object())
+        return g * 3.0 * len(UPPER("a"))
+
+
+def test_a_backward_that_reaches_methods_of_built_in_classes():
+    step = tj.compile(lambda x: ByDescriptors.apply(x).sum())
+    for _ in range(3):
+        x = tj.ones(2).requires_grad_()
+        step(x).backward()
+        assert x.grad.tolist() == [3.0, 3.0]
+    assert step.stats.compiled_calls == 2

@@ -292,3 +292,19 @@ def test_strict_and_verified(option: str) -> None:
         found = compiled(*batch(k))
         np.testing.assert_allclose(found.numpy(), run(*batch(k)).numpy(), rtol=1e-5, atol=1e-6)
     assert compiled.stats.compiled_calls == 3
+
+
+@pytest.mark.parametrize("convert", ["to", "double", "half"])
+def test_a_module_made_inside_is_converted(convert):
+    def use(x):
+        module = nn.Module()
+        module.register_buffer("kernel", x[:1] * 2)
+        module.to(tj.float64) if convert == "to" else getattr(module, convert)()
+        return module.kernel, module.kernel.double() + x.sum()
+
+    compiled = tj.compile(use)
+    for start in range(4):
+        x = tj.tensor([1.0 + start, 2.0])
+        for found, expected in zip(compiled(x), use(x), strict=True):
+            assert found.dtype is expected.dtype
+            assert found.tolist() == expected.tolist()

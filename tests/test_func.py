@@ -242,3 +242,52 @@ def test_refusals() -> None:
         pull([x])
     with pytest.raises(TypeError, match="tuples"):
         tj.func.jvp(lambda x: x, x, x)
+
+
+def nested(params: Any, x: Any) -> Any:
+    return {"h": (x @ params["w"]).tanh() + params["b"], "n": params["b"].square().sum()}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_jacobians_are_nested_like_the_result_and_the_argument(compiled: bool) -> None:
+    def of(params: Any, x: Any) -> Any:
+        return tj.func.jacrev(nested)(params, x)
+
+    run = tj.compile(of) if compiled else of
+    params = {"w": tj.tensor([[1.0, -2.0], [0.5, 0.25]]), "b": tj.tensor([3.0, 4.0])}
+    x = tj.tensor([0.1, 0.2])
+    for _ in range(3):
+        found = run(params, x)
+    slope = 1 - (x @ params["w"]).tanh() ** 2
+    expected = tj.zeros(2, 2, 2)
+    for k in range(2):
+        expected[k, :, k] = x * slope[k]
+    assert list(found) == ["h", "n"]
+    assert list(found["h"]) == ["w", "b"]
+    assert tj.allclose(found["h"]["w"], expected)
+    assert found["h"]["b"].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert found["n"]["w"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert found["n"]["b"].tolist() == [6.0, 8.0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_hessian_of_a_result_of_many_elements(compiled: bool) -> None:
+    def of(x: Any, y: Any) -> Any:
+        return tj.func.hessian(lambda x, y: x * x * y, argnums=(0, 1))(x, y)
+
+    run = tj.compile(of) if compiled else of
+    for _ in range(3):
+        (xx, xy), (yx, yy) = run(tj.tensor([1.0, 2.0]), tj.tensor([3.0, 4.0]))
+    for found, values in [(xx, [6.0, 8.0]), (xy, [2.0, 4.0]), (yx, [2.0, 4.0]), (yy, [0.0, 0.0])]:
+        expected = tj.zeros(2, 2, 2)
+        for k in range(2):
+            expected[k, k, k] = values[k]
+        assert found.tolist() == expected.tolist()
+
+
+def test_a_jacobian_has_a_history_where_the_function_depends_on_a_parameter() -> None:
+    layer = nn.Linear(2, 2, bias=False)
+    found = tj.func.jacrev(lambda x: layer(x).square())(tj.tensor([1.0, 2.0]))
+    found.sum().backward()
+    assert layer.weight.grad is not None
+    assert not tj.func.jacrev(lambda x: x * x)(tj.tensor([1.0, 2.0])).requires_grad

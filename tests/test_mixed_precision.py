@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -148,3 +149,31 @@ def test_products_with_more_to_them_and_products_that_stay_as_they_are():
         assert tj.dot(v, v).dtype is tj.float32
         assert tj.mv(a, v).dtype is tj.float32
         assert (a @ a).dtype is tj.bfloat16
+
+
+@pytest.mark.parametrize("infinite", [(), (4,)], ids=["finite", "once infinite"])
+def test_a_scaler_inside_a_compiled_step_goes_on(infinite: tuple[int, ...]) -> None:
+    def run(compiled: bool) -> list[Any]:
+        layer = tj.nn.Linear(2, 2)
+        with tj.no_grad():
+            layer.weight.fill_(0.5)
+            layer.bias.zero_()
+        optimizer = tj.optim.SGD(layer.parameters(), 0.1)
+        scaler = tj.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3)
+
+        def step(x: Any) -> Any:
+            loss = layer(x).square().mean()
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+
+        function = tj.compile(step) if compiled else step
+        seen = []
+        for number in range(9):
+            function(tj.full((1, 2), float("inf") if number in infinite else 1.0))
+            seen.append((scaler.state_dict(), layer.weight.tolist()))
+        return seen
+
+    assert run(True) == run(False)

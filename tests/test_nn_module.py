@@ -318,7 +318,7 @@ def test_deepcopy_and_pickle_are_independent():
             twin.first.factor.fill_(-1.0)
         assert net.first.factor.tolist() == [3.0, 3.0]
         assert twin.first(tensor(2, value=1.0)).tolist() == [-1.0, -1.0]
-    assert copy.deepcopy(net).first.factor.grad.tolist() == [1.0, 1.0]
+        assert twin.first.factor.grad is None  # a copied model starts without gradients
 
 
 def note(module, args, out) -> None:

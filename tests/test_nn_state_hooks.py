@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
+
 import pytest
 
 import tracejit as tj
@@ -90,3 +93,75 @@ def test_hooks_change_nothing_of_calls():
     model.register_load_state_dict_pre_hook(lambda *_: None)
     assert tj.equal(tj.compile(model)(tj.ones(1)), expected)
     assert tj.equal(model(tj.ones(1)), expected)
+
+
+class Turned(nn.Module):
+    """Its second version saves the values with the other sign."""
+
+    _version = 2
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", tj.ones(2))
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *others):
+        if local_metadata.get("version", 1) < 2:
+            state_dict[prefix + "shift"] = -state_dict[prefix + "shift"]
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
+
+
+def test_a_module_is_told_which_version_of_it_was_saved(tmp_path):
+    model = nn.Sequential(nn.BatchNorm1d(2), Turned())
+    values = model.state_dict()
+    assert dict(values._metadata) == {"": {"version": 1}, "0": {"version": 2}, "1": {"version": 2}}
+    model.load_state_dict(values)
+    assert model[1].shift.tolist() == [1.0, 1.0]
+    model.load_state_dict(copy.deepcopy(values))
+    tj.save({"model": values}, tmp_path / "model")
+    model.load_state_dict(tj.load(tmp_path / "model")["model"])
+    assert model[1].shift.tolist() == [1.0, 1.0]
+    model.load_state_dict(dict(values))  # which says nothing of versions
+    assert model[1].shift.tolist() == [-1.0, -1.0]
+    hook = model[1].register_state_dict_post_hook(lambda *given: seen.append(given[3]))
+    seen: list[dict[str, int]] = []
+    model.state_dict()
+    hook.remove()
+    assert seen == [{"version": 2}]
+
+
+def test_values_without_a_count_of_batches_load():
+    model = nn.BatchNorm1d(2)
+    values = dict(model.state_dict())
+    del values["num_batches_tracked"]
+    assert repr(model.load_state_dict(values)) == "<All keys matched successfully>"
+    found = model.load_state_dict({"weight": tj.zeros(2)}, strict=False)
+    missing = ["bias", "running_mean", "running_var"]
+    assert repr(found) == f"_IncompatibleKeys(missing_keys={missing}, unexpected_keys=[])"
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        fresh = model.state_dict()
+        del fresh["num_batches_tracked"]
+        model.load_state_dict(fresh)
+
+
+def test_the_tables_of_hooks_are_looked_through_and_cleared():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    called: list[str] = []
+    first = model[0].register_forward_pre_hook(lambda module, args: called.append("pre"))
+    last = model[0].register_forward_hook(lambda *_, **__: called.append("kw"), with_kwargs=True)
+    compiled = tj.compile(model)
+    for _ in range(3):
+        compiled(tj.ones(1, 2))
+    assert list(model[0]._forward_pre_hooks) == [first.id]
+    model[0]._forward_hooks[last.id](None, None, None)
+    assert called.count("kw") >= 2
+    assert not model[0]._backward_hooks
+    model[0]._forward_hooks = OrderedDict()
+    model[0]._forward_pre_hooks.clear()
+    called.clear()
+    compiled(tj.ones(1, 2))
+    model(tj.ones(1, 2))
+    assert called == []
+    last.remove()
+    model[1]._forward_hooks[7] = lambda module, args, output: output + 1
+    assert compiled(tj.zeros(1, 2)).tolist() == model(tj.zeros(1, 2)).tolist()
+    assert model[1](tj.zeros(1)).tolist() == [1.0]

@@ -42,6 +42,12 @@ optim.optimizer: register_optimizer_step_pre_hook, _get_capturable_supported_dev
 utils._foreach_utils: _group_tensors_by_device_and_dtype, _has_foreach_support, _device_has_foreach_support
 utils._foreach_utils: _get_foreach_kernels_supported_devices, _get_fused_kernels_supported_devices, Indices
 testing: assert_close | types: Device, Number | utils.data._utils.collate: default_collate
+nn.modules.lazy: LazyModuleMixin | nn.parameter: UninitializedParameter, UninitializedBuffer, Parameter
+nn.parallel.distributed: DistributedDataParallel | nn.parallel.data_parallel: DataParallel
+nn.modules.module: _IncompatibleKeys, _EXTRA_STATE_KEY_SUFFIX | jit: isinstance
+serialization: MAP_LOCATION, add_safe_globals, get_safe_globals, safe_globals
+distributions.multivariate_normal: _precision_to_scale_tril, MultivariateNormal
+distributions.transforms: _clipped_sigmoid
 utils.data.dataloader: DataLoader, default_collate | utils.data.distributed: DistributedSampler
 utils.dlpack: to_dlpack, from_dlpack | utils.model_zoo: load_url | version: cuda, hip
 """
@@ -361,3 +367,22 @@ def test_a_tensor_that_lets_its_memory_go():
     weight = tj.ones(3, requires_grad=True)
     weight.data.set_()
     assert weight.shape == (3,)
+
+
+def test_types_that_tell_what_containers_hold() -> None:
+    jit = tj.jit
+    assert jit.isinstance({"a": [tj.ones(1)]}, dict[str, list[tj.Tensor]])
+    assert not jit.isinstance({"a": [1]}, dict[str, list[tj.Tensor]])
+    assert jit.isinstance((1, "a"), tuple[int, str])
+    assert not jit.isinstance((1,), tuple[int, str])
+    assert jit.isinstance((1, 2, 3), tuple[int, ...])
+    assert jit.isinstance(None, int | None)
+    assert jit.isinstance("magnitude", (bool, str))
+    assert not jit.isinstance(True, str)
+
+
+def test_names_of_the_package() -> None:
+    assert tj.OutOfMemoryError is tj.cuda.OutOfMemoryError
+    assert tj.zeros_like(tj.ones(2), memory_format=tj.legacy_contiguous_format).tolist() == [0, 0]
+    with pytest.raises(AssertionError, match="why"):
+        tj._assert_async(tj.tensor(False), "why")

@@ -355,3 +355,22 @@ def scanned(x): return Scan.apply(forward(x)).sum()
     assert all(g == grads[0] for g in grads)
     assert compiled.stats.recordings <= 3
     assert compiled.stats.compiled_calls >= 2
+
+
+def test_named_tuples_are_made_in_large_libraries(monkeypatch):
+    monkeypatch.setattr(state_reach, "MAX_CHECKS", 10)
+    source = LIBRARY + (
+        "from collections import namedtuple\n"
+        "Pair = namedtuple('Pair', 'left right')\n"
+        "def sum_of(x):\n"
+        "    pair = Pair(left=forward(x), right=x * scale)\n"
+        "    return pair.left + pair.right\n"
+    )
+    library = module("library", source)
+    compiled = tj.compile(library.sum_of)
+    x = tj.ones(2)
+    for _ in range(4):
+        assert compiled(x).tolist() == library.sum_of(x).tolist()
+    assert compiled.stats.compiled_calls > 0
+    library.scale = 3.0
+    assert compiled(x).tolist() == library.sum_of(x).tolist()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import stat
+from collections import Counter, OrderedDict, defaultdict, deque
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -192,3 +196,62 @@ def test_permissions_are_those_of_ordinary_files(file):
 def test_places_as_programs_spell_them(file, place):
     tj.save({"w": tj.ones(2)}, file, _use_new_zipfile_serialization=False)
     assert tj.load(file, map_location=place, pickle_module=None)["w"].tolist() == [1.0, 1.0]
+
+
+PLAIN = [
+    OrderedDict(b=1, a=2),
+    defaultdict(list, a=[1]),
+    Counter("aab"),
+    deque([1, 2], maxlen=3),
+    {1, 2},
+    frozenset({"a"}),
+    1 + 2j,
+    float("inf"),
+    b"\x00\xff",
+    slice(1, None),
+    range(3),
+    Path("runs") / "last.pt",
+    tj.Size([2, 3]),
+    tj.device("cpu"),
+    argparse.Namespace(lr=0.1, layers=[1, 2]),
+    SimpleNamespace(a=(1, 2)),
+    {(1, 2): 3},
+]
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+def test_what_surrounds_tensors_comes_back_as_what_it_was(file, value):
+    save({"value": value}, file)
+    found = load(file)["value"]
+    assert type(found) is type(value)
+    assert found == value
+    assert getattr(found, "maxlen", None) == getattr(value, "maxlen", None)
+    assert getattr(found, "default_factory", None) is getattr(value, "default_factory", None)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3).T,
+        np.array(3, np.uint16),
+        np.zeros((0, 2), np.complex64),
+        np.array(["ab", "c"]),
+        np.array([(1, 2.0)], [("a", "<i4"), ("b", "<f8")]),
+    ],
+    ids=["transposed", "0-d", "empty", "strings", "fields"],
+)
+def test_arrays_come_back(file, array):
+    save([array, tensor([1.0])], file)
+    found, beside = load(file)
+    assert type(found) is np.ndarray
+    assert found.dtype == array.dtype
+    assert found.shape == array.shape
+    assert found.tolist() == array.tolist()
+    assert found.flags.writeable
+    assert beside.tolist() == [1.0]
+
+
+def test_objects_are_refused_wherever_they_are(file):
+    for value in (np.array([object()]), defaultdict(object), argparse.Namespace(a=object())):
+        with pytest.raises(TypeError, match="cannot save"):
+            save({"value": value, "other": object()}, file)

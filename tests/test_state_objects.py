@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -286,3 +287,45 @@ def test_slots_hide_what_bases_have():
         SLOTTED.rank = rank
         assert compiled(tj.ones(2)).tolist() == [rank, rank]
     assert compiled.stats.compiled_calls >= 2
+
+
+# --- objects of this package that are neither modules nor optimizers -------------------------------------------------
+
+D = tj.distributions
+
+
+def normal():
+    prior = D.Normal(tj.zeros(2), tj.ones(2))
+    wider = partial(setattr, prior, "scale", tj.full((2,), 3.0))
+    return prior.log_prob, [lambda: prior.loc.fill_(1.0), wider]
+
+
+def transformed():
+    law = D.TransformedDistribution(
+        D.Normal(tj.zeros(2), tj.ones(2)), [D.AffineTransform(0.0, 1.0)]
+    )
+    scaled = partial(setattr, law.transforms[0], "scale", 3.0)
+    return law.log_prob, [scaled, lambda: law.transforms.append(D.ExpTransform())]
+
+
+def independent():
+    law = D.Independent(D.Normal(tj.zeros(2), tj.ones(2)), 1)
+    return law.log_prob, [partial(setattr, law.base_dist, "scale", tj.full((2,), 4.0))]
+
+
+def dataset():
+    data = tj.utils.data.TensorDataset(tj.arange(4.0))
+    other = partial(setattr, data, "tensors", (tj.full((4,), 9.0),))
+    return lambda x: data[1][0] * x, [lambda: data.tensors[0].fill_(7.0), other]
+
+
+@pytest.mark.parametrize("made", [normal, transformed, independent, dataset])
+def test_objects_of_the_package_are_watched(made):
+    function, changes = made()
+    compiled = tj.compile(lambda x: function(x) * 2)
+    x = tj.tensor([0.3, 0.4])
+    for change in (lambda: None, *changes):
+        change()
+        for _ in range(3):
+            assert compiled(x).tolist() == (function(x) * 2).tolist()
+    assert compiled.stats.compiled_calls > 0

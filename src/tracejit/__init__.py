@@ -81,6 +81,7 @@ from .dtypes import (
 from .dtypes import bool_ as bool
 from .early import load_early as _load_early
 from .early import load_now as _load_now
+from .errors import OutOfMemoryError
 from .func import grad, value_and_grad, vmap
 from .interop import from_dlpack, from_numpy, frombuffer
 from .libraries import meet_libraries as _meet_libraries
@@ -88,6 +89,7 @@ from .memory_formats import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    legacy_contiguous_format,
     memory_format,
     preserve_format,
     strided,
@@ -98,6 +100,7 @@ from .ops.keywords import as_called as _as_called
 from .ops.mixin import Size
 from .printing import get_printoptions, set_printoptions
 from .questions import _assert as _assert
+from .questions import _assert as _assert_async  # noqa: F401  (values are there when a call returns)
 from .questions import _check as _check
 from .questions import (
     get_device,
@@ -210,6 +213,7 @@ _load_early()
 __all__ = [
     "CompiledFunction",
     "Generator",
+    "OutOfMemoryError",
     "GradScaler",
     "Size",
     "SymBool",
@@ -236,6 +240,7 @@ __all__ = [
     "complex128",
     "complex64",
     "contiguous_format",
+    "legacy_contiguous_format",
     "cpu",
     "cuda",
     "default_generator",

@@ -49,6 +49,7 @@ def apply(
         else:
             return _beside(op, operands, attributes)
     recorder = modes.recorder
+    attributes = attributes if recorder is None else _numbers_of(attributes)
     if recorder is not None and recorder.watched is not None and not modes.saved_hooks:
         return recorder.watched.apart(recorder, apply, op, operands, attributes, given)
     if MODULES:
@@ -68,6 +69,27 @@ def apply(
     if recorder is not None:
         recorder.record(op, given or operands, attributes, out, given is not None)
     return out
+
+
+def _numbers_of(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Options of an op with Python numbers for tensors, on which a recording then depends, and for NumPy's scalars."""
+    if not any(map(_is_foreign, attributes.values())):
+        return attributes
+    return {name: _as_numbers(value) for name, value in attributes.items()}
+
+
+def _is_foreign(value: Any) -> bool:
+    """Is an option, which is a number or a row of numbers, given as a tensor or as a scalar of NumPy?"""
+    return isinstance(value, (Tensor, np.generic)) or (
+        type(value) in (tuple, list) and any(map(_is_foreign, value))
+    )
+
+
+def _as_numbers(value: Any) -> Any:
+    """The option as plain numbers."""
+    if isinstance(value, (Tensor, np.generic)):
+        return value.item()
+    return type(value)(map(_as_numbers, value)) if _is_foreign(value) else value
 
 
 def _agree(op: Op, operands: tuple[Any, ...], arrays: list[Any]) -> tuple[int, bool]:

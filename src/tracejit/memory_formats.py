@@ -6,6 +6,7 @@ __all__ = [
     "channels_last",
     "channels_last_3d",
     "contiguous_format",
+    "legacy_contiguous_format",
     "memory_format",
     "preserve_format",
     "strided",
@@ -33,6 +34,8 @@ class memory_format:  # noqa: N801  (PyTorch's spelling)
 
 
 contiguous_format = memory_format("contiguous_format")
+#: What ``contiguous_format`` was called in arguments that kept the order of elements by default.
+legacy_contiguous_format = contiguous_format
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")

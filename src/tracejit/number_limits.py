@@ -17,24 +17,28 @@ class _Limits:
 
     dtype: str
     bits: int
+    _shown: tuple[str, ...] = ()
 
     def __init__(self, dtype: DType, facts: dict[str, Any]) -> None:
         self.__dict__.update(facts, dtype=dtype.name, bits=dtype.itemsize * 8)
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({facts})"
+        facts = ", ".join(f"{name}={getattr(self, name):.6g}" for name in self._shown)
+        return f"{type(self).__name__}({facts}, dtype={self.dtype})"
 
 
 class finfo(_Limits):  # noqa: N801  (PyTorch's spelling)
     """Limits of a floating point type: ``min``, ``max``, ``eps``, ``tiny`` (least normal number), ``resolution``.
 
-    Without a dtype, those of the default dtype. Raises ``TypeError`` for a type that is not floating point.
+    Without a dtype, those of the default dtype; of a complex one, those of its parts. Raises ``TypeError`` for other
+    types.
 
     >>> import tracejit as tj
     >>> tj.finfo(tj.float32).eps, tj.finfo(tj.float16).max
     (1.1920928955078125e-07, 65504.0)
     """
+
+    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     min: float
     max: float
@@ -45,13 +49,15 @@ class finfo(_Limits):  # noqa: N801  (PyTorch's spelling)
 
     def __init__(self, type: DType | None = None) -> None:
         dtype = get_default_dtype() if type is None else as_dtype(type)
+        dtype = dtype.to_real if dtype.is_complex else dtype
         if not dtype.is_floating_point:
             raise TypeError(
                 f"finfo() requires a floating point input type. Use iinfo to handle '{dtype!r}'"
             )
         found: Any = ml_dtypes.finfo(dtype.np)  # type: ignore[no-untyped-call]
-        names = ("min", "max", "eps", "tiny", "smallest_normal", "resolution")
-        super().__init__(dtype, {name: float(getattr(found, name)) for name in names})
+        names = ("min", "max", "eps", "tiny", "smallest_normal")
+        facts = {name: float(getattr(found, name)) for name in names}
+        super().__init__(dtype, {**facts, "resolution": 10.0**-found.precision})
 
 
 class iinfo(_Limits):  # noqa: N801  (PyTorch's spelling)
@@ -63,6 +69,8 @@ class iinfo(_Limits):  # noqa: N801  (PyTorch's spelling)
     >>> tj.iinfo(tj.int8).min, tj.iinfo(tj.uint8).max
     (-128, 255)
     """
+
+    _shown = ("min", "max")
 
     min: int
     max: int

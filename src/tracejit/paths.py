@@ -16,6 +16,7 @@ from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
 from .func import functional_call
 from .made_modules import make_module
+from .nn import lazy, parallel
 from .ops.table import FUNCTIONS
 from .scripting import unchanged
 
@@ -77,6 +78,11 @@ def _make_all() -> None:
     marks.update(_overload=unchanged, _overload_method=unchanged)
     make_module("_jit_internal", typing, boolean_dispatch=_boolean_dispatch, **marks)
     make_module("autograd.profiler", profiler)
+    make_module("nn.modules.lazy", LazyModuleMixin=lazy._Lazy)
+    for name in ("distributed", "data_parallel"):
+        make_module(f"nn.parallel.{name}", parallel)
+    for kind in (lazy.UninitializedParameter, lazy.UninitializedBuffer):
+        setattr(sys.modules["tracejit.nn.parameter"], kind.__name__, kind)
 
 
 def names_of_jit() -> dict[str, Any]:
@@ -88,6 +94,7 @@ def names_of_jit() -> dict[str, Any]:
     make_module("jit.annotations", typing, **{f"BroadcastingList{n}": list for n in (1, 2, 3)})
     decorators = ("_overload", "_overload_method", "_script_if_tracing")
     return {
+        "isinstance": scripting.is_of_type,
         **dict.fromkeys(decorators, unchanged),
         **dict.fromkeys(("ScriptModule", "RecursiveScriptModule"), nn.Module),
         "annotations": sys.modules[f"{__package__}.jit.annotations"],

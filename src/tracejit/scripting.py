@@ -7,7 +7,8 @@ a script is being compiled are answered with no. :func:`tracejit.compile` is wha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from types import UnionType
+from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 T = TypeVar("T")
 
@@ -132,6 +133,32 @@ def wait(future: T) -> T:
     3
     """
     return future
+
+
+def is_of_type(obj: Any, target_type: Any) -> bool:
+    """Is ``obj`` of a type, which may tell what containers hold? PyTorch calls this ``jit.isinstance``.
+
+    ``target_type`` is a class, ``list[int]``, ``tuple[int, str]``, ``dict[str, Tensor]``, a union, an ``Optional``, or
+    a tuple of these.
+
+    >>> is_of_type([1, 2], list[int]), is_of_type([1, "2"], list[int]), is_of_type(None, int | None)
+    (True, False, True)
+    """
+    if isinstance(target_type, tuple):
+        return any(is_of_type(obj, one) for one in target_type)
+    kind, parts = get_origin(target_type), get_args(target_type)
+    if kind is Union or kind is UnionType:
+        return any(is_of_type(obj, type(None) if one is None else one) for one in parts)
+    if kind is None:
+        return target_type is Any or isinstance(obj, target_type)
+    if not isinstance(obj, kind):
+        return False
+    if kind is dict:
+        return all(is_of_type(k, parts[0]) and is_of_type(v, parts[1]) for k, v in obj.items())
+    if kind is tuple and parts[-1:] != (Ellipsis,):
+        pairs = zip(obj, parts, strict=False)
+        return len(obj) == len(parts) and all(is_of_type(one, part) for one, part in pairs)
+    return all(is_of_type(one, parts[0]) for one in obj)
 
 
 class Attribute(NamedTuple):

@@ -1,29 +1,32 @@
 """Saving and loading tensors and what holds them, as safetensors files: no code runs when a file is loaded.
 
 A flat dict of tensors is stored under its own names and opens in any safetensors reader. Everything around tensors
-(nested dicts, lists, tuples, numbers, strings, None) is a tree in JSON in the file's metadata, with a name in place of
-every tensor. A tensor that occurs twice is stored once and comes back as one object; different tensors that share
-storage (views) are stored separately and come back independent.
+(nested containers, numbers, strings, None; see ``saved_values``) is a tree in JSON in the file's metadata, with a name
+in place of every tensor. A tensor that occurs twice is stored once and comes back as one object; different tensors that
+share storage (views) are stored separately and come back independent.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import dtypes
-from .cuda.arrays import fetched, placed
+from .cuda.arrays import placed
 from .device import index_of
-from .dtypes import DType
-from .ops.complex_numbers import complex_of_parts
+from .saved_values import Packer, unpack
 from .tensor import Tensor
 
-__all__ = ["load", "save"]
+__all__ = ["MAP_LOCATION", "add_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+#: What ``load`` takes as ``map_location``.
+MAP_LOCATION = Any
 
 _TREE = "tracejit"
 _CODES = {
@@ -43,9 +46,10 @@ _CODES = {
 def save(obj: Any, path: Any, **_: Any) -> None:
     """Write ``obj`` to a safetensors file (or open binary file), atomically: a reader sees the old file or the new one.
 
-    ``obj`` is a tensor, or dicts, lists and tuples of tensors, numbers, strings, None and dtypes, such as a
-    ``state_dict()``. Options of PyTorch's pickles are accepted and mean nothing. Raises ``TypeError`` naming the place
-    of anything else and ``OSError`` when the file cannot be written.
+    ``obj`` is a tensor, or containers of tensors, arrays, numbers, strings, None, dtypes and the like, such as a
+    ``state_dict()`` with the arguments of a program: the containers, devices and paths of the standard library, and
+    NumPy's arrays. Options of PyTorch's pickles are accepted and mean nothing. Raises ``TypeError`` naming the place of
+    anything else, above all of an instance of a class of yours, and ``OSError`` when the file cannot be written.
 
     >>> import tempfile, tracejit as tj
     >>> file = tempfile.mkdtemp() + "/model.safetensors"
@@ -55,7 +59,7 @@ def save(obj: Any, path: Any, **_: Any) -> None:
     """
     from safetensors.numpy import save_file
 
-    packer = _Packer()
+    packer = Packer()
     tree = packer.pack(obj, "")
     if hasattr(path, "write"):
         path.write(_bytes(packer.tensors, tree))
@@ -122,110 +126,35 @@ def load(path: Any, map_location: Any = None, *, weights_only: bool = True, **_:
     if text is None:
         return tensors
     try:
-        return _unpack(json.loads(text), tensors)
+        return unpack(json.loads(text), tensors)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damaged(path, f"its object tree cannot be read ({error})") from error
 
 
-# --- from objects to a tree -----------------------------------------------------------------------------------------
+def add_safe_globals(safe_globals: Sequence[Any]) -> None:
+    """Accepted and without effect: no file names classes or functions to call, so none has to be trusted.
+
+    >>> add_safe_globals([dict])
+    """
 
 
-class _Packer:
-    """Turns an object into a JSON tree and collects its tensors by name."""
+def get_safe_globals() -> list[Any]:
+    """None: see :func:`add_safe_globals`.
 
-    def __init__(self) -> None:
-        self.tensors: dict[str, Any] = {}
-        self.names: dict[int, str] = {}
-        self.open: set[int] = set()
-
-    def pack(self, value: Any, path: str) -> Any:
-        """The tree of ``value``, which was found at ``path``."""
-        if isinstance(value, Tensor):
-            return self.pack_tensor(value, path)
-        if isinstance(value, DType):
-            return {"$": "dtype", "value": value.name}
-        if isinstance(value, np.generic):
-            value = value.item()
-        if value is None or isinstance(value, (bool, int, str)):
-            return value
-        if isinstance(value, float):
-            return value if np.isfinite(value) else {"$": "float", "value": repr(value)}
-        if not isinstance(value, (Mapping, list, tuple)):
-            raise TypeError(
-                f"cannot save {type(value).__module__}.{type(value).__qualname__} (at {path or 'the top'}): save "
-                "tensors in dicts, lists and tuples with numbers, strings and None; "
-                "of a module or optimizer, its state_dict()"
-            )
-        if id(value) in self.open:
-            raise ValueError(f"cannot save an object that contains itself (at {path or 'the top'})")
-        self.open.add(id(value))
-        try:
-            return self.pack_container(value, path)
-        finally:
-            self.open.discard(id(value))
-
-    def pack_container(self, value: Any, path: str) -> Any:
-        if isinstance(value, Mapping):
-            if all(type(key) is str and key != "$" for key in value):
-                return {k: self.pack(v, _below(path, k)) for k, v in value.items()}
-            pairs = [
-                [self.pack(k, f"{path} (a key)"), self.pack(v, _below(path, k))]
-                for k, v in value.items()
-            ]
-            return {"$": "dict", "value": pairs}
-        items = [self.pack(v, _below(path, i)) for i, v in enumerate(value)]
-        return items if isinstance(value, list) else {"$": "tuple", "value": items}
-
-    def pack_tensor(self, tensor: Tensor, path: str) -> Any:
-        name = self.names.get(id(tensor))
-        if name is None:
-            name = path or "tensor"
-            while name in self.tensors or name == "__metadata__":
-                name += "_"
-            self.names[id(tensor)] = name
-            array = np.ascontiguousarray(fetched(tensor.array)).reshape(tensor.shape)
-            self.tensors[name] = _parts(array) if tensor.is_complex() else array
-        node: dict[str, Any] = {"$": "tensor", "value": name}
-        if tensor.is_complex():
-            node["complex"] = True
-        return {**node, "requires_grad": True} if tensor.requires_grad else node
+    >>> get_safe_globals()
+    []
+    """
+    return []
 
 
-def _parts(array: Any) -> Any:
-    """Complex numbers, which files do not know, as pairs along a new last dimension."""
-    return np.stack((array.real, array.imag), axis=-1)
+@contextmanager
+def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
+    """As :func:`add_safe_globals`, for the time of a ``with`` block.
 
-
-def _below(path: str, key: Any) -> str:
-    return f"{path}.{key}" if path else str(key)
-
-
-# --- from a tree to objects -----------------------------------------------------------------------------------------
-
-
-def _unpack(node: Any, tensors: dict[str, Tensor]) -> Any:
-    if isinstance(node, list):
-        return [_unpack(item, tensors) for item in node]
-    if not isinstance(node, dict):
-        return node
-    kind = node.get("$")
-    if kind is None:
-        return {key: _unpack(value, tensors) for key, value in node.items()}
-    value = node["value"]
-    if kind == "tensor":
-        tensor = tensors[value]
-        if node.get("complex"):
-            tensor = complex_of_parts(tensor)
-        return tensor.requires_grad_() if node.get("requires_grad") else tensor
-    if kind == "tuple":
-        return tuple(_unpack(item, tensors) for item in value)
-    if kind == "dict":
-        return {_unpack(key, tensors): _unpack(item, tensors) for key, item in value}
-    if kind == "float":
-        return float(value)
-    if kind == "dtype":
-        return dtypes.by_name(value)
-    raise ValueError(f"unknown kind of node {kind!r}")
+    >>> with safe_globals([dict]):
+    ...     pass
+    """
+    yield
 
 
 def _damaged(path: Any, why: str) -> ValueError:

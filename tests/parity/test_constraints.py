@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -130,3 +131,53 @@ def test_registered_by_users() -> None:
 )
 def test_errors(call: Any) -> None:
     same_error(call)
+
+
+OF_THEIR_OWN_CLASS = [
+    "boolean",
+    "corr_cholesky",
+    "lower_cholesky",
+    "lower_triangular",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_definite",
+    "positive_integer",
+    "positive_semidefinite",
+    "real",
+    "real_vector",
+    "simplex",
+    "square",
+    "symmetric",
+    "unit_interval",
+]
+
+
+@pytest.mark.parametrize("name", OF_THEIR_OWN_CLASS)
+def test_sets_have_classes_of_their_own(name: str) -> None:
+    ours, theirs = (getattr(t.distributions.constraints, name) for t in (tj, torch))
+    assert type(ours).__name__ == type(theirs).__name__
+    assert repr(ours) == repr(theirs)
+    assert (ours.is_discrete, ours.event_dim) == (theirs.is_discrete, theirs.event_dim)
+    assert isinstance(pickle.loads(pickle.dumps(ours)), type(ours))
+
+
+def test_classes_of_sets_are_derived_from() -> None:
+    def registered(t: Any) -> Any:
+        c, D = t.distributions.constraints, t.distributions
+
+        class Softly(type(c.positive)):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__(lower_bound=0.0)
+
+        class Root(type(c.lower_cholesky)):  # type: ignore[misc]
+            pass
+
+        softly, root = Softly(), Root()
+        D.transform_to.register(softly)(lambda constraint: D.transforms.SoftplusTransform())
+        D.transform_to.register(root)(lambda constraint: D.transforms.ExpTransform())
+        made = [type(D.transform_to(x)).__name__ for x in (softly, root, c.lower_cholesky)]
+        return made, repr(softly), repr(root), root.check(t.eye(2)).item()
+
+    assert registered(tj) == registered(torch)

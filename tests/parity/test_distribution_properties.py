@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -134,3 +134,114 @@ def test_divergences_within_a_kind(kind: str) -> None:
             pair = D(t.tensor(A), t.tensor(B)), D(t.tensor(B), t.tensor(A))
         sides.append(t.distributions.kl_divergence(*pair))
     np.testing.assert_allclose(sides[0].numpy(), sides[1].numpy(), rtol=1e-7, atol=1e-9)
+
+
+def test_families_are_told_and_have_an_entropy() -> None:
+    def families(t: Any) -> list[str]:
+        d = t.distributions
+        kinds = [(n, getattr(d, n)) for n in dir(d)]
+        return sorted(
+            n for n, k in kinds if isinstance(k, type) and issubclass(k, d.ExponentialFamily)
+        )
+
+    assert families(tj) == families(torch)
+
+    def entropy(t: Any) -> list[float]:  # its graph leads to copies of the parameters
+        class Waiting(t.distributions.ExponentialFamily):  # type: ignore[misc]
+            """Exponential waiting times by their natural parameter."""
+
+            def __init__(self, rate: Any) -> None:
+                self.rate = rate
+                super().__init__(rate.shape, validate_args=False)
+
+            _mean_carrier_measure = 0
+
+            @property
+            def _natural_params(self) -> Any:
+                return (-self.rate,)
+
+            def _log_normalizer(self, x: Any) -> Any:
+                return -t.log(-x)
+
+        rate = t.tensor([0.5, 2.0])
+        found = Waiting(rate).entropy()
+        expected = t.distributions.Exponential(rate).entropy()
+        assert t.allclose(found, expected)
+        found.sum().backward()
+        values: list[float] = found.tolist()
+        return values
+
+    assert entropy(tj) == pytest.approx(entropy(torch))
+
+
+@pytest.mark.parametrize("t", [tj, torch], ids=["ours", "theirs"])
+def test_distributions_and_transforms_of_ones_own(t: Any) -> None:
+    d = t.distributions
+
+    class Triangle(d.Distribution):  # type: ignore[misc]
+        arg_constraints: ClassVar[Any] = {"width": d.constraints.positive}
+        support = d.constraints.unit_interval
+
+        def __init__(self, width: Any, validate_args: Any = None) -> None:
+            self.width = width
+            super().__init__(width.shape, validate_args=validate_args)
+
+        def log_prob(self, value: Any) -> Any:
+            if self._validate_args:
+                self._validate_sample(value)
+            return (2 * value * self.width).log()
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            new = self._get_checked_instance(Triangle, _instance)
+            new.width = self.width.expand(batch_shape)
+            super(Triangle, new).__init__(batch_shape, validate_args=False)
+            new._validate_args = self._validate_args
+            return new
+
+    class Shift(d.Transform, t.nn.Module):  # type: ignore[misc]
+        domain = codomain = d.constraints.real
+        bijective = True
+        __hash__ = t.nn.Module.__hash__
+
+        def __init__(self, cache_size: int = 0) -> None:
+            super().__init__(cache_size=cache_size)
+            self.by = t.nn.Parameter(t.ones(2))
+
+        def _call(self, x: Any) -> Any:
+            return x + self.by
+
+    class Learned(d.Distribution, t.nn.Module):  # type: ignore[misc]
+        arg_constraints: ClassVar[Any] = {}
+
+        def __init__(self) -> None:
+            super().__init__((2,))
+            self.centre = t.nn.Parameter(t.ones(2))
+
+    with pytest.raises(ValueError, match="support"):
+        Triangle(t.ones(2)).log_prob(t.full((2,), 2.0))
+    unchecked = Triangle(t.ones(2), validate_args=False)
+    assert unchecked.log_prob(t.full((2,), 2.0)).tolist() == pytest.approx([1.3862944] * 2)
+    assert unchecked.expand((3, 2)).batch_shape == (3, 2)
+    assert not unchecked.expand((3, 2))._validate_args
+    assert [n for n, _ in Shift().named_parameters()] == ["by"]
+    assert Shift()(t.zeros(2)).tolist() == [1.0, 1.0]
+    assert len(list(Learned().parameters())) == 1
+    before = d.Distribution._validate_args
+    d.Distribution.set_default_validate_args(False)
+    try:
+        assert not d.Normal(0.0, -1.0)._validate_args
+    finally:
+        d.Distribution.set_default_validate_args(before)
+
+
+@pytest.mark.parametrize("t", [tj, torch], ids=["ours", "theirs"])
+def test_transforms_keep_their_latest_pair(t: Any) -> None:
+    tanh = t.distributions.TanhTransform(cache_size=1)
+    x, y = t.tensor(0.25), t.tensor(0.5)
+    assert tanh._cached_x_y == (None, None)
+    assert tanh.inv(tanh(x)) is x
+    found = tanh.inv(y)
+    assert tanh(found) is y
+    assert tanh._cached_x_y[1] is y
+    with pytest.raises(ValueError, match="cache_size must be 0 or 1"):
+        t.distributions.TanhTransform(cache_size=2)

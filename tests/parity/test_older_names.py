@@ -147,3 +147,18 @@ def test_switches_of_libraries_are_kept() -> None:
     tj.backends.cuda.matmul.allow_tf32 = False
     assert tj.get_float32_matmul_precision() == "highest"
     tj.cuda.manual_seed_all(1)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "complex64"])
+def test_limits_of_floats_read_as_pytorch_s(name: str) -> None:
+    ours, theirs = (t.finfo(getattr(t, name)) for t in (tj, torch))
+    assert repr(ours) == repr(theirs)
+    facts = ("min", "max", "eps", "tiny", "smallest_normal", "resolution", "bits", "dtype")
+    assert [getattr(ours, fact) for fact in facts] == [getattr(theirs, fact) for fact in facts]
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64"])
+def test_limits_of_integers_read_as_pytorch_s(name: str) -> None:
+    ours, theirs = (t.iinfo(getattr(t, name)) for t in (tj, torch))
+    assert repr(ours) == repr(theirs)
+    assert (ours.min, ours.max, ours.bits) == (theirs.min, theirs.max, theirs.bits)

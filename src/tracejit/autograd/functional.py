@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -232,28 +232,33 @@ def _of_scalar(func: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any,
 
 def _rows(output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
     """One Jacobian block per input, a backward pass for each element of the output."""
-    count = output.spec.numel
-    rows = []
-    for element in range(count):
-        seed = np.zeros(output.spec.shape, output.dtype.np)
-        seed.reshape(-1)[element] = 1
-        placed_seed = output._wrap(placed(seed, output.get_device()))
-        rows.append(_gradients((output,), inputs, (placed_seed,), create_graph, strict))
-    return [
-        _stacked([row[position] for row in rows], output.spec.shape, x, create_graph)
+    rows = [
+        _gradients((output,), inputs, (seed,), create_graph, strict) for seed in seeds_of(output)
+    ]
+    blocks = [
+        stacked_rows([row[position] for row in rows], output.spec.shape, x)
         for position, x in enumerate(inputs)
     ]
+    return blocks if create_graph else [block.detach() for block in blocks]
 
 
-def _stacked(rows: list[Any], shape: tuple[int, ...], x: Any, create_graph: bool) -> Any:
+def seeds_of(output: Any) -> Iterator[Any]:
+    """For each element of ``output`` a tensor of its shape that is 1 there and 0 elsewhere."""
+    for element in range(output.spec.numel):
+        seed = np.zeros(output.spec.shape, output.dtype.np)
+        seed.reshape(-1)[element] = 1
+        yield output._wrap(placed(seed, output.get_device()))
+
+
+def stacked_rows(rows: list[Any], shape: tuple[int, ...], x: Any) -> Any:
+    """The gradients of ``x``, one for each element of a result of this shape, as one block of the Jacobian."""
     from ..ops.movement import cat
 
     target = (*shape, *x.spec.shape)
     if not rows:
         return full(shape=target, value=0, dtype=x.dtype)
     flat = [reshape(row, shape=(1, x.spec.numel)) for row in rows]
-    block = reshape(cat(*flat, dim=0), shape=target)
-    return block if create_graph else block.detach()
+    return reshape(cat(*flat, dim=0), shape=target)
 
 
 def _plain(value: Tensors, create_graph: bool) -> Any:

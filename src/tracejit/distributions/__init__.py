@@ -36,6 +36,7 @@ from .distribution import (
     kl_divergence,
     register_kl,
 )
+from .exp_family import ExponentialFamily
 from .exponential_families import ContinuousBernoulli, GeneralizedPareto
 from .gaussian import (
     Normal,
@@ -108,6 +109,7 @@ __all__ = [
     "Distribution",
     "ExpTransform",
     "Exponential",
+    "ExponentialFamily",
     "FisherSnedecor",
     "Gamma",
     "GeneralizedPareto",

@@ -9,6 +9,8 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..ops.functions.linear_algebra import cholesky, inverse
 from ..ops.functions.sampling import randn
+from ..ops.functions.systems import solve_triangular
+from ..ops.functions.triangles import eye
 from .discrete import Categorical
 from .distribution import Distribution, divergence, kl_divergence
 from .gaussian import Normal
@@ -282,7 +284,21 @@ def scale_of(covariance_matrix: Any, precision_matrix: Any, scale_tril: Any) -> 
         )
     if scale_tril is not None:
         return scale_tril
-    return cholesky(inverse(precision_matrix) if covariance_matrix is None else covariance_matrix)
+    if covariance_matrix is None:
+        return _precision_to_scale_tril(precision_matrix)
+    return cholesky(covariance_matrix)
+
+
+def _precision_to_scale_tril(P: Any) -> Any:  # noqa: N803  (PyTorch's spelling)
+    """The lower triangular factor of the inverse of a positive definite matrix.
+
+    >>> import tracejit as tj
+    >>> _precision_to_scale_tril(tj.tensor([[4.0, 0.0], [0.0, 0.25]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 2.0000]])
+    """
+    root = cholesky(P.flip(-2, -1)).flip(-2, -1).mT
+    return solve_triangular(root, eye(P.shape[-1], dtype=P.dtype), upper=False)
 
 
 class MultivariateNormal(Distribution):

@@ -7,11 +7,11 @@ tensor([ True, False])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from ..number_limits import finfo
 from ..ops.functions import joining
+from . import value_checks
 
 __all__ = [
     "Constraint",
@@ -61,28 +61,18 @@ class Constraint:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__.lstrip('_')}()"
+        return f"{type(self).__name__[1:]}()"  # of a name with an underscore, as PyTorch's are
 
 
 class _Test(Constraint):
-    """A set given by a function of the value."""
+    """A set that is one of its kind, given by a function of the value."""
 
     named = True
-
-    def __init__(
-        self, name: str, test: Callable[[Any], Any], *, discrete: bool = False, event_dim: int = 0
-    ) -> None:
-        self.name = name
-        self._test = test
-        self.is_discrete = discrete
-        self.event_dim = event_dim
+    _test: ClassVar[Any]  # a function of the value
 
     def check(self, value: Any) -> Any:
         """Does each value lie in it?"""
-        return self._test(value)
-
-    def __repr__(self) -> str:
-        return self.name
+        return type(self)._test(value)
 
 
 class _Dependent(Constraint):
@@ -101,7 +91,7 @@ class _Dependent(Constraint):
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
-class dependent_property(property, _Dependent):  # noqa: N801  (PyTorch's spelling)
+class _DependentProperty(property, _Dependent):
     """A property that gives a constraint of an instance, and stands for a dependent one on the class."""
 
     def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
@@ -109,12 +99,12 @@ class dependent_property(property, _Dependent):  # noqa: N801  (PyTorch's spelli
         self.is_discrete = is_discrete
         self.event_dim = event_dim
 
-    def __call__(self, fn: Any) -> dependent_property:  # type: ignore[override]
+    def __call__(self, fn: Any) -> _DependentProperty:  # type: ignore[override]
         """The property of ``fn``: used as a decorator with arguments."""
-        return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+        return _DependentProperty(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
 
 
-class independent(Constraint):  # noqa: N801  (PyTorch's spelling)
+class _IndependentConstraint(Constraint):
     """Values whose last dimensions lie in ``base_constraint`` all together."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
@@ -130,6 +120,9 @@ class independent(Constraint):  # noqa: N801  (PyTorch's spelling)
             found = found.all(-1)
         return found
 
+    def __repr__(self) -> str:
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
 
 class _Bounded(Constraint):
     """Numbers between bounds."""
@@ -139,11 +132,12 @@ class _Bounded(Constraint):
         self.upper_bound = upper_bound
 
     def __repr__(self) -> str:
-        bounds = [b for b in (self.lower_bound, self.upper_bound) if b is not None]
-        return f"{type(self).__name__}({', '.join(map(str, bounds))})"
+        bounds = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
+        shown = ", ".join(f"{name}={b}" for name, b in bounds.items() if b is not None)
+        return f"{type(self).__name__[1:]}({shown})"
 
 
-class greater_than(_Bounded):  # noqa: N801
+class _GreaterThan(_Bounded):
     """Numbers above a bound."""
 
     def check(self, value: Any) -> Any:
@@ -151,7 +145,7 @@ class greater_than(_Bounded):  # noqa: N801
         return value > self.lower_bound
 
 
-class greater_than_eq(_Bounded):  # noqa: N801
+class _GreaterThanEq(_Bounded):
     """Numbers not below a bound."""
 
     def check(self, value: Any) -> Any:
@@ -159,7 +153,7 @@ class greater_than_eq(_Bounded):  # noqa: N801
         return value >= self.lower_bound
 
 
-class less_than(_Bounded):  # noqa: N801
+class _LessThan(_Bounded):
     """Numbers below a bound."""
 
     def __init__(self, upper_bound: Any) -> None:
@@ -170,7 +164,7 @@ class less_than(_Bounded):  # noqa: N801
         return value < self.upper_bound
 
 
-class interval(_Bounded):  # noqa: N801
+class _Interval(_Bounded):
     """Numbers from one bound to another, both included."""
 
     def check(self, value: Any) -> Any:
@@ -178,7 +172,7 @@ class interval(_Bounded):  # noqa: N801
         return (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
-class half_open_interval(_Bounded):  # noqa: N801
+class _HalfOpenInterval(_Bounded):
     """Numbers from one bound, included, to another, not included."""
 
     def check(self, value: Any) -> Any:
@@ -186,7 +180,7 @@ class half_open_interval(_Bounded):  # noqa: N801
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
 
-class integer_interval(interval):  # noqa: N801
+class _IntegerInterval(_Interval):
     """Whole numbers from one bound to another, both included."""
 
     is_discrete = True
@@ -196,7 +190,7 @@ class integer_interval(interval):  # noqa: N801
         return (value % 1 == 0) & super().check(value)
 
 
-class multinomial(Constraint):  # noqa: N801
+class _Multinomial(Constraint):
     """Counts, whose sums along the last dimension are at most ``upper_bound``."""
 
     is_discrete = True
@@ -220,7 +214,7 @@ class _Parts(Constraint):
         self.event_dim = max(part.event_dim for part in self.cseq)
 
 
-class cat(_Parts):  # noqa: N801
+class _Cat(_Parts):
     """Constraints of consecutive parts, ``lengths`` long."""
 
     def __init__(
@@ -235,7 +229,7 @@ class cat(_Parts):  # noqa: N801
         return joining.cat([one.check(part) for one, part in parts], self.dim)
 
 
-class stack(_Parts):  # noqa: N801
+class _Stack(_Parts):
     """One constraint for each position."""
 
     def check(self, value: Any) -> Any:
@@ -253,66 +247,116 @@ def is_dependent(constraint: Any) -> bool:
     return isinstance(constraint, _Dependent)
 
 
-def _is_symmetric(x: Any) -> Any:
-    return ((x - x.mT).abs() <= 1e-6).flatten(-2).all(-1)
+class _Real(_Test):
+    """All numbers."""
+
+    _test = staticmethod(lambda x: x == x)
 
 
-def _is_definite(x: Any) -> Any:
-    from ..ops.functions.linear_algebra import eigvalsh
+class _Boolean(_Test):
+    """0 and 1."""
 
-    return _is_symmetric(x) & (eigvalsh(x) > 0).all(-1)
-
-
-def _is_semidefinite(x: Any) -> Any:
-    from ..ops.functions.linear_algebra import eigvalsh
-
-    return _is_symmetric(x) & (eigvalsh(x) >= 0).all(-1)
+    is_discrete = True
+    _test = staticmethod(lambda x: (x == 0) | (x == 1))
 
 
-def _is_correlation_root(x: Any) -> Any:
-    apart = ((x * x).sum(-1) - 1).abs()
-    tolerance = 10 * x.shape[-1] * finfo(x.dtype).eps
-    return lower_cholesky.check(x) & (apart < tolerance).all(-1)
+class _OneHot(_Test):
+    """One 1 among 0."""
+
+    is_discrete = True
+    event_dim = 1
+    _test = staticmethod(value_checks.is_one_hot)
 
 
-def _is_lower(x: Any) -> Any:
-    return (x.tril() == x).flatten(-2).all(-1)
+class _Simplex(_Test):
+    """Numbers that are not negative and sum to 1."""
+
+    event_dim = 1
+    _test = staticmethod(value_checks.is_simplex)
 
 
-def _is_simplex(x: Any) -> Any:
-    return (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6)
+class _Square(_Test):
+    """Matrices with as many rows as columns."""
+
+    event_dim = 2
+    _test = staticmethod(lambda x: (x == x).flatten(-2).all(-1) & (x.shape[-1] == x.shape[-2]))
 
 
-def _is_one_hot(x: Any) -> Any:
-    return ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1)
+class _Symmetric(_Square):
+    """Matrices that are their own transpose."""
+
+    _test = staticmethod(value_checks.is_symmetric)
+
+
+class _PositiveDefinite(_Symmetric):
+    """Symmetric matrices with positive eigenvalues."""
+
+    _test = staticmethod(value_checks.is_definite)
+
+
+class _PositiveSemidefinite(_Symmetric):
+    """Symmetric matrices without negative eigenvalues."""
+
+    _test = staticmethod(value_checks.is_semidefinite)
+
+
+class _LowerTriangular(_Test):
+    """Matrices with zeros above the diagonal."""
+
+    event_dim = 2
+    _test = staticmethod(value_checks.is_lower)
+
+
+class _LowerCholesky(_Test):
+    """Lower triangles with a positive diagonal."""
+
+    event_dim = 2
+    _test = staticmethod(value_checks.is_root)
+
+
+class _CorrCholesky(_Test):
+    """Such triangles with rows of length 1."""
+
+    event_dim = 2
+    _test = staticmethod(value_checks.is_correlation_root)
+
+
+class _IntegerGreaterThan(_Bounded):
+    """Whole numbers not below a bound."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """Is each whole and not below?"""
+        return (value % 1 == 0) & (value >= self.lower_bound)
+
+
+class _IntegerLessThan(_LessThan):
+    """Whole numbers not above a bound."""
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        """Is each whole and not above?"""
+        return (value % 1 == 0) & (value <= self.upper_bound)
 
 
 dependent = _Dependent()
-real = _Test("Real()", lambda x: x == x)
-boolean = _Test("Boolean()", lambda x: (x == 0) | (x == 1), discrete=True)
-one_hot = _Test("OneHot()", _is_one_hot, discrete=True, event_dim=1)
-nonnegative_integer = _Test(
-    "IntegerGreaterThan(lower_bound=0)", lambda x: (x % 1 == 0) & (x >= 0), discrete=True
+dependent_property = _DependentProperty
+independent = _IndependentConstraint
+greater_than, greater_than_eq, less_than = _GreaterThan, _GreaterThanEq, _LessThan
+interval, half_open_interval, integer_interval = _Interval, _HalfOpenInterval, _IntegerInterval
+multinomial, cat, stack = _Multinomial, _Cat, _Stack
+real, boolean, one_hot, simplex = _Real(), _Boolean(), _OneHot(), _Simplex()
+nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
+positive, nonnegative, unit_interval = _GreaterThan(0.0), _GreaterThanEq(0.0), _Interval(0.0, 1.0)
+for _own in (positive, nonnegative, nonnegative_integer, positive_integer):
+    _own.named = True
+real_vector = _IndependentConstraint(real, 1)
+square, symmetric = _Square(), _Symmetric()
+positive_definite, positive_semidefinite = _PositiveDefinite(), _PositiveSemidefinite()
+lower_triangular, lower_cholesky, corr_cholesky = (
+    _LowerTriangular(),
+    _LowerCholesky(),
+    _CorrCholesky(),
 )
-positive_integer = _Test(
-    "IntegerGreaterThan(lower_bound=1)", lambda x: (x % 1 == 0) & (x >= 1), discrete=True
-)
-positive = greater_than(0.0)
-nonnegative = greater_than_eq(0.0)
-positive.named = nonnegative.named = True
-unit_interval = interval(0.0, 1.0)
-real_vector = independent(real, 1)
-simplex = _Test("Simplex()", _is_simplex, event_dim=1)
-square = _Test(
-    "Square()", lambda x: (x == x).flatten(-2).all(-1) & (x.shape[-1] == x.shape[-2]), event_dim=2
-)
-symmetric = _Test("Symmetric()", _is_symmetric, event_dim=2)
-positive_definite = _Test("PositiveDefinite()", _is_definite, event_dim=2)
-lower_triangular = _Test("LowerTriangular()", _is_lower, event_dim=2)
-lower_cholesky = _Test(
-    "LowerCholesky()",
-    lambda x: _is_lower(x) & (x.diagonal(dim1=-2, dim2=-1) > 0).all(-1),
-    event_dim=2,
-)
-positive_semidefinite = _Test("PositiveSemidefinite()", _is_semidefinite, event_dim=2)
-corr_cholesky = _Test("CorrCholesky()", _is_correlation_root, event_dim=2)

@@ -9,11 +9,14 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..dtypes import float64
 from ..ops.functions.activations import one_hot, softplus
+from ..ops.functions.losses import binary_cross_entropy_with_logits
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import poisson_quantile
 from .discrete import Categorical
 from .distribution import Distribution, broadcast, divergence
-from .utils import lazy_property, probs_to_logits
+from .exp_family import ExponentialFamily
+from .transforms import SigmoidTransform
+from .utils import clamp_probs, lazy_property, probs_to_logits
 
 __all__ = [
     "Geometric",
@@ -25,7 +28,7 @@ __all__ = [
 ]
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """Counts with mean ``rate``. Raises ``ValueError`` for negative rates.
 
     >>> import tracejit as tj
@@ -116,12 +119,14 @@ class Geometric(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         """value log(1 - p) + log p."""
-        return value * (-self.probs).log1p() + self.probs.log()
+        value, probs = broadcast(value, self.probs)
+        kept = probs.masked_fill((probs == 1) & (value == 0), 0.0)
+        return value * (-kept).log1p() + self.probs.log()
 
     def entropy(self) -> Any:
         """(-(1 - p) log(1 - p) - p log p) / p."""
-        p = self.probs
-        return -((1 - p).xlogy(1 - p) + p.xlogy(p)) / p
+        entropy = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return entropy / self.probs
 
 
 class OverCategories(Distribution):
@@ -230,19 +235,19 @@ class RelaxedBernoulli(Distribution):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         (given,) = broadcast(logits if probs is None else probs)
         self.temperature = temperature
-        self.logits = given if probs is None else given.clamp(1.2e-7, 1 - 1.2e-7).logit()
+        self.logits = given if probs is None else probs_to_logits(given, is_binary=True)
         self.probs = self.logits.sigmoid()
         super().__init__(given.shape, (), validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """sigmoid((logits + logistic noise) / temperature)."""
         shape = self._extended(sample_shape)
-        u = rand(shape, dtype=self.logits.dtype).clamp(1.2e-7, 1 - 1.2e-7)
+        u = clamp_probs(rand(shape, dtype=self.logits.dtype))
         return ((u.logit() + self.logits) / self.temperature).sigmoid()
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
-        y = value.clamp(1.2e-7, 1 - 1.2e-7).logit()
+        y = SigmoidTransform()._inverse(value)
         away = self.logits - y * self.temperature
         log_t = self.temperature.log() if hasattr(self.temperature, "log") else 0.0
         inside = log_t + away - 2 * softplus(away)
@@ -269,7 +274,7 @@ class RelaxedOneHotCategorical(OverCategories):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """softmax((logits + Gumbel noise) / temperature)."""
         shape = self._extended(sample_shape)
-        u = rand(shape, dtype=self.logits.dtype).clamp(1.2e-7, 1 - 1.2e-7)
+        u = clamp_probs(rand(shape, dtype=self.logits.dtype))
         return ((self.logits - (-u.log()).log()) / self.temperature).softmax(-1)
 
     def log_prob(self, value: Any) -> Any:

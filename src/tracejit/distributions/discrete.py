@@ -9,11 +9,15 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..dtypes import int64
+from ..number_limits import finfo
+from ..ops.functions.activations import softplus
 from ..ops.functions.factories import arange
 from ..ops.functions.losses import binary_cross_entropy_with_logits
 from ..ops.functions.sampling import multinomial, rand
 from ..ops.functions.shaping import broadcast_shapes
 from .distribution import Distribution, broadcast, divergence
+from .exp_family import ExponentialFamily
+from .utils import probs_to_logits
 
 __all__ = ["Bernoulli", "Categorical"]
 
@@ -30,7 +34,7 @@ def all_values(distribution: Distribution, count: int, dtype: Any, expand: bool)
     return values.expand((count, *batch)) if expand else values
 
 
-class Bernoulli(Distribution):
+class Bernoulli(ExponentialFamily):
     """One with probability ``probs`` (or sigmoid(``logits``)), else zero.
 
     Raises ``ValueError`` unless exactly one of the two is given, with probabilities in [0, 1].
@@ -50,10 +54,7 @@ class Bernoulli(Distribution):
             self.logits, self.probs = given, given.sigmoid()
         else:
             self._check("probs", given, (given >= 0) & (given <= 1))
-            near = (
-                1.2e-7 if given.dtype.itemsize < 8 else 2.3e-16
-            )  # as far as PyTorch goes to 0 and 1
-            self.logits, self.probs = given.clamp(near, 1 - near).logit(), given
+            self.logits, self.probs = probs_to_logits(given, is_binary=True), given
 
     @property
     def mean(self) -> Any:
@@ -88,14 +89,15 @@ class Bernoulli(Distribution):
 
     def entropy(self) -> Any:
         """-p log p - (1 - p) log(1 - p)."""
-        p = self.probs
-        return -(p.xlogy(p) + (1 - p).xlogy(1 - p))
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
 
 @divergence(Bernoulli)
 def _between_bernoullis(p: Bernoulli, q: Bernoulli) -> Any:
-    yes, no = p.probs, 1 - p.probs
-    return yes.xlogy(yes) - yes.xlogy(q.probs) + no.xlogy(no) - no.xlogy(1 - q.probs)
+    yes = p.probs * (softplus(-q.logits) - softplus(-p.logits))
+    no = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
+    yes = yes.masked_fill(q.probs == 0, math.inf).masked_fill(p.probs == 0, 0.0)
+    return yes + no.masked_fill(q.probs == 1, math.inf).masked_fill(p.probs == 1, 0.0)
 
 
 class Categorical(Distribution):
@@ -119,11 +121,11 @@ class Categorical(Distribution):
         super().__init__(given.shape[:-1], (), validate_args)
         if probs is None:
             self.logits = given.log_softmax(-1)
-            self.probs = self.logits.exp()
+            self.probs = self.logits.softmax(-1)
         else:
             self._check("probs", given, given >= 0)
             self.probs = given / given.sum(-1, keepdim=True)
-            self.logits = self.probs.log()
+            self.logits = probs_to_logits(self.probs)
 
     @property
     def param_shape(self) -> Any:
@@ -164,9 +166,11 @@ class Categorical(Distribution):
 
     def entropy(self) -> Any:
         """-Σ p log p."""
-        return -self.probs.xlogy(self.probs).sum(-1)
+        logits = self.logits.clamp(min=finfo(self.logits.dtype).min)  # a slope where p is zero, too
+        return -(logits * self.probs).sum(-1)
 
 
 @divergence(Categorical)
 def _between_categoricals(p: Categorical, q: Categorical) -> Any:
-    return (p.probs.xlogy(p.probs) - p.probs.xlogy(q.probs)).sum(-1)
+    each = p.probs * (p.logits - q.logits)
+    return each.masked_fill(q.probs == 0, math.inf).masked_fill(p.probs == 0, 0.0).sum(-1)

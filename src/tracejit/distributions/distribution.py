@@ -27,7 +27,7 @@ class Distribution:
     #: Constraints of parameters by name, which the constructor checks.
     arg_constraints: ClassVar[Any] = {}
     support: Any = None
-    _validate_by_default = True
+    _validate_args: bool = __debug__
 
     def __init__(
         self,
@@ -37,9 +37,11 @@ class Distribution:
     ) -> None:
         self._batch_shape = Size(batch_shape)
         self._event_shape = Size(event_shape)
-        self._validates = self._validate_by_default if validate_args is None else validate_args
-        if self._validates:
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
             self._check_arguments()
+        super().__init__()  # that of a module, say, which a program derives from as well
 
     def _take(self, validate_args: bool | None, *positive: str, **parameters: Any) -> None:
         """Parameters of one shape, that of the batch; ``ValueError`` unless those named ``positive`` are."""
@@ -58,7 +60,7 @@ class Distribution:
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
         """Check parameters unless a distribution is told otherwise, or do not."""
-        Distribution._validate_by_default = value
+        Distribution._validate_args = value
 
     @property
     def batch_shape(self) -> Any:
@@ -141,6 +143,17 @@ class Distribution:
         made._batch_shape = Size(new)
         return made
 
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """What an ``expand`` of a class of one's own fills: ``_instance``, or a new one that ``cls`` knows to fill."""
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
+            )
+        return type(self).__new__(type(self))
+
     def __repr__(self) -> str:
         shown = [
             f"{name}: {value if not value.ndim else value.shape}"
@@ -168,7 +181,7 @@ class Distribution:
 
     def _check(self, name: str, value: Any, holds: Any) -> None:
         """``ValueError`` unless ``holds`` everywhere."""
-        if self._validates and not bool(holds.all()):
+        if self._validate_args and not bool(holds.all()):
             raise ValueError(
                 f"Expected parameter {name} of distribution {type(self).__name__} to satisfy its constraint, "
                 f"but found invalid values:\n{value}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..ops.functions.sampling import rand
 from .distribution import Distribution, broadcast, divergence
+from .exp_family import ExponentialFamily
 from .utils import clamp_probs, logits_to_probs, probs_to_logits
 
 __all__ = ["ContinuousBernoulli", "GeneralizedPareto"]
@@ -26,7 +27,7 @@ def _polynomial(x: Any, factors: Sequence[float]) -> Any:
     return found
 
 
-class ContinuousBernoulli(Distribution):
+class ContinuousBernoulli(ExponentialFamily):
     """Density proportional to ``probs**x * (1 - probs)**(1 - x)`` on [0, 1] (Loaiza-Ganem and Cunningham, 2019).
 
     ``lims`` changes nothing: the density is as precise near ``probs = 1/2``. Raises ``ValueError`` unless exactly one

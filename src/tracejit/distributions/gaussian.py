@@ -8,6 +8,7 @@ from typing import Any
 
 from ..ops.functions.sampling import rand, randn
 from .distribution import Distribution, divergence
+from .exp_family import ExponentialFamily
 
 __all__ = ["Normal", "Uniform"]
 
@@ -29,7 +30,7 @@ class Moved(Distribution):
         return self.loc
 
 
-class Normal(Moved):
+class Normal(Moved, ExponentialFamily):
     """Normal distributions with means ``loc`` and standard deviations ``scale``.
 
     Raises ``ValueError`` unless every scale is positive.

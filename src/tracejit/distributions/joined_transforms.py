@@ -13,6 +13,7 @@ from ..ops.functions.linear_algebra import cholesky
 from ..ops.functions.padding import pad
 from ..ops.functions.triangles import diag_embed
 from .transforms import Transform
+from .utils import _clipped_sigmoid
 
 __all__ = [
     "CatTransform",
@@ -122,7 +123,7 @@ class StickBreakingTransform(Transform):
     event_dim = 1
 
     def _call(self, x: Any) -> Any:
-        z = (x - self._offset(x).log()).sigmoid()
+        z = _clipped_sigmoid(x - self._offset(x).log())
         left = (1 - z).cumprod(-1)
         return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
 

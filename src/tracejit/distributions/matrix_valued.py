@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from ..tensor_make import as_tensor
 from .compound import scale_of
 from .distribution import Distribution, register_kl
+from .exp_family import ExponentialFamily
 from .positive import Beta, Chi2
 
 __all__ = ["LKJCholesky", "Wishart"]
@@ -29,7 +30,7 @@ def _log_diagonal(x: Any) -> Any:
     return x.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-class Wishart(Distribution):
+class Wishart(ExponentialFamily):
     """Sums of ``df`` squares of normal vectors (p,): positive definite matrices (p, p) of mean ``df * covariance``.
 
     One of ``covariance_matrix``, ``precision_matrix`` and ``scale_tril`` is given. Raises ``ValueError`` unless it is
@@ -163,7 +164,7 @@ class LKJCholesky(Distribution):
             )
         self.dim = dim
         self._take(validate_args, "concentration", concentration=concentration)
-        super().__init__(self._batch_shape, (dim, dim), self._validates)
+        super().__init__(self._batch_shape, (dim, dim), self._validate_args)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Draws row by row: directions, with lengths that follow beta distributions (Lewandowski et al., 2009)."""

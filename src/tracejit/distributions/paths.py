@@ -6,6 +6,7 @@ import sys
 
 from ..made_modules import make_module
 from . import transforms
+from .compound import _precision_to_scale_tril
 
 __all__: list[str] = []
 
@@ -24,6 +25,8 @@ def _make_all() -> None:
     package = sys.modules[__package__ or ""]
     for name in _PATHS:
         make_module(f"distributions.{name}", package, transforms)
+    normal = sys.modules[f"{__package__}.multivariate_normal"]
+    normal.__dict__["_precision_to_scale_tril"] = _precision_to_scale_tril
 
 
 _make_all()

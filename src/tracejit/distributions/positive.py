@@ -17,6 +17,7 @@ from ..ops.functions.factories import arange
 from ..ops.functions.sampling import rand
 from ..ops.special_functions import igamma, igamma_inverse
 from .distribution import Distribution, broadcast, divergence
+from .exp_family import ExponentialFamily
 
 __all__ = [
     "Beta",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """Waiting times at a ``rate``: density ``rate * exp(-rate * x)``. Raises ``ValueError`` unless rates are positive.
 
     >>> import tracejit as tj
@@ -86,7 +87,7 @@ def _between_exponentials(p: Exponential, q: Exponential) -> Any:
     return ratio - 1 - ratio.log()
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """Gamma distributions of shape ``concentration`` and ``rate``. Raises ``ValueError`` unless both are positive.
 
     >>> import tracejit as tj
@@ -119,7 +120,7 @@ class Gamma(Distribution):
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
         a, b = self.concentration, self.rate
-        return a * b.log() + (a - 1) * value.log() - b * value - a.lgamma()
+        return a.xlogy(b) + (a - 1).xlogy(value) - b * value - a.lgamma()
 
     @property
     def mode(self) -> Any:
@@ -178,7 +179,7 @@ class Chi2(Gamma):
         return self.concentration * 2
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """Shares that add up to one, of ``concentration`` along the last dimension. Raises ``ValueError`` unless positive.
 
     >>> import tracejit as tj
@@ -223,7 +224,7 @@ class Dirichlet(Distribution):
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
         a = self.concentration
-        weights = ((a - 1.0) * value.log()).sum(-1)
+        weights = (a - 1.0).xlogy(value).sum(-1)
         return weights + a.sum(-1).lgamma() - a.lgamma().sum(-1)
 
     def entropy(self) -> Any:
@@ -262,7 +263,7 @@ class OfShares(Distribution):
         )
 
 
-class Beta(OfShares):
+class Beta(OfShares, ExponentialFamily):
     """Shares between 0 and 1. Raises ``ValueError`` unless both concentrations are positive.
 
     >>> import tracejit as tj
@@ -299,7 +300,7 @@ class Beta(OfShares):
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
         a, b = self.concentration1, self.concentration0
-        weights = (a - 1.0) * value.log() + (b - 1.0) * (1.0 - value).log()
+        weights = (a - 1.0).xlogy(value) + (b - 1.0).xlogy(1.0 - value)
         return weights + (a + b).lgamma() - a.lgamma() - b.lgamma()
 
     def entropy(self) -> Any:

@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..number_limits import finfo
 from ..ops.functions.activations import softplus
+from .utils import _clipped_sigmoid as _clipped_sigmoid
 from .utils import _sum_rightmost as _sum_rightmost
 
 __all__ = [
@@ -48,10 +50,13 @@ class Transform:
     domain: Any = None
     codomain: Any = None
     _cache_size = 0
-    _latest: tuple[Any, Any] | None = None
+    _cached_x_y: tuple[Any, Any] = (None, None)  # programs look at it
 
     def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
+        super().__init__()  # that of a module, say, which a program derives from as well
 
     def __init_subclass__(cls) -> None:
         """Whoever says where values come from and go to says with it how many dimensions one has."""
@@ -65,17 +70,23 @@ class Transform:
         """The function; with a cache, the latest result for the same tensor."""
         if not self._cache_size:
             return self._call(x)
-        if self._latest is not None and self._latest[0] is x:
-            return self._latest[1]
+        before, after = self._cached_x_y
+        if x is before:
+            return after
         y = self._call(x)
-        self._latest = x, y
+        self._cached_x_y = x, y
         return y
 
     def _inv_call(self, y: Any) -> Any:
         """The inverse; with a cache, what the latest result came from."""
-        if self._cache_size and self._latest is not None and self._latest[1] is y:
-            return self._latest[0]
-        return self._inverse(y)
+        if not self._cache_size:
+            return self._inverse(y)
+        before, after = self._cached_x_y
+        if y is after:
+            return before
+        x = self._inverse(y)
+        self._cached_x_y = x, y
+        return x
 
     def _call(self, x: Any) -> Any:
         """What subclasses define."""
@@ -229,11 +240,13 @@ class SigmoidTransform(Transform):
     """
 
     def _call(self, x: Any) -> Any:
-        """The function."""
-        return x.sigmoid()
+        """The function, kept from 0 and 1."""
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
-        return y.clamp(1.2e-38, 1 - 6e-8).logit()
+        limits = finfo(y.dtype)
+        kept = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return kept.log() - (-kept).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """-softplus(-x) - softplus(x)."""

@@ -103,9 +103,16 @@ class Binomial(_Trials):
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the probability."""
-        odds = value * self.logits - self.total_count * self.logits.clamp(min=0)
-        rest = self.total_count * (-self.logits.abs()).exp().log1p()
+        x = self.logits
+        above = (x.clamp(min=0) + x - x.clamp(max=0)) / 2  # whose slope at 0 is a half
+        odds = value * x - self.total_count * above
+        rest = self.total_count * (-x.abs()).exp().log1p()
         return _choices(self.total_count, value) + odds - rest
+
+    def entropy(self) -> Any:
+        """The sum of -p log p over all counts."""
+        log_p = self.log_prob(self.enumerate_support(expand=False))
+        return -(log_p.exp() * log_p).sum(0)
 
 
 @divergence(Binomial)

@@ -64,6 +64,17 @@ def clamp_probs(probs: Any) -> Any:
     return probs.clamp(min=eps, max=1 - eps)
 
 
+def _clipped_sigmoid(x: Any) -> Any:
+    """The sigmoid, kept from 0 and 1 by the precision of its dtype: its inverse is finite.
+
+    >>> import tracejit as tj
+    >>> bool(_clipped_sigmoid(tj.tensor(1000.0)) < 1)
+    True
+    """
+    limits = finfo(x.dtype)
+    return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
 def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
     """Probabilities of log-odds, or of unnormalised logarithms along the last dimension.
 

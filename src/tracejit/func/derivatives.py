@@ -95,7 +95,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     >>> value, pull(tj.tensor([1.0, 10.0]))
     (tensor([1., 4.]), (tensor([ 2., 40.]),))
     """
-    trace = _Trace(primals)
+    trace = Trace(primals)
     output, aux = trace.run(func, primals, {}, range(len(primals)), has_aux)
     results: list[Any] = []
     structure = flatten(output, results)
@@ -121,7 +121,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise ArgumentError("jvp(): primals and tangents must be tuples")
-    trace = _Trace(primals, twice=True)
+    trace = Trace(primals, twice=True)
     output, aux = trace.run(func, primals, {}, range(len(primals)), has_aux)
     results: list[Any] = []
     structure = flatten(output, results)
@@ -150,7 +150,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
 # --- one differentiation --------------------------------------------------------------------------------------------
 
 
-class _Trace:
+class Trace:
     """The arguments of one differentiation as leaves of their own, and what was computed from them."""
 
     def __init__(self, chosen: Sequence[Any], twice: bool = False) -> None:
@@ -260,8 +260,8 @@ def _differentiated(
     func: Function, argnums: Argnums, has_aux: bool, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Any, Any, Any]:
     """Value, aux and gradient."""
-    positions = _positions(argnums, len(args))
-    trace = _Trace([args[i] for i in positions])
+    positions = positions_of(argnums, len(args))
+    trace = Trace([args[i] for i in positions])
     value, aux = trace.run(func, args, kwargs, positions, has_aux)
     if not isinstance(value, Tensor) or value.spec.numel != 1 or value.spec.shape:
         kind = (
@@ -277,7 +277,7 @@ def _differentiated(
     return trace.plain([value])[0], trace.plain_tree(aux), found
 
 
-def _positions(argnums: Argnums, count: int) -> list[int]:
+def positions_of(argnums: Argnums, count: int) -> list[int]:
     """Positions of positional arguments, negative ones from the end."""
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for position in wanted:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd import functional
-from .derivatives import grad
+from ..autograd.functional import seeds_of, stacked_rows
+from ..trace.signature import flatten, unflatten
+from .derivatives import Trace, positions_of
 
 Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
@@ -16,36 +17,30 @@ Argnums = int | tuple[int, ...]
 def jacrev(func: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
     """A function that returns the Jacobian of ``func`` with respect to the argument at ``argnums``.
 
-    Its shape is that of the result followed by that of the argument; with ``has_aux`` the function returns a pair of
-    the result and anything else, and so does the Jacobian.
+    Its shape is that of the result followed by that of the argument. Where the result or the argument is nested, so is
+    the Jacobian: like the result, and inside like the argument. With ``has_aux`` the function returns a pair of the
+    result and anything else, and so does the Jacobian. Errors are those of :func:`value_and_grad`.
 
     >>> import tracejit as tj
     >>> tj.func.jacrev(lambda x: x * x)(tj.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
+    >>> tj.func.jacrev(lambda p: p["a"] * p["b"])({"a": tj.tensor(2.0), "b": tj.tensor(3.0)})
+    {'a': tensor(3.), 'b': tensor(2.)}
     """
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        chosen = argnums if isinstance(argnums, tuple) else (argnums,)
-        aux: list[Any] = []
-
-        def of_chosen(*values: Any) -> Any:
-            given = list(args)
-            for position, value in zip(chosen, values, strict=True):
-                given[position] = value
-            result = func(*given, **kwargs)
-            if has_aux:
-                result, extra = result
-                aux[:] = [extra]
-            return result
-
-        inputs = tuple(args[i] for i in chosen)
-        wanted = any(x.requires_grad for x in inputs)
-        found = functional.jacobian(
-            of_chosen, inputs if isinstance(argnums, tuple) else inputs[0], create_graph=wanted
+        positions = positions_of(argnums, len(args))
+        trace = Trace([args[i] for i in positions])
+        output, aux = trace.run(func, args, kwargs, positions, has_aux)
+        results: list[Any] = []
+        structure = flatten(output, results)
+        blocks = [trace.per_argument(_rows(trace, result)) for result in results]
+        found = unflatten(
+            structure, iter([b[0] if isinstance(argnums, int) else tuple(b) for b in blocks])
         )
-        return (found, aux[0]) if has_aux else found
+        return (found, trace.plain_tree(aux)) if has_aux else found
 
     return jacobian
 
@@ -54,16 +49,22 @@ jacfwd = jacrev
 
 
 def hessian(func: Function, argnums: Argnums = 0) -> Function:
-    """A function that returns the second derivatives of ``func``, which returns one element.
+    """A function that returns the second derivatives of ``func``: the Jacobian of its Jacobian.
 
     >>> import tracejit as tj
     >>> tj.func.hessian(lambda x: (x * x * x).sum())(tj.tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
             [ 0., 12.]])
+    >>> tj.func.hessian(lambda x: x * x)(tj.tensor([1.0, 2.0])).shape
+    tracejit.Size([2, 2, 2])
     """
+    return jacrev(jacrev(func, argnums), argnums)
 
-    @functools.wraps(func)
-    def second(*args: Any, **kwargs: Any) -> Any:
-        return jacrev(lambda *a: grad(func, argnums)(*a, **kwargs), argnums)(*args)
 
-    return second
+def _rows(trace: Trace, result: Any) -> Sequence[Any]:
+    """The Jacobian of one result for every leaf of the trace, a backward pass for each element of the result."""
+    rows = [trace.gradients([result], [seed], retain=True) for seed in seeds_of(result)]
+    return [
+        stacked_rows([row[position] for row in rows], result.spec.shape, leaf)
+        for position, leaf in enumerate(trace.leaves)
+    ]

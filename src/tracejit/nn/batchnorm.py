@@ -30,6 +30,7 @@ __all__ = [
 class _RunningNorm(Module):
     """A scale, a shift and running statistics for every channel."""
 
+    _version = 2
     ranks: ClassVar[tuple[int, ...]] = ()
     weight: Any
     bias: Any
@@ -97,6 +98,14 @@ class _RunningNorm(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, about: Any, *lists: Any) -> None:
+        """Load what was saved; values of the first version, or of unknown origin, do not count batches."""
+        name = prefix + "num_batches_tracked"
+        old = about.get("version", 1) < 2
+        if old and self.num_batches_tracked is not None and name not in state_dict:
+            state_dict[name] = self.num_batches_tracked
+        super()._load_from_state_dict(state_dict, prefix, about, *lists)
 
 
 class _BatchNorm(_RunningNorm):

@@ -10,6 +10,7 @@ from ..tensor import Tensor
 from . import hooks as module_hooks
 from . import state
 from .parameter import Buffer, Parameter
+from .shown_hooks import ShownHooks
 from .state_hooks import StateHooks
 from .structure import STRUCTURE_VERSION, changed
 from .tree import ModuleTree
@@ -19,7 +20,7 @@ M = TypeVar("M", bound="Module")
 __all__ = ["STRUCTURE_VERSION", "Module"]
 
 
-class Module(StateHooks, ModuleTree):
+class Module(StateHooks, ShownHooks, ModuleTree):
     """Base class of all layers and models.
 
     Assigning a :class:`Parameter`, a module or a :class:`Buffer` to an attribute registers it. Subclasses write
@@ -246,12 +247,12 @@ class Module(StateHooks, ModuleTree):
     ) -> OrderedDict[str, Any]:
         """Parameters and persistent buffers by dotted name, detached unless ``keep_vars``."""
         return state.state_dict(
-            self, OrderedDict() if destination is None else destination, prefix, keep_vars
+            self, state.new_state() if destination is None else destination, prefix, keep_vars
         )
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> state.IncompatibleKeys:
+    ) -> state._IncompatibleKeys:
         """Copy values by name into parameters and buffers (or, with ``assign``, replace the tensors).
 
         Raises ``RuntimeError`` listing shapes that differ and, when ``strict``, names missing or unexpected.

@@ -12,7 +12,6 @@ from ..dtypes import float32
 from ..modes import MODES
 from ..ops.source import full
 from ..tensor import Tensor
-from ..tensor_protocols import copy_gradient
 
 
 class Parameter(Tensor):
@@ -40,15 +39,13 @@ class Parameter(Tensor):
         if requires_grad:
             self.requires_grad_()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:  # without the gradient, as PyTorch's
         found = memo.get(id(self))
         if found is None and MODES.recorder is not None:
             found = memo[id(self)] = _copied_inside(self)
         if found is None:
             array, index = self.array.copy(), self.get_device()
             found = _rebuild(type(self), array, self.requires_grad, _attributes(self), index)
-            if self._grad is not None:
-                found._grad = Tensor._wrap(self._grad.array.copy())
             memo[id(self)] = found
         result: Parameter = found
         return result
@@ -79,7 +76,6 @@ def _copied_inside(parameter: Parameter) -> Parameter:
     with no_grad():
         found = type(parameter)(parameter.detach().contiguous().clone(), parameter.requires_grad)
         found.__dict__.update(_attributes(parameter))
-        copy_gradient(parameter, found)
     return found
 
 

@@ -14,7 +14,7 @@ from .structure import changed
 EXTRA = "_extra_state"
 
 
-class IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(NamedTuple):
     """Names that ``load_state_dict`` did not find, and names it did not know."""
 
     missing_keys: list[str]
@@ -23,13 +23,22 @@ class IncompatibleKeys(NamedTuple):
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 def _persistent(module: Any) -> list[tuple[str, Tensor]]:
     """Parameters, then persistent buffers, of one module."""
     buffers = [(n, b) for n, b in module._buffers.items() if n not in module._transient]
     return [(n, t) for n, t in (*module._parameters.items(), *buffers) if t is not None]
+
+
+def version_of(module: Any) -> int:
+    """Which form of values the module's class saves: what its ``_version`` says, 1 where it says nothing.
+
+    Asked of the class, as the attribute of a module counts its changes.
+    """
+    version: int = getattr(type(module), "_version", 1)
+    return version
 
 
 def save_own(module: Any, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -44,6 +53,10 @@ def state_dict(
     module: Any, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
 ) -> OrderedDict[str, Any]:
     """Fill ``destination`` with the module's values, its own before its children's."""
+    about = {"version": version_of(module)}
+    metadata = getattr(destination, "_metadata", None)
+    if metadata is not None:
+        metadata[prefix[:-1]] = about
     hooks = module._hooks
     for hook in tuple(hooks.state_pre.values()) if hooks else ():
         hook(module, prefix, keep_vars)
@@ -54,19 +67,27 @@ def state_dict(
                 destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
             )
     for hook in tuple(hooks.state_post.values()) if hooks else ():
-        new = hook(module, destination, prefix, {})
+        new = hook(module, destination, prefix, about)
         destination = destination if new is None else new
     return destination
 
 
+def new_state() -> OrderedDict[str, Any]:
+    """An empty dict for values, which has a place for what is known about the modules that they belong to."""
+    values: OrderedDict[str, Any] = OrderedDict()
+    values._metadata = OrderedDict()  # type: ignore[attr-defined]  # PyTorch's place for it
+    return values
+
+
 def load_state_dict(
     root: Any, values: Mapping[str, Any], strict: bool, assign: bool
-) -> IncompatibleKeys:
+) -> _IncompatibleKeys:
     """Load every value that fits, then report names and shapes that do not."""
     if not isinstance(values, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(values)}.")
-    loading = _Loading({"assign_to_params_buffers": assign}, [], [], [])
-    found = IncompatibleKeys(loading.missing, loading.unexpected)
+    about = getattr(values, "_metadata", None) or {}
+    loading = _Loading(about, {"assign_to_params_buffers": True} if assign else {}, [], [], [])
+    found = _IncompatibleKeys(loading.missing, loading.unexpected)
     _load(root, OrderedDict(values), "", loading, found)
     missing, unexpected = loading.missing, loading.unexpected
     _report(
@@ -81,18 +102,20 @@ def load_state_dict(
 class _Loading(NamedTuple):
     """What is told to every module, and what they report."""
 
-    metadata: dict[str, Any]
+    metadata: Mapping[str, Any]  # what was saved about each module, by its name
+    extra: dict[str, Any]  # what every module is told besides
     missing: list[str]
     unexpected: list[str]
     errors: list[str]
 
 
 def _load(
-    module: Any, values: dict[str, Any], prefix: str, loading: _Loading, found: IncompatibleKeys
+    module: Any, values: dict[str, Any], prefix: str, loading: _Loading, found: _IncompatibleKeys
 ) -> None:
     """A module's own values, then those of its children; each child sees the names below it only."""
+    about = {**loading.metadata.get(prefix[:-1], {}), **loading.extra}
     module._load_from_state_dict(
-        values, prefix, loading.metadata, True, loading.missing, loading.unexpected, loading.errors
+        values, prefix, about, True, loading.missing, loading.unexpected, loading.errors
     )
     for name, child in module._modules.items():
         if child is not None:

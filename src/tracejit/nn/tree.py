@@ -281,6 +281,8 @@ def _replace(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> bool:
 
 
 def _take_values(tensor: Tensor, new: Tensor) -> None:
+    if MODES.recorder is not None:  # as an assignment to .data
+        MODES.recorder.data_set(tensor, new)
     before = tensor._array, tensor._block
     tensor._array, tensor._block, tensor._pointer = new._array, new._block, new._pointer
     tensor._type, tensor._layout, tensor._writes = new._type, new._layout, new._writes

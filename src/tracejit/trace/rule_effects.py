@@ -12,11 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     CellType,
+    ClassMethodDescriptorType,
     CodeType,
     FunctionType,
+    GetSetDescriptorType,
     MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
+    WrapperDescriptorType,
 )
 from typing import Any
 
@@ -47,6 +53,12 @@ _STILL = (
     CodeType,
     ModuleType,
     BuiltinFunctionType,
+    WrapperDescriptorType,  # methods and attributes of built-in classes, as these have them
+    MethodWrapperType,
+    MethodDescriptorType,
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
     MappingProxyType,
     tuple,
     frozenset,

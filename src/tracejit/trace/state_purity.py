@@ -112,6 +112,8 @@ def outside_function(code: CodeType, namespace: dict[str, Any]) -> str | None:
         return None
     if home == "importlib._bootstrap" and code.co_name == "_handle_fromlist":
         return None  # looks for names in a loaded package; loading one calls more
+    if home.startswith("namedtuple_") and code.co_filename.startswith("<"):
+        return None  # the constructor that a named tuple gets
     return f"{home}.{code.co_qualname}"
 
 

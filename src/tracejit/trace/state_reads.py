@@ -78,7 +78,10 @@ _NUMERIC = frozenset(
     {"cupy", "cupy_backends", "cupyx", "einops", "llvmlite", "ml_dtypes", "numba", "numpy", "scipy"}
 )
 #: The parts of this package whose objects hold Python state that users change.
-_STATEFUL = ("tracejit.nn.", "tracejit.optim.", "tracejit.einops_layers")
+_STATEFUL = (
+    *("tracejit.nn.", "tracejit.optim.", "tracejit.amp.scaling", "tracejit.einops_layers"),
+    *("tracejit.distributions.", "tracejit.utils.data"),
+)
 
 
 @dataclass(frozen=True)

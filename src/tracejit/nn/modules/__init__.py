@@ -33,6 +33,7 @@ from .. import (
     recurrent_cells,
     resizing,
     softmax,
+    state,
     transformer,
     transformer_layers,
 )
@@ -72,7 +73,11 @@ _NAMES: dict[str, dict[str, Any]] = {
     "instancenorm": {"_InstanceNorm": batchnorm._InstanceNorm},
     "dropout": {"_DropoutNd": dropout.Dropout},
     "loss": {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss},
-    "module": {"_addindent": printing.indent},
+    "module": {
+        "_EXTRA_STATE_KEY_SUFFIX": state.EXTRA,
+        "_IncompatibleKeys": state._IncompatibleKeys,
+        "_addindent": printing.indent,
+    },
     "normalization": {"_shape_t": int | list[int] | tuple[int, ...]},
     "pooling": {
         "_AdaptiveAvgPoolNd": pooling._Adaptive,

@@ -201,6 +201,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if dims is None or dims == ():
         flat = m.reshape(input, shape=(input.spec.numel,))
         return m.reshape(roll(flat, shifts, 0), shape=shape_of(input))
+    if getattr(shifts, "ndim", None) == 0:  # of a tensor, or a scalar of NumPy
+        shifts = shapes.whole(shifts)
     moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     along = (dims,) if isinstance(dims, int) else tuple(dims)
     if not moves:

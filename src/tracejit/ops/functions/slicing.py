@@ -30,7 +30,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     extent = shape_of(input)[d]
     if is_tensor(start) and (start.ndim or start.dtype.category != "int"):
         raise ShapeError("start must be an 0-dim integral Tensor.")
-    start = shapes.whole(start)
+    start, length = shapes.whole(start), shapes.as_size(length)
     if length < 0:
         raise ShapeError("narrow(): length must be non-negative.")
     if not -extent <= start <= extent:
