@@ -114,6 +114,33 @@ with tj.no_grad():
 {t} = {t}.detach_() + {y}
 
 {t} = {x} + ({y} - {x}).detach()
+
+{x}.requires_grad_()
+{t} = tj.autograd.grad(tj.sin({x}).sum(), {x}, create_graph=True)[0] * {y}
+
+{z} = {x} * 2 + {x}[..., :1]
+{w} = {x}.detach()
+{x}.requires_grad = True
+{t} = {x} * {z} + {w}
+
+{z} = {x}[..., :1]
+{x}.requires_grad_({x}.is_leaf and {x}.is_floating_point())
+{t} = {x} * {y}
+if {t}.requires_grad:
+    {t}.square().sum().backward(retain_graph=True)
+{t} = {t} + {z}
+
+if {x}.is_leaf and {x}.is_floating_point():
+    {x}.requires_grad_(True)
+    {z} = tj.autograd.grad({x}.square().sum(), {x})[0]
+    {x}.requires_grad_(False)
+    {t} = {z} * {x}
+else:
+    {t} = {x} * 0.25
+
+if {x}.is_leaf and {q}:
+    {x}.requires_grad_(not {x}.requires_grad)
+{t} = {x} * 1.25
 """
 )
 #: Functions with derivatives of their own.

@@ -305,13 +305,13 @@ class Recorder(
 
     def finish(self, results: Sequence[Any]) -> Recording:
         """The recording of a run that returned ``results``, tensors and varying numbers."""
-        self.check_flags()
         shown: dict[Value, Tensor] = {}
         numbers, stores = self.returned(results), self.stored()
         outputs = [x for x in results if isinstance(x, Tensor)]
         slots = self.final_slots(len(outputs))
         left = [s.tensor._grad for s in slots]
         outputs = [*outputs, *(g for g in left if g is not None)]
+        self.check_flags(outputs)
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
         if MODULES:
             self.signature.device = one_device(self, outputs)
@@ -353,6 +353,8 @@ class Recorder(
             return OutputRecipe(
                 "input", value, steps, requires_grad, number, apart=apart, untracked=untracked
             )
+        if id(tensor) in self.left_behind:
+            self.unsupported("a result shows what a tensor was before its .data or flags changed")
         source = self.roots[id(tensor)]
         if alone is not None:
             if untracked:

@@ -35,6 +35,7 @@ class ViewsInside:
     overlaps_written: Callable[[Tensor], bool]
     rebound: set[int]
     left_behind: set[int]
+    keeps_its_views: Callable[[Tensor], bool]
     part_reads: Callable[[Tensor], None]
     show: Callable[[Tensor, Value], None]
     unsupported: Callable[[str], None]
@@ -101,6 +102,11 @@ class ViewsInside:
         if id(tensor) in self.rebound or id(tensor) in self.left_behind:
             self.unsupported(
                 "an in-place change of what was assigned to .data, or lay there before"
+            )
+            return False
+        if self.keeps_its_views(tensor):
+            self.unsupported(
+                "an in-place change of what was read or viewed before a requires_grad_()"
             )
             return False
         if id(tensor) in self.left_apart or id(tensor) in self.left_apart.values():

@@ -47,6 +47,7 @@ class WritesInside(PartsInside):
     not_in_rounds: Callable[[], None]
     may_be_saved: Callable[..., bool]
     can_be_written: Callable[[Tensor, Sequence[Step]], bool]
+    leave_behind: Callable[[Tensor, Value], None]
     shows_the_same: Callable[[Tensor, Tensor], bool]
 
     def __init__(self) -> None:
@@ -58,7 +59,6 @@ class WritesInside(PartsInside):
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
         self.overwritten = False  # was anything changed in place?
         self.rebound: set[int] = set()  # tensors from outside that were given other memory
-        self.left_behind: set[int] = set()  # what stands for the memory they had
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -131,21 +131,11 @@ class WritesInside(PartsInside):
             self.opaque(ASSIGNED, tensor)
         if new._requires_grad:
             value = self.emit(elementwise.detach_copy, (value,), {})
-        self._leave_behind(tensor, before)
+        self.leave_behind(tensor, before)
         self.alive.append(new)
         self.rebound.add(key)
         self.write_counts[key] = MOVED
         self.roots[key] = value
-
-    def _leave_behind(self, tensor: Tensor, value: Value) -> None:
-        """What shows the memory that a tensor has now will show it when that is no longer the tensor's."""
-        stand_in = tensor._alias()
-        self.alive.append(stand_in)
-        self.left_behind.add(id(stand_in))
-        self.roots[id(stand_in)] = value
-        for number, (source, steps) in self.parents.items():
-            if source is tensor:
-                self.parents[number] = (stand_in, steps)
 
     def check_rebound(self, values: Sequence[Value]) -> None:
         """What was assigned to .data must be in no second place: results of replays lie apart."""
