@@ -12,7 +12,7 @@ from .soundness_modules import net
 from .soundness_python import PARTS
 from .soundness_statements import Body, indented
 from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, TALLY, TWINS, VIEW, WEIGHT
-from .soundness_training import lesson, master
+from .soundness_training import RULE, lesson, master
 from .soundness_world import (
     CLOSURE,
     CONFIG,
@@ -46,6 +46,7 @@ _FEATURES = (
     TALLY,
     KNOWN,
     KEPT,
+    RULE,
 )
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")
