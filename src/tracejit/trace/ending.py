@@ -213,6 +213,8 @@ def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     else:
         for op, attributes in recipe.steps:
             tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
+    if recipe.own:
+        tensor._base, tensor._chain = None, ()
     if recipe.apart is not None:
         tensor._writes = Version()
         tensor._writes.value = recipe.apart

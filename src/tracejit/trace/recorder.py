@@ -35,6 +35,7 @@ from .numbers_inside import NumbersInside
 from .places import Place
 from .recording import OutputRecipe, Recording
 from .rounds import Rounds
+from .turned_inside import TurnedInside
 from .unread_lookups import guard_unread
 from .views_inside import ViewsInside
 from .writes_inside import WritesInside
@@ -53,6 +54,7 @@ class Recorder(
     ViewsInside,
     AbsentAttributes,
     Identities,
+    TurnedInside,
 ):
     """Listens to one eager run in this thread."""
 
@@ -62,6 +64,7 @@ class Recorder(
         FindsSizes.__init__(self)
         Identities.__init__(self)
         ViewsInside.__init__(self)
+        TurnedInside.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Any, None] = {}
@@ -350,12 +353,16 @@ class Recorder(
         alone = self.cut_off(output)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
+            shares = apart, untracked, self.is_own(output, ())
             return OutputRecipe(
-                "input", value, steps, requires_grad, number, apart=apart, untracked=untracked
+                "input", value, steps, requires_grad, number, False, None, 0, *shares
             )
         if id(tensor) in self.left_behind:
-            self.unsupported("a result shows what a tensor was before its .data or flags changed")
-        source = self.roots[id(tensor)]
+            self.unsupported(
+                "a result shows a tensor from before its .data, flags or shape changed"
+            )
+        source, turns = self.in_memory(output, tensor)
+        steps = turns + steps
         if alone is not None:
             if untracked:
                 self.unsupported("x[t] for a tensor t, a view made under no_grad, is a result")
@@ -373,7 +380,7 @@ class Recorder(
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference, version = tensor._inference, tensor._writes.value
-        kinds = inference, spent, version, apart, untracked
+        kinds = inference, spent, version, apart, untracked, self.is_own(output, turns)
         return OutputRecipe("computed", value, steps, requires_grad, number, *kinds)
 
 

@@ -106,7 +106,7 @@ class ViewsInside:
             return False
         if self.keeps_its_views(tensor):
             self.unsupported(
-                "an in-place change of what was read or viewed before a requires_grad_()"
+                "an in-place change of what was read or viewed before its flags or shape changed"
             )
             return False
         if id(tensor) in self.left_apart or id(tensor) in self.left_apart.values():
