@@ -20,6 +20,7 @@ from .soundness_world import (
     FLAG,
     HELPER,
     ITEMS,
+    LOGS,
     MODES,
     PREAMBLE,
     ROWS,
@@ -47,6 +48,7 @@ _FEATURES = (
     KNOWN,
     KEPT,
     RULE,
+    LOGS,
 )
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")
