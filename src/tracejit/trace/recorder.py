@@ -44,6 +44,8 @@ MAX_STATEMENTS = 200_000
 _NUMBERS = frozenset({bool, int, float})
 #: Numbers of a list that are read one by one.
 MAX_ITEMS = 32
+#: The same for bools, each of which is a branch.
+MAX_BOOLS = 8
 
 
 class Recorder(
@@ -258,6 +260,7 @@ class Recorder(
                 found = self.sizes_in(tensor)
         if found is None:
             self.escape(tensor, how)
+        self.lists_read.add(user_line())
         return found
 
     def follows_items(self, tensor: Tensor) -> bool:
@@ -265,8 +268,11 @@ class Recorder(
         kind = tensor.spec
         if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
             return False
-        few = tensor.array.size <= MAX_ITEMS and kind.shape[:1] <= (MAX_ITEMS,)
-        return bool(few and kind.dtype.is_floating_point)
+        most = MAX_BOOLS if kind.dtype.category == "bool" else MAX_ITEMS
+        few = tensor.array.size <= most and kind.shape[:1] <= (most,)
+        if kind.dtype.category == "int" and len(kind.shape) == 1:
+            few = few and self.is_value_list(tensor)
+        return bool(few and not kind.dtype.is_complex)
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
