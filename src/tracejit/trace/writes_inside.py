@@ -14,18 +14,19 @@ from ..passes.gradient import is_selected
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..tensor_core import Version
-from .hooks_inside import UNSEEN
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .parts_inside import PartsInside
 from .recording import MOVED, Step
 from .regions import Regions
+from .unseen_writes import UnseenWrites
 
 #: Why something that is assigned to .data cannot be compiled.
 ASSIGNED = "assignment to .data inside a compiled function"
+THROUGH = "an in-place change through detach()"
 
 
-class WritesInside(PartsInside):
+class WritesInside(PartsInside, UnseenWrites):
     """The part of a recorder that follows in-place changes."""
 
     failure: str | None
@@ -52,6 +53,7 @@ class WritesInside(PartsInside):
 
     def __init__(self) -> None:
         PartsInside.__init__(self)
+        UnseenWrites.__init__(self)
         self.written: dict[int, Tensor] = {}
         self.memory = Regions()  # of all from outside
         self.written_memory = Regions()
@@ -74,8 +76,7 @@ class WritesInside(PartsInside):
         viewed = tensor
         tensor, steps = self.origin(viewed)
         self.value_of(tensor)
-        if not MODES.grad and viewed.requires_grad:
-            self._unseen(viewed)
+        goes_on = not MODES.grad and viewed.requires_grad and self.unseen(viewed, tensor)
         self.changes_for_parts(tensor)
         if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
@@ -84,6 +85,7 @@ class WritesInside(PartsInside):
         if not self.can_be_written(tensor, steps):
             return
         if detached:
+            goes_on |= self.goes_on(tensor) and not new._requires_grad
             value = self._through_alias(tensor, value, new, version is not tensor._writes)
         elif new._requires_grad and not MODES.grad:  # its values alone are taken
             value = self.emit(elementwise.detach_copy, (value,), {})
@@ -102,7 +104,7 @@ class WritesInside(PartsInside):
         after = self.write_through(before, steps, value)
         if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
             after = self._still_tracked(before, after, steps)
-        self.roots[id(tensor)] = after
+        self.roots[id(tensor)] = self.continues(after, before) if goes_on else after
 
     def data_set(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor.data = new`` is about to happen: it gets the memory of ``new``."""
@@ -125,9 +127,8 @@ class WritesInside(PartsInside):
             return
         if key not in self.written:
             self.write_outside(tensor, differentiable=False, tracked=False)
-        if self.may_be_saved(tensor):
-            self.opaque(ASSIGNED)
-        elif tensor.requires_grad:
+        self.changed_beneath(tensor, ASSIGNED)
+        if tensor.requires_grad and not self.goes_on(tensor):
             self.opaque(ASSIGNED, tensor)
         if new._requires_grad:
             value = self.emit(elementwise.detach_copy, (value,), {})
@@ -135,7 +136,7 @@ class WritesInside(PartsInside):
         self.alive.append(new)
         self.rebound.add(key)
         self.write_counts[key] = MOVED
-        self.roots[key] = value
+        self.roots[key] = self.continues(value, before) if self.goes_on(tensor) else value
 
     def check_rebound(self, values: Sequence[Value]) -> None:
         """What was assigned to .data must be in no second place: results of replays lie apart."""
@@ -147,22 +148,15 @@ class WritesInside(PartsInside):
         """What is written through detach(), or (``apart``) through .data, of which what was saved does not notice."""
         # what computed `new` may have saved it too: only the alias leads there
         own = value if new._requires_grad else None
-        if apart and self.may_be_saved(tensor, except_for=own):
-            self.opaque("an in-place change through detach()")
-        elif tensor.requires_grad:
-            self.opaque("an in-place change through detach()", tensor)
+        if apart:
+            self.changed_beneath(tensor, THROUGH, own)
+        if tensor.requires_grad and (new._requires_grad or not self.goes_on(tensor)):
+            self.opaque(THROUGH, tensor)
         if not new._requires_grad:
             return value
         # from here on the alias takes part in autograd, its source not
         self.tracked_aliases.add(id(tensor))
         return self.emit(elementwise.detach_copy, (value,), {})
-
-    def _unseen(self, tensor: Tensor) -> None:
-        """What requires grad is changed where autograd does not look."""
-        if self.trial is None and self.inside(tensor):
-            self.unseen_writes.append(tensor._writes)
-        else:
-            self.opaque(UNSEEN, tensor)
 
     def _copied(self, value: Value) -> Value:
         """What a tensor holds that was given ``value``: a copy."""
