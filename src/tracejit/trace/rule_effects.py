@@ -13,6 +13,7 @@ from types import (
     BuiltinFunctionType,
     CellType,
     CodeType,
+    EllipsisType,
     FunctionType,
     MappingProxyType,
     MethodType,
@@ -58,6 +59,7 @@ _STILL = (
     range,
     DType,
     device,
+    EllipsisType,
     Tensor,
     type(namedtuple("_Fields", "first").first),  # type: ignore[attr-defined]  # how named tuples read a field
 )

@@ -30,6 +30,7 @@ class ViewsInside:
     scope: Any
     tracked_aliases: set[int]
     adopt: Callable[[Tensor, Value], Value]
+    alias_ends: Callable[[int], None]
     emit: Callable[..., Value]
     no_tracked_alias: Callable[[Tensor, Tensor], None]
     overlaps_written: Callable[[Tensor], bool]
@@ -54,6 +55,7 @@ class ViewsInside:
         self.views.pop(number, None)
         self.left_apart.pop(number, None)
         self.tracked_aliases.discard(number)
+        self.alias_ends(number)
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""

@@ -85,8 +85,9 @@ class WritesInside(PartsInside, UnseenWrites):
         if not self.can_be_written(tensor, steps):
             return
         if detached:
-            goes_on |= self.goes_on(tensor) and not new._requires_grad
-            value = self._through_alias(tensor, value, new, version is not tensor._writes)
+            goes_on |= self.goes_on(tensor) and not (new._requires_grad and MODES.grad)
+            apart = version is not tensor._writes
+            value = self._through_alias(tensor, viewed if apart else None, value, new)
         elif new._requires_grad and not MODES.grad:  # its values alone are taken
             value = self.emit(elementwise.detach_copy, (value,), {})
         itself = not detached and self.shows_the_same(viewed, new)
@@ -127,7 +128,7 @@ class WritesInside(PartsInside, UnseenWrites):
             return
         if key not in self.written:
             self.write_outside(tensor, differentiable=False, tracked=False)
-        self.changed_beneath(tensor, ASSIGNED)
+        self.changed_beneath(tensor, None, ASSIGNED)
         if tensor.requires_grad and not self.goes_on(tensor):
             self.opaque(ASSIGNED, tensor)
         if new._requires_grad:
@@ -144,18 +145,21 @@ class WritesInside(PartsInside, UnseenWrites):
         if len(set(given)) < len(given) or not set(given).isdisjoint(values):
             self.unsupported(ASSIGNED)
 
-    def _through_alias(self, tensor: Tensor, value: Value, new: Tensor, apart: bool) -> Value:
-        """What is written through detach(), or (``apart``) through .data, of which what was saved does not notice."""
+    def _through_alias(
+        self, tensor: Tensor, part: Tensor | None, value: Value, new: Tensor
+    ) -> Value:
+        """What is written through detach(), or to a ``part`` through .data, of which what was saved does not notice."""
         # what computed `new` may have saved it too: only the alias leads there
         own = value if new._requires_grad else None
-        if apart:
-            self.changed_beneath(tensor, THROUGH, own)
-        if tensor.requires_grad and (new._requires_grad or not self.goes_on(tensor)):
+        tracked = new._requires_grad and MODES.grad
+        if part is not None:
+            self.changed_beneath(tensor, part, THROUGH, own)
+        if tensor.requires_grad and (tracked or not self.goes_on(tensor)):
             self.opaque(THROUGH, tensor)
         if not new._requires_grad:
             return value
-        # from here on the alias takes part in autograd, its source not
-        self.tracked_aliases.add(id(tensor))
+        if tracked:  # from here on the alias takes part in autograd, its source not
+            self.tracked_aliases.add(id(tensor))
         return self.emit(elementwise.detach_copy, (value,), {})
 
     def _copied(self, value: Value) -> Value:
