@@ -38,6 +38,16 @@ def through_data(w, b, x):
     return x @ w
 
 
+def halved_through_data(w, b, x):
+    w.data.mul_(0.9)
+    return (x @ w).tanh()
+
+
+def buffer_through_data(w, b, x):
+    b.data.mul_(0.9)
+    return (x @ b).sin() * x
+
+
 def through_detach(w, b, x):
     w.detach().mul_(0.9)
     return x @ w
@@ -106,6 +116,7 @@ def kept_by_nothing(w, b, x):
 
 COMPILED = [
     *(normalised, used_before, parts, through_data, through_detach, assigned, view_from_before),
+    *(halved_through_data, buffer_through_data),
     *(several, from_the_argument, not_finite, differentiated_inside, handed_out, codebook),
     kept_by_nothing,
 ]
@@ -223,3 +234,27 @@ def test_a_network_that_normalises_its_weights() -> None:
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     assert model.stats.compiled_calls >= 6
+
+
+def test_what_was_written_through_data_may_not_change_before_the_pass() -> None:
+    def run(compiles: bool) -> list[Any]:
+        b = tj.tensor([1.0, 2.0])
+
+        def function(x):
+            b.data.mul_(0.5)
+            return (x * b).sum()
+
+        f, seen = tj.compile(function) if compiles else function, []
+        for call in range(4):
+            x = tj.ones(2, requires_grad=True)
+            y = f(x)
+            if call % 2:
+                b.add_(1.0)
+                with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                    y.backward()
+            else:
+                y.backward()
+                seen.append(x.grad.tolist())
+        return seen
+
+    assert run(True) == run(False)

@@ -196,11 +196,11 @@ class Put(tj.autograd.Function):
         "{t} = Twice.apply({x}) * {n}",
         "{z} = {x}.detach().clone().requires_grad_()\nTwice.apply({z}).sum().backward()\n{t} = {z}.grad + {x}",
         "if {q}:\n    {t} = Twice.apply({x})\nelse:\n    {t} = Clipped.apply({y}, {n})",
-        "{z} = Put.apply(tj.zeros(N, 2), live_row({x}).float(), (..., 0))\n"
-        "{z} = Put.apply({z}, live_row({y}).float(), (..., 1))\n{t} = {z}.sum(-1) + {x}",
-        "{z} = tj.zeros(N, 2)\n{w} = Put.apply({z}, live_row({x}).float(), (..., 0))\n"
-        "{w} = Put.apply({w}, ({w}[..., 0] * {n}).sin(), (..., 1))\n{t} = {w}.mean(-1) * {x}",
-        "{z} = Put.apply({x} * 1.0, {x}[..., :1] * {n}, (..., slice(0, 1)))\n{t} = {z} + {x}",
+        "{z} = Put.apply(tj.zeros(N, 2), live_row({x}).float(), (slice(None), 0))\n"
+        "{z} = Put.apply({z}, live_row({y}).float(), (slice(None), 1))\n{t} = {z}.sum(-1) + {x}",
+        "{z} = tj.zeros(N, 2)\n{w} = Put.apply({z}, live_row({x}).float(), (slice(None), 0))\n"
+        "{w} = Put.apply({w}, ({w}[..., 0] * {n}).sin(), (slice(None), 1))\n{t} = {w}.mean(-1) * {x}",
+        "{z} = Put.apply(rows({x}) * 1.0, rows({x})[:, :1] * {n}, (slice(None), slice(0, 1))).mean(0)\n{t} = {z} + {x}",
         "{z} = {x} * 2\n{z}.data.clamp_(-0.5, 0.5)\n{t} = {z} * {y}",
         "{z} = {x} * 2\nwith tj.no_grad():\n    {z}[..., :1].mul_({n})\n{t} = {z} + {x}",
         "{t} = {x}\nfor i in range(3):\n    {t} = Clipped.apply({t} * 1.5, 0.75 - i * 0.1)",

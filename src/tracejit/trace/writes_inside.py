@@ -58,6 +58,7 @@ class WritesInside(PartsInside, UnseenWrites):
         self.memory = Regions()  # of all from outside
         self.written_memory = Regions()
         self.write_counts: dict[int, int] = {}
+        self.written_apart: set[int] = set()  # through .data, which no version counts
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
         self.overwritten = False  # was anything changed in place?
         self.rebound: set[int] = set()  # tensors from outside that were given other memory
@@ -99,6 +100,8 @@ class WritesInside(PartsInside, UnseenWrites):
             self.write_outside(tensor, into_tape, MODES.grad and not detached)
             moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
+            if not moved:
+                self.written_apart.add(id(tensor))
         if itself:  # as the second half of ``x[i] += 1`` does
             return
         before = self.roots[id(tensor)]
