@@ -42,3 +42,70 @@ def test_lists_that_are_too_long() -> None:
         assert f(tj.full((40,), float(k))) == [float(k)] * 40
     assert f.stats.compiled_calls == 0
     assert "tolist()" in f.reasons[0]
+
+
+def chosen(x, ints):
+    return [x, x * 2, x * 3][ints.tolist()[0]] + 1
+
+
+def looked_up(x, ints):
+    rates = {0: 0.5, 1: 1.0, 2: 2.0}
+    return sum(x * rates[k] for k in ints.tolist())
+
+
+def counted(x, ints):
+    for _ in range(ints.tolist()[0]):
+        x = x * 1.1
+    return x * len(set(ints.tolist()))
+
+
+def followed_back(x, ints):
+    best = ints.tolist()
+    path = [best[-1]]
+    for k in reversed(best):
+        path.append(k if k != path[-1] else 0)
+    return x * 2, tj.tensor(path), path
+
+
+def below_zero(x, ints):
+    values = (ints - 3).tolist()
+    return x * values[0] if values[1] < -1 else x - values[1]
+
+
+def in_rows(x, ints):
+    rows = ints.reshape(1, -1).tolist()
+    return x * rows[0][0] + len(rows)
+
+
+def true_or_not(x, ints):
+    some = (ints > 0).tolist()
+    return (x * 2 if some[0] else x * 3), some
+
+
+def sizes_too(x, ints):
+    return [x[:n].sum() * [1.0, 2.0, 3.0][n] for n in ints.tolist()]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [chosen, looked_up, counted, followed_back, below_zero, in_rows, true_or_not, sizes_too],
+)
+def test_lists_of_ints_that_are_no_sizes(function: Any) -> None:
+    """Read one by one, once it is known that they are no sizes."""
+
+    def scenario(stage: Stage) -> None:
+        compiled = stage.compile(function)
+        rng = np.random.default_rng(1)
+        for _ in range(40):
+            ints = tj.tensor(rng.integers(0, 3, 2).tolist())
+            stage.call(compiled, tj.tensor(rng.standard_normal(4).tolist()), ints)
+
+    compiled = check(scenario)
+    assert compiled.stats.compiled_calls >= 20, compiled.explain()
+
+
+def test_lists_of_bools_that_are_too_long() -> None:
+    f = tj.compile(lambda x: (x > 0).tolist())
+    for k in range(3):
+        assert f(tj.full((9,), float(k))) == [k > 0] * 9
+    assert f.stats.compiled_calls == 0

@@ -208,15 +208,17 @@ class AutogradMethods(TensorCore):
 
     def detach_(self) -> Tensor:
         """Forget this tensor's history, making it a leaf; ``RuntimeError`` for views."""
+        this: Any = self
         if self._base is not None:
             raise AutogradError("Can't detach views in-place. Use detach() instead.")
+        if not self._requires_grad:
+            return this  # type: ignore[no-any-return]
         if MODES.recorder is not None:
-            MODES.recorder.unsupported("detach_() inside a compiled function")
+            MODES.recorder.detach_in_place(self)
         self._requires_grad, self._grad_fn, self._output_nr = False, None, 0
         self._writes.history += 1
         self._history = self._writes.history
         self._rebound()
-        this: Any = self
         return this  # type: ignore[no-any-return]
 
     @property

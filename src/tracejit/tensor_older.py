@@ -83,9 +83,9 @@ class OlderMethods(TensorCore):
             raise AutogradError(
                 "a leaf Variable that requires grad is being used in an in-place operation."
             )
-        if MODES.recorder is not None:
-            MODES.recorder.unsupported(f"{name}_() inside a compiled function")
         view = getattr(self, name)(*arguments)
+        if MODES.recorder is not None:
+            MODES.recorder.reshape_in_place(self, view, f"{name}_")
         self._show(view.array)
         if view._requires_grad:
             self._requires_grad, self._grad_fn, self._output_nr = True, view._grad_fn, 0

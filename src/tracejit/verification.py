@@ -36,16 +36,32 @@ class _State:
         self.generators = generators
         self.values = [t.array.copy() for t in self.tensors]
         self.versions = [t._writes.value for t in self.tensors]
+        self.flags = [t.requires_grad for t in self.tensors]
         self.draws = [g.get_state() for g in generators]
 
     def restore(self) -> None:
-        """Values, version counters and generators as they were."""
+        """Values, flags, version counters and generators as they were."""
+        for tensor, flag in zip(self.tensors, self.flags, strict=True):
+            if tensor._requires_grad is not flag and tensor._grad_fn is None:
+                tensor._requires_grad = flag
         for tensor, value, version in zip(self.tensors, self.values, self.versions, strict=True):
             if tensor._writes.value != version or is_writeable(tensor.array):
                 write_into(tensor.array, value)
                 tensor._writes.value = version
         for generator, draws in zip(self.generators, self.draws, strict=True):
             generator.set_state(draws)
+
+    def compare_draws(self, name: str) -> None:
+        """As many random numbers were drawn."""
+        if [g.get_state().tolist() for g in self.generators] != [d.tolist() for d in self.draws]:
+            raise VerificationError(
+                f"{name}: compiled and eager runs drew different counts of numbers"
+            )
+
+    def compare_flags(self, name: str) -> None:
+        """The same tensors require grad now."""
+        if [t.requires_grad for t in self.tensors] != self.flags:
+            raise VerificationError(f"{name}: other tensors require grad compiled and eager")
 
 
 def replay_beside_eager(
@@ -99,8 +115,8 @@ def replay_beside_eager(
     for tensor, value in zip(after.tensors, after.values, strict=True):
         what = f"{name}: a tensor changed in place{lines.written(tensor, tensors)}"
         _compare(what, tensor.dtype.short, value, tensor.array)
-    if [g.get_state().tolist() for g in generators] != [d.tolist() for d in after.draws]:
-        raise VerificationError(f"{name}: compiled and eager runs drew different counts of numbers")
+    after.compare_flags(name)
+    after.compare_draws(name)
     places.compare(name)
     for value, owner in zip(gradients, slots.owners, strict=True):
         _compare_slot(name, value, owner)

@@ -68,8 +68,15 @@ def _rule_type(*operands: Any, **attributes: Any) -> TensorType:
     return TensorType((), dtypes.float32)
 
 
-def _body(*operands: Any, **attributes: Any) -> Any:
-    raise NotImplementedError
+def _first(*operands: Any, **attributes: Any) -> Any:
+    """What programs compute of a stand-in that another segment has a rule for: nobody reads it."""
+    del attributes
+    return operands[0].copy()
+
+
+def _token(*operands: Any, **attributes: Any) -> Any:
+    del operands, attributes
+    return np.zeros((), np.float32)
 
 
 def _shown(name: str, operands: tuple[str, ...], attributes: dict[str, Any], doc: str) -> Shown:
@@ -78,7 +85,7 @@ def _shown(name: str, operands: tuple[str, ...], attributes: dict[str, Any], doc
         operands=operands,
         variadic=len(operands) == 1 and operands[0] == "values",
         attributes=attributes,
-        body=_body,
+        body=_first,
         grads={},
         infer_type=_first_type,
         doc=doc,
@@ -108,7 +115,7 @@ rule = Rule(
         "once": False,  # must what backward computes not be differentiated again?
         "untold": False,  # is it not known how to differentiate that again?
     },
-    body=_body,
+    body=_token,
     grads={},
     infer_type=_rule_type,
     doc="How gradients of outputs become gradients of inputs.",

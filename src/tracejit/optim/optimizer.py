@@ -72,7 +72,7 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
             )
         self.defaults = dict(defaults)
-        self._own_changes = Changes()
+        self._own_changes = Changes(type(self)._update_group is Optimizer._update_group)
         self.state: Any = StateTable(self._own_changes)
         self._counters: dict[str, Counters] = {}
         self.param_groups: list[ParamGroup] = []
@@ -134,7 +134,7 @@ class Optimizer:
         if not taken.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self._check(values)
-        made = ParamGroup(values, type(self)._update_group is Optimizer._update_group)
+        made = ParamGroup(values, self._own_changes.plain)
         belongs(made, self)
         self.param_groups.append(made)
         self._changed()

@@ -18,10 +18,16 @@ _NUMBERS = (int, float)
 
 
 class Changes:
-    """How often the formula of an optimizer's step changed."""
+    """How often the formula of an optimizer's step changed.
 
-    def __init__(self) -> None:
+    The states of one that is ``plain`` are Python of the user's, who has written the step, like any other dicts.
+    """
+
+    plain = False
+
+    def __init__(self, plain: bool = False) -> None:
         self.count = 0
+        self.plain = plain
 
     def note(self) -> None:
         """One more change."""
@@ -47,7 +53,8 @@ class ParameterState(dict[str, Any]):
                 name, value
             )  # a count of the user's own: data, as the values of tensors are
             return
-        refuse_inside("changing the state of an optimizer", self.changes)
+        if not self.changes.plain:
+            refuse_inside("changing the state of an optimizer", self.changes)
         super().__setitem__(name, value)
         if before is not _MISSING:
             self.changes.note()

@@ -43,5 +43,5 @@ def _source(_: Rewriter, value: Value) -> Value | None:
 
 
 #: Rules of functions have been followed by now: what they rule is what forward computed.
-_MARKS = ("clone", "detach_copy", "overwritten", "ruled", "present", "sealed")
+_MARKS = ("clone", "detach_copy", "overwritten", "continued", "ruled", "present", "sealed")
 RULES: Rules = dict.fromkeys(_MARKS, (_source,))

@@ -114,6 +114,33 @@ with tj.no_grad():
 {t} = {t}.detach_() + {y}
 
 {t} = {x} + ({y} - {x}).detach()
+
+{x}.requires_grad_()
+{t} = tj.autograd.grad(tj.sin({x}).sum(), {x}, create_graph=True)[0] * {y}
+
+{z} = {x} * 2 + {x}[..., :1]
+{w} = {x}.detach()
+{x}.requires_grad = True
+{t} = {x} * {z} + {w}
+
+{z} = {x}[..., :1]
+{x}.requires_grad_({x}.is_leaf and {x}.is_floating_point())
+{t} = {x} * {y}
+if {t}.requires_grad:
+    {t}.square().sum().backward(retain_graph=True)
+{t} = {t} + {z}
+
+if {x}.is_leaf and {x}.is_floating_point():
+    {x}.requires_grad_(True)
+    {z} = tj.autograd.grad({x}.square().sum(), {x})[0]
+    {x}.requires_grad_(False)
+    {t} = {z} * {x}
+else:
+    {t} = {x} * 0.25
+
+if {x}.is_leaf and {q}:
+    {x}.requires_grad_(not {x}.requires_grad)
+{t} = {x} * 1.25
 """
 )
 #: Functions with derivatives of their own.
@@ -144,6 +171,18 @@ class Clipped(tj.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         return g * ctx.k * factor, None
+
+
+class Put(tj.autograd.Function):
+    @staticmethod
+    def forward(ctx, scratch, v, index):
+        ctx.index = index
+        scratch.data[index] = v
+        return scratch
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g[ctx.index], None
 """,
     numbers=("factor",),
     values=("Twice.apply({x})", "Clipped.apply({x}, 0.5)", "Clipped.apply({x}, factor)"),
@@ -157,6 +196,13 @@ class Clipped(tj.autograd.Function):
         "{t} = Twice.apply({x}) * {n}",
         "{z} = {x}.detach().clone().requires_grad_()\nTwice.apply({z}).sum().backward()\n{t} = {z}.grad + {x}",
         "if {q}:\n    {t} = Twice.apply({x})\nelse:\n    {t} = Clipped.apply({y}, {n})",
+        "{z} = Put.apply(tj.zeros(N, 2), live_row({x}).float(), (slice(None), 0))\n"
+        "{z} = Put.apply({z}, live_row({y}).float(), (slice(None), 1))\n{t} = {z}.sum(-1) + {x}",
+        "{z} = tj.zeros(N, 2)\n{w} = Put.apply({z}, live_row({x}).float(), (slice(None), 0))\n"
+        "{w} = Put.apply({w}, ({w}[..., 0] * {n}).sin(), (slice(None), 1))\n{t} = {w}.mean(-1) * {x}",
+        "{z} = Put.apply(rows({x}) * 1.0, rows({x})[:, :1] * {n}, (slice(None), slice(0, 1))).mean(0)\n{t} = {z} + {x}",
+        "{z} = {x} * 2\n{z}.data.clamp_(-0.5, 0.5)\n{t} = {z} * {y}",
+        "{z} = {x} * 2\nwith tj.no_grad():\n    {z}[..., :1].mul_({n})\n{t} = {z} + {x}",
         "{t} = {x}\nfor i in range(3):\n    {t} = Clipped.apply({t} * 1.5, 0.75 - i * 0.1)",
     ),
 )

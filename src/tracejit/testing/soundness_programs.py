@@ -12,7 +12,7 @@ from .soundness_modules import net
 from .soundness_python import PARTS
 from .soundness_statements import Body, indented
 from .soundness_tensors import BANK, CACHE, DRAWS, FOREIGN, GENERATOR, TALLY, TWINS, VIEW, WEIGHT
-from .soundness_training import lesson, master
+from .soundness_training import RULE, lesson, master
 from .soundness_world import (
     CLOSURE,
     CONFIG,
@@ -20,6 +20,7 @@ from .soundness_world import (
     FLAG,
     HELPER,
     ITEMS,
+    LOGS,
     MODES,
     PREAMBLE,
     ROWS,
@@ -46,6 +47,8 @@ _FEATURES = (
     TALLY,
     KNOWN,
     KEPT,
+    RULE,
+    LOGS,
 )
 
 _DTYPES = ("float32", "float32", "float32", "float32", "float64")

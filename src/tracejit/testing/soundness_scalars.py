@@ -163,5 +163,30 @@ else:
 
 {s} = complex({x}.detach().mean().item(), 0.5)
 {t} = {x} * abs({s})
+
+{s} = (rows({x}) > 0).sum(0).tolist()
+{t} = [{x}, {y}, {x} * 0.5][{s}[0] % 3] + {s}[-1]
+
+{s} = rows({x}).detach().argmax(-1).tolist()
+{t} = {x}
+for {z} in {s}:
+    {t} = {t} * {{0: 0.5, 1: 2.0}}.get({z}, {n})
+
+{s} = ({x}.detach().flatten()[:3] * 2).long().tolist()
+{t} = {y} if {s} == [0] * len({s}) else {x} * (max({s}) + {s}[0] % 2)
+
+{s} = (rows({x}) > 0.5).any(0).tolist()
+{t} = {x} * sum({s})
+if {s}[0]:
+    ...
+    {t} = {e}
+
+{s} = (rows({x}) > 0).sum(-1).tolist()
+{t} = {y}
+for {z} in range({s}[0]):
+    {t} = {t} * 0.75 + len(set({s}))
+
+{s} = (rows({x}) > 0)[:1].long().tolist()
+{t} = {x} + sum({s}[0])
 """
 )

@@ -12,6 +12,7 @@ from .soundness_gradients import GRADIENTS
 from .soundness_python import PYTHON
 from .soundness_scalars import NUMBERS, SCALARS
 from .soundness_sizes import SIZES
+from .soundness_turns import TURNS
 from .soundness_world import Feature
 
 _CALM = (
@@ -343,7 +344,7 @@ def _template(body: Body, pool: list[str], depth: int) -> list[str]:
 
 
 _NESTED = (_branch, _loop, _while, _mode)
-_FAMILIES = (_CAUGHT, GRADIENTS, NUMBERS, PYTHON, PYTHON, SIZES)
+_FAMILIES = (_CAUGHT, GRADIENTS, NUMBERS, PYTHON, PYTHON, SIZES, TURNS)
 _MAKERS: tuple[tuple[Maker, int], ...] = (
     (_let, 18),
     (_branch, 5),

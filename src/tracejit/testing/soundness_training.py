@@ -160,6 +160,80 @@ opt = {optimizer}
     ),
     often=1.0,
 )
+_RULED = "rule.zero_grad()\n({x}.detach() @ ruled.to({x}.dtype)).square().mean().backward()\n"
+#: An optimizer whose step is Python of the story's, and replaces what it keeps.
+RULE = Feature(
+    "rule",
+    """
+class Rule(tj.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, dict(lr=0.1))
+
+    @tj.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["count"] = 0
+                    state["slow"] = tj.zeros_like(p)
+                state["count"] += 1
+                state["slow"] = state["slow"] * 0.9 + p.grad
+                state["norms"] = (p.grad.norm(), *state.get("norms", ()))[:2]
+                p.sub_(state["slow"], alpha=group["lr"] / state["count"])
+
+    @tj.no_grad()
+    def climb(self):
+        for p in self.param_groups[0]["params"]:
+            if p.grad is not None:
+                by = p.grad * 0.05
+                p.add_(by)
+                self.state[p]["by"] = by
+
+    @tj.no_grad()
+    def back(self):
+        for p in self.param_groups[0]["params"]:
+            if "by" in self.state[p]:
+                p.sub_(self.state[p]["by"])
+        self.state["climbs"] = self.state.get("climbs", 0) + 1
+
+
+ruled = nn.Parameter(stage.tensor(N, N))
+rule = Rule([ruled])
+""",
+    numbers=("rule.param_groups[0]['lr']", "rule.state[ruled].get('count', 0)"),
+    tests=("'slow' in rule.state[ruled]", "ruled.grad is None"),
+    values=("{x} @ ruled.to({x}.dtype)", "rule.state[ruled].get('slow', ruled).detach()[0]"),
+    writes=(
+        _RULED + "rule.step()",
+        _RULED + "rule.step()\nrule.step()",
+        _RULED + "rule.climb()\nrule.back()\nrule.step()",
+        _RULED + "rule.climb()",
+        "rule.back()",
+        "rule.state[ruled]['slow'] = ruled.detach() * 0.5",
+        "rule.state[ruled]['slow'] = rule.state[ruled]['by'] = ruled.detach().clone()",
+        "kept = rule.state[ruled].pop('slow', None)",
+    ),
+    changes=(
+        "rule.param_groups[0]['lr'] = 0.05",
+        "rule.state[ruled].clear()",
+        "rule.state.clear()",
+        "rule.load_state_dict(copy.deepcopy(rule.state_dict()))",
+        "rule.state[ruled]['slow'] = tj.ones_like(ruled)",
+        "rule.state[ruled]['slow'] = ruled.detach()",
+        "rule.state[ruled]['by'] = rule.state[ruled].get('slow', ruled.detach())",
+        "kept = rule.state[ruled].get('slow')",
+        "kept = rule.state[ruled].get('by')",
+        "if isinstance(globals().get('kept'), tj.Tensor):\n    kept.detach().mul_(0.5)",
+        "rule.state[ruled] = {'slow': ruled.detach() * 2, 'count': 3}",
+        "ruled.grad = None",
+        "ruled.grad = tj.ones_like(ruled)",
+        "rule = Rule([ruled])",
+    ),
+    often=1.0,
+)
 #: The body of a step; ``{d}`` are rows without history.
 _STEPS = templates(
     """

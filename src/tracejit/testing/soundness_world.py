@@ -127,6 +127,38 @@ TABLE = Feature(
     ),
     often=0.1,
 )
+LOGS = Feature(
+    "log",
+    """
+import logging
+
+
+class Notes(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def emit(self, record):
+        self.said.append(record.getMessage())
+
+
+log, above, notes = logging.Logger("story"), logging.Logger("above"), Notes()
+log.parent = above
+above.addHandler(notes)
+above.setLevel(logging.WARNING)
+said = notes.said""",
+    tests=("log.isEnabledFor(logging.INFO)", "log.getEffectiveLevel() > 15"),
+    writes=("log.debug('here')", "log.info('sum %.1f', {x}.sum())", "log.log(25, 'there')"),
+    changes=(
+        "log.setLevel(logging.INFO)",
+        "log.setLevel(logging.NOTSET)",
+        "above.setLevel(logging.DEBUG)",
+        "above.setLevel(logging.ERROR)",
+        "log.disabled = not log.disabled",
+        "log.propagate = not log.propagate",
+    ),
+    often=0.8,
+)
 CONFIG = Feature(
     "config",
     """

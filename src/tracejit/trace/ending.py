@@ -77,6 +77,7 @@ class Ending:
         self.writes = [(positions[old], positions[new], count) for old, new, count in found.writes]
         self.tracked = [positions[old] for old, *_ in found.writes if old in tracked]
         self.calls = effects.calls if effects is not None else ()
+        self.leaves = effects.leaves if effects is not None else ()
         self.slots = [
             (s.tensor if s.position < 0 else s.position, s.output)
             for s in (effects.slots if effects is not None else ())
@@ -150,6 +151,11 @@ class Ending:
         for position, version in self.versions:
             environment[position]._writes.value = version
 
+    def start(self, tensors: Sequence[Tensor]) -> None:
+        """Arguments require grad from now on, before anything leads to them."""
+        for position in self.leaves:
+            start(tensors[position])
+
     def write(self, environment: Environment) -> None:
         """Write to the tensors the run wrote to."""
         for target, new, count in self.writes:
@@ -194,6 +200,12 @@ class Ending:
             call()
 
 
+def start(leaf: Tensor) -> None:
+    """Let a leaf require grad."""
+    leaf._requires_grad = True
+    leaf._rebound()
+
+
 def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     """An output from the tensor that holds it."""
     if recipe.untracked:
@@ -201,6 +213,8 @@ def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     else:
         for op, attributes in recipe.steps:
             tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
+    if recipe.own:
+        tensor._base, tensor._chain = None, ()
     if recipe.apart is not None:
         tensor._writes = Version()
         tensor._writes.value = recipe.apart
@@ -233,10 +247,19 @@ class Overlaps:
     """
 
     def __init__(self, sources: Sequence[Source], targets: Sequence[int]) -> None:
-        solid = [(i, s.kind) for i, s in enumerate(sources) if s.value.spec.numel]
+        leaves = {s.position for s in sources if s.leaf}
+        twins = {
+            s.position: i
+            for i, s in enumerate(sources)
+            if s.kind == "argument" and s.position in leaves and not s.leaf
+        }
+        again = {i: twins[s.position] for i, s in enumerate(sources) if s.leaf}
+        solid = [
+            (i, s.kind) for i, s in enumerate(sources) if s.value.spec.numel and i not in again
+        ]
         self.fixed = [i for i, kind in solid if kind == "captured"]
         self.varying = [i for i, kind in solid if kind in ("argument", "gradient")]
-        self.targets = set(targets)
+        self.targets = {again.get(target, target) for target in targets}
         self.simple = self.targets.isdisjoint(self.varying)
         self.known: list[int] = []
         self.starts: list[int] = []

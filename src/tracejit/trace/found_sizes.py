@@ -216,6 +216,7 @@ class FindsSizes:
     apart_from_sizes: bool
     size: Callable[[Extent], Any]
     follow_sizes: Callable[[], None]
+    more_than_sizes: Callable[[str], None]
     rounds: Any
     plain_tape: Callable[[], None]
     line: tuple[str, int] | None
@@ -299,7 +300,7 @@ class FindsSizes:
     def open(self) -> RecordedExtents:
         """From here on extents are about."""
         scope = self.scope = self.builder.scope = RecordedExtents(
-            self.signature.sizes, self.unsupported, self.size
+            self.signature.sizes, self.more_than_sizes, self.size
         )
         if MODES.recorder is self:
             MODES.builder = Door(self)

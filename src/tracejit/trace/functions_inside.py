@@ -96,7 +96,8 @@ class FunctionsInside:
         self.trial: _Trial | None = None
         self.reads_later: list[_Read] = []
         self.state_later: list[tuple[str, StateGuard]] = []  # of functions by name
-        self.aliases: dict[int, tuple[Tensor, int, bool]] = {}
+        self.aliases: dict[int, tuple[weakref.ref[Tensor], int, bool]] = {}
+        self.sharing: set[int] = set()  # tensors that share memory with what functions made of them
         self.followed: set[Node] = set()  # whose hooks are rules
         self.handles: list[weakref.ref[object]] = []
         self.suspicions: dict[Any, str | None] = {}
@@ -193,7 +194,8 @@ class FunctionsInside:
             base = self.origin(raw)[0]
             shared = id(base) in self.external or id(base) in called.origins
             own = not shared and made.is_contiguous()
-            self.aliases[id(made)] = (made, made._writes.value, own)
+            self.sharing.update((id(base), id(made)))
+            self.aliases[id(made)] = (weakref.ref(made), made._writes.value, own)
             self.parents.pop(id(made), None)
         self.roots[id(made)] = value
         self.show(made, value)
@@ -376,8 +378,15 @@ class FunctionsInside:
                 )
         if any(handle() is not None for handle in self.handles):
             self.unsupported("it keeps the handle of a gradient hook")
-        for number, (tensor, version, own) in self.aliases.items():
-            if tensor._writes.value != version and not own:
-                self.unsupported("an in-place change of what a custom function returned")
-            if number in given and not own:
+        for number in [*self.aliases]:
+            if number in given and not self.aliases[number][2]:
                 self.unsupported("it returns a view that a custom function returned")
+            self.alias_ends(number)
+
+    def alias_ends(self, number: int) -> None:
+        """Nobody reads this tensor any more: was it, if a function returned it, changed by another name?"""
+        self.sharing.discard(number)
+        found, version, own = self.aliases.pop(number, (None, 0, True))
+        tensor = None if found is None else found()
+        if tensor is not None and tensor._writes.value != version and not own:
+            self.unsupported("an in-place change of what a custom function returned")

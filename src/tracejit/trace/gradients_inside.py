@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..autograd.node import AccumulateGrad, Edge, Node, next_number
 from ..ir.graph import Value
 from ..layout import layout_of
-from ..ops import elementwise
 from ..passes.gradient import storage, stored_by
 from ..tensor import Tensor
+from .flags_inside import FlagsInside
 from .freeing import is_leaf, led_to
 from .functions_inside import FunctionsInside
 from .hooks_inside import HooksInside
@@ -32,10 +32,6 @@ from .tape_inside import TapeInside
 if TYPE_CHECKING:
     from .inputs import Signature
     from .recording import OutputRecipe, Step
-
-
-#: Why a change of a leaf from outside cannot be compiled.
-FLAGS = "requires_grad_() inside a compiled function"
 
 
 class Repeated(Protocol):
@@ -64,17 +60,20 @@ class SlotEffect:
 class Effects:
     """What a run did besides returning outputs and writing to tensors.
 
-    ``tracked`` are the inputs written to with the gradient mode on, ``calls`` run again after everything else.
+    ``tracked`` are the inputs written to with the gradient mode on, ``calls`` run again after everything else,
+    ``leaves`` the positions of arguments that require grad from then on.
     """
 
     slots: tuple[SlotEffect, ...]
     tracked: frozenset[Value]
     calls: tuple[Repeated, ...]
+    leaves: tuple[int, ...] = ()
 
     @property
     def summary(self) -> Any:
         """What two runs that end alike have in common."""
-        return [(id(s.tensor), s.position, s.output) for s in self.slots], len(self.calls)
+        slots = [(id(s.tensor), s.position, s.output) for s in self.slots]
+        return slots, len(self.calls), self.leaves
 
 
 @dataclass(eq=False)
@@ -86,7 +85,7 @@ class _Slot:
     before: Tensor | None
 
 
-class GradientsInside(FunctionsInside, HooksInside, TapeInside):
+class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
     """The part of a recorder that follows autograd."""
 
     signature: Signature
@@ -100,14 +99,11 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
     def __init__(self) -> None:
         FunctionsInside.__init__(self)
         HooksInside.__init__(self)
+        FlagsInside.__init__(self)
         self.first_node = next_number()
-        self.positions: dict[int, int] = {}  # of arguments, by identity
         self.slots: dict[int, _Slot] = {}
         self.leaves: dict[int, Tensor] = {}
         self.known_hooks: Mapping[int, tuple[int, ...]] = {}  # of leaves that the guard knows
-        self.new_leaves: dict[int, Tensor] = {}  # made by the run, and kept alive
-        #: Leaves from outside that do not require grad for now: their values with and without a gradient.
-        self.stopped: dict[int, tuple[Value, Value]] = {}
         self.tracked_writes: set[int] = set()
         self.taped: Counter[Value] = Counter()  # what nodes of the tape may have saved, how often
         self.freeing = False  # did a backward pass run inside?
@@ -146,35 +142,6 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
         """Was this tensor made by the recorded run?"""
         number = id(tensor)
         return number in self.parents or (number in self.roots and number not in self.external)
-
-    def leaf_made(self, tensor: Tensor) -> None:
-        """``requires_grad`` of a tensor changes."""
-        if self.inside(tensor):
-            self.new_leaves[id(tensor)] = tensor
-        elif self.failure is None:
-            with self.careful(FLAGS):
-                self._flag_changed(tensor)
-
-    def _flag_changed(self, tensor: Tensor) -> None:
-        """A leaf from outside stops requiring grad, or does so again: meanwhile its values alone are read."""
-        self.not_in_rounds()
-        self.value_of(tensor)
-        key = id(tensor)
-        if tensor._requires_grad and tensor._base is None:
-            value = self.roots[key]
-            alone = self.emit(elementwise.detach_copy, (value,), {})
-            self.stopped[key], self.roots[key] = (value, alone), alone
-            return
-        found = self.stopped.pop(key, None)
-        if found is None or self.roots[key] is not found[1]:  # or it was written to meanwhile
-            self.unsupported(FLAGS)
-        else:
-            self.roots[key] = found[0]
-
-    def check_flags(self) -> None:
-        """Do leaves from outside require grad as they did before?"""
-        if self.stopped:
-            self.unsupported(FLAGS)
 
     def may_be_saved(self, tensor: Tensor, except_for: Value | None = None) -> bool:
         """Could the tape have kept the values of ``tensor``, as they are now, for a backward pass?
@@ -269,7 +236,8 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
     @property
     def has_effects(self) -> bool:
         """Did the run change what another run would find?"""
-        return bool(self.written or self.slots or self.calls or self.tracked_writes)
+        changed = self.written or self.slots or self.calls or self.tracked_writes or self.started
+        return bool(changed)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -309,10 +277,11 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside):
                     "the step count of an optimizer is read inside a compiled function"
                 )
         plain = not slots and not self.calls and not self.tracked_writes and not self.written
+        plain = plain and not self.started
         if plain and not self.signature.special and all(r.spent is None for r in recipes):
             return None
         tracked = frozenset(self.external[key][1] for key in self.tracked_writes)
-        return Effects(tuple(slots), tracked, tuple(self.calls))
+        return Effects(tuple(slots), tracked, tuple(self.calls), self.started_leaves)
 
     def widened(self, guard: StateGuard) -> StateGuard:
         """``guard`` with the Python state that the run itself turned out to depend on."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 #: Most places that one form of call may hold, and forms of calls with such places.
-MAX_HELD, MAX_FORMS = 512, 256
+MAX_HELD, MAX_FORMS = 4096, 256
 #: What stands in structures for what is not part of them.
 UNSEEN = "any"
 #: Ints that are no sizes.
@@ -248,7 +248,7 @@ def with_held(
     """The result of a recorded run, in a tuple with what it left in ``places`` where that is something else."""
     left = [(p, p.read(), old) for p, old in zip(places, before, strict=True)]
     left = [(place, now, old) for place, now, old in left if now is not old]
-    for place, now, _ in left:
+    for place, now, _ in left if recorder.failure is None else ():  # else it knows not all it made
         tensors: list[Any] = []
         flatten(now, tensors)
         if not all(recorder.knows(t) or id(t) in outside() for t in tensors):

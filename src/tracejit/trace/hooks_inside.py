@@ -39,6 +39,7 @@ class HooksInside:
     unsupported: Callable[[str], None]
     not_in_rounds: Callable[[], None]
     nodes_behind: Callable[[Iterable[Tensor]], Iterator[Node]]
+    check_kept: Callable[[Sequence[Tensor]], None]
 
     def __init__(self) -> None:
         self.hidden: str | None = None  # why the graph cannot be differentiated as the tape would
@@ -116,6 +117,7 @@ class HooksInside:
             self.unsupported("it returns a tensor that retains its gradient")
         if self.unseen_writes:
             self.opaque(UNSEEN)
+        self.check_kept([t for t, r in zip(outputs, recipes, strict=True) if r.kind == "computed"])
         if self.hidden is None and not self.hidden_leaves:
             return
         for output, recipe in zip(outputs, recipes, strict=True):

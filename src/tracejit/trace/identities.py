@@ -57,6 +57,7 @@ class Identities:
     """The part of a recorder that knows of which arguments the identity counts."""
 
     positions: dict[int, int]
+    started: dict[int, Tensor]
 
     def __init__(self) -> None:
         self.asked: set[int] = set()  # positions of arguments
@@ -100,7 +101,7 @@ class Identities:
                 continue
             if position in self.asked:
                 yield position, Itself(weakref.ref(tensor))
-            facts = layout_of(tensor), tensor.requires_grad
+            facts = layout_of(tensor), tensor.requires_grad and id(tensor) not in self.started
             alike = [x for x in reachable.values() if (layout_of(x), x.requires_grad) == facts]
             if alike:
                 yield position, NoneOf(tuple(alike))

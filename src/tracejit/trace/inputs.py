@@ -26,7 +26,7 @@ class Source:
     ``argument``: the tensor at ``position``. ``captured``: ``tensor``, from outside the function. ``number``:
     ``tensor``, a cell that is filled before every call. ``gradient``: what is in the ``.grad`` of ``owner``, a tensor
     or the position of an argument; it lies by ``strides``. ``random``: the key of ``generator``. ``cell``: a tensor
-    made of ``number`` when that is known.
+    made of ``number`` when that is known. A ``leaf`` is an argument as it is once the call made it require grad.
     """
 
     kind: str
@@ -37,6 +37,7 @@ class Source:
     owner: Tensor | int | None = None
     strides: Shape | None = None
     number: Number | None = None
+    leaf: bool = False
 
 
 @dataclass(eq=False)
@@ -71,11 +72,28 @@ class Signature:
 
     def argument(self, position: int, name: str, tensor: Tensor) -> Value:
         """The input for an argument tensor."""
+        known = self._at(position, False)
+        return self._argument(position, name, tensor, False) if known is None else known
+
+    def leaf(self, position: int, tensor: Tensor) -> Value:
+        """The input for an argument tensor that requires grad from now on."""
+        known = self._at(position, True)
+        if known is not None:
+            return known
+        plain, taken = self._at(position, False), self._taken()
+        base = f"{plain.name if plain is not None else 'argument'}_leaf"
+        name = next(n for n in _numbered(base) if n not in taken)
+        return self._argument(position, name, tensor, True)
+
+    def _at(self, position: int, leaf: bool) -> Value | None:
         for source in self.sources:
-            if source.kind == "argument" and source.position == position:
+            if source.kind == "argument" and source.position == position and source.leaf is leaf:
                 return source.value
+        return None
+
+    def _argument(self, position: int, name: str, tensor: Tensor, leaf: bool) -> Value:
         value = self.builder.input(name, tensor.spec)
-        self.sources.append(Source("argument", value, position))
+        self.sources.append(Source("argument", value, position, leaf=leaf))
         return value
 
     def capture(self, tensor: Tensor) -> Value:

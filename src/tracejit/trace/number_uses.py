@@ -143,6 +143,8 @@ class NumberUses:
         self.value_lines: set[Any] = set()  # where they are constants, because sizes are found
         self.size_lines: set[Any] = set()  # where they are sizes, because they index
         self.more_lines: set[Any] = set()  # where they were taken for sizes and are more than that
+        self.value_lists: set[Any] = set()  # where lists of ints are read one by one
+        self.lists_known = 0  # how many of these lines the latest recording knew
         self.beside_sizes = False  # did such constants change?
         self.ran = RanCodes()  # the code its calls run
 
@@ -327,7 +329,8 @@ class NumberUses:
         self.size_lines.clear()
         self.held.drop(entry.form, entry.sized)
         self.settled.update((place.key, f"{place.name}: {why}") for place in entry.sized)
-        return bool(lines or entry.sizes or entry.sized)
+        known, self.lists_known = self.lists_known, len(self.value_lists)
+        return bool(lines or entry.sizes or entry.sized or self.lists_known > known)
 
     def _settle(self, entry: Entry, sources: Sequence[Number]) -> bool:
         """These numbers decide too much to vary; False when there are none that could be constants."""

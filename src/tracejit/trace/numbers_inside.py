@@ -50,6 +50,8 @@ class NumbersInside:
         self.handed_out: list[ref[Any]] = []
         self.on_the_tape: list[Any] = []  # the steps of what was computed from numbers
         self.item_lines: Collection[Any] = ()  # where numbers are read from tensors that vary
+        self.lists_read: set[Any] = set()  # where lists of sizes were read
+        self.value_lists: set[Any] = set()  # where lists are more than that, and read one by one
         self.stores: dict[Place, Any] = {}  # what the run put in places that vary
         self.items_read: set[Number] = set()
         self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
@@ -61,6 +63,18 @@ class NumbersInside:
     def showed_sizes_or_numbers(self) -> bool:
         """Did the user's code get numbers that stand for those of other calls?"""
         return bool(self.handed_out) or self.scope is not None
+
+    def more_than_sizes(self, reason: str) -> None:
+        """What was read as a list of sizes is more: from the next recording on, the numbers are read one by one."""
+        self.value_lists |= self.lists_read
+        self.unsupported(reason)
+
+    def is_value_list(self, tensor: Tensor) -> bool:
+        """Are the ints of a vector, asked for as a list, no sizes, as far as is known of the line?"""
+        line, array = user_line(), tensor.array
+        if line not in self.value_lists and array.size and int(array.min()) < 0:
+            self.value_lists.add(line)
+        return line in self.value_lists
 
     # --- making them -----------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from .state_checks import Attribute, Bind, Cell, Check, Read
 from .state_values import MISSING, describe
 
 #: Most places of one function that may vary.
-MAX_PLACES = 64
+MAX_PLACES = 1024
 
 PlaceKey = tuple[int, Any]
 

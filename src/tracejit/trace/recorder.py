@@ -35,6 +35,7 @@ from .numbers_inside import NumbersInside
 from .places import Place
 from .recording import OutputRecipe, Recording
 from .rounds import Rounds
+from .turned_inside import TurnedInside
 from .unread_lookups import guard_unread
 from .views_inside import ViewsInside
 from .writes_inside import WritesInside
@@ -43,6 +44,8 @@ MAX_STATEMENTS = 200_000
 _NUMBERS = frozenset({bool, int, float})
 #: Numbers of a list that are read one by one.
 MAX_ITEMS = 32
+#: The same for bools, each of which is a branch.
+MAX_BOOLS = 8
 
 
 class Recorder(
@@ -53,6 +56,7 @@ class Recorder(
     ViewsInside,
     AbsentAttributes,
     Identities,
+    TurnedInside,
 ):
     """Listens to one eager run in this thread."""
 
@@ -62,6 +66,7 @@ class Recorder(
         FindsSizes.__init__(self)
         Identities.__init__(self)
         ViewsInside.__init__(self)
+        TurnedInside.__init__(self)
         self.signature = signature
         self.builder = signature.builder
         self.path: dict[Any, None] = {}
@@ -255,6 +260,7 @@ class Recorder(
                 found = self.sizes_in(tensor)
         if found is None:
             self.escape(tensor, how)
+        self.lists_read.add(user_line())
         return found
 
     def follows_items(self, tensor: Tensor) -> bool:
@@ -262,8 +268,11 @@ class Recorder(
         kind = tensor.spec
         if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
             return False
-        few = tensor.array.size <= MAX_ITEMS and kind.shape[:1] <= (MAX_ITEMS,)
-        return bool(few and kind.dtype.is_floating_point)
+        most = MAX_BOOLS if kind.dtype.category == "bool" else MAX_ITEMS
+        few = tensor.array.size <= most and kind.shape[:1] <= (most,)
+        if kind.dtype.category == "int" and len(kind.shape) == 1:
+            few = few and self.is_value_list(tensor)
+        return bool(few and not kind.dtype.is_complex)
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""
@@ -305,13 +314,13 @@ class Recorder(
 
     def finish(self, results: Sequence[Any]) -> Recording:
         """The recording of a run that returned ``results``, tensors and varying numbers."""
-        self.check_flags()
         shown: dict[Value, Tensor] = {}
         numbers, stores = self.returned(results), self.stored()
         outputs = [x for x in results if isinstance(x, Tensor)]
         slots = self.final_slots(len(outputs))
         left = [s.tensor._grad for s in slots]
         outputs = [*outputs, *(g for g in left if g is not None)]
+        self.check_flags(outputs)
         recipes = tuple(self.recipe(tensor, shown) for tensor in outputs)
         if MODULES:
             self.signature.device = one_device(self, outputs)
@@ -350,10 +359,16 @@ class Recorder(
         alone = self.cut_off(output)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
+            shares = apart, untracked, self.is_own(output, ())
             return OutputRecipe(
-                "input", value, steps, requires_grad, number, apart=apart, untracked=untracked
+                "input", value, steps, requires_grad, number, False, None, 0, *shares
             )
-        source = self.roots[id(tensor)]
+        if id(tensor) in self.left_behind:
+            self.unsupported(
+                "a result shows a tensor from before its .data, flags or shape changed"
+            )
+        source, turns = self.in_memory(output, tensor)
+        steps = turns + steps
         if alone is not None:
             if untracked:
                 self.unsupported("x[t] for a tensor t, a view made under no_grad, is a result")
@@ -371,7 +386,7 @@ class Recorder(
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference, version = tensor._inference, tensor._writes.value
-        kinds = inference, spent, version, apart, untracked
+        kinds = inference, spent, version, apart, untracked, self.is_own(output, turns)
         return OutputRecipe("computed", value, steps, requires_grad, number, *kinds)
 
 

@@ -16,7 +16,7 @@ from ..cuda.arrays import write_into
 from ..runtime.callbacks import pointer_of
 from ..tensor import Tensor
 from .backward_node import as_before
-from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken
+from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken, start
 from .inputs import Source
 from .recording import MOVED
 from .replay import _ReplayWriter
@@ -82,6 +82,8 @@ class EffectsWriter(_ReplayWriter):
         self.add("entry.replays += 1")
         self.add(f"{self.bind('leaf', leaf)}.calls += 1")
         self.versions(leaf)
+        for position in ending.leaves:
+            self.add(f"{self.bind('start', start)}(tensors[{position}])")
         if leaf.backward:
             self.attach(leaf, runner)
         self.writes(leaf, ending, runner)

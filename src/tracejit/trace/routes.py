@@ -82,10 +82,11 @@ def route_of(
 
 
 class _Numbers:
-    """The numbers of a call, in order: those that vary, and all others."""
+    """The numbers of a call, in order: those that vary, and all others; and which tensors came requiring grad."""
 
     def __init__(self, entry: Entry) -> None:
         self.varying = entry.varying
+        self.wants = iter(entry.wants)  # a call may have changed it
         self.count = 0
 
     def described(self, value: Any) -> tuple[Any, ...]:
@@ -99,7 +100,7 @@ def _described(value: Any, numbers: _Numbers) -> tuple[Any, ...]:
     if isinstance(value, Tensor):
         if value._base is not None or value._layout is None:
             raise _OtherError
-        return None, value._layout, value._requires_grad, value._inference, type(value)
+        return None, value._layout, next(numbers.wants), value._inference, type(value)
     kind = type(value)
     if kind is list or kind is tuple:
         return kind, tuple([_described(x, numbers) for x in value])

@@ -14,6 +14,7 @@ from types import (
     CellType,
     ClassMethodDescriptorType,
     CodeType,
+    EllipsisType,
     FunctionType,
     GetSetDescriptorType,
     MappingProxyType,
@@ -70,6 +71,7 @@ _STILL = (
     range,
     DType,
     device,
+    EllipsisType,
     Tensor,
     type(namedtuple("_Fields", "first").first),  # type: ignore[attr-defined]  # how named tuples read a field
 )

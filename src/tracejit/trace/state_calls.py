@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ..modes import MODES
 from ..tensor import Tensor
 from ..tensor_core import TensorCore
+from . import state_logs
 from . import state_reads as reads
 from .state_package import asking_functions
 from .state_purity import outside_builtin, outside_function
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 #: Most code objects whose verdict is remembered.
 _REMEMBERED = 20_000
 _USER = "user"
+_LOGS = "a logger"
 _RESUME = dis.opmap["RESUME"]
 #: What runs when a module is imported that was not loaded.
 _IMPORTS: CodeType = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
@@ -162,6 +164,9 @@ class Listener:
                 _verdicts.clear()
             found = _verdicts[id(code)] = (code, _verdict(code, frame.f_globals))
         recorder = MODES.recorder
+        if found[1] is _LOGS:
+            checks = [] if recorder is None else recorder.checks
+            return state_logs.follow(frame, checks)
         if code is _ABSENT and recorder is not None:
             tensor, name = frame.f_locals["self"], frame.f_locals["name"]
             if not recorder.inside(tensor):  # else the run itself decides what it has
@@ -192,7 +197,7 @@ def _verdict(code: CodeType, namespace: dict[str, Any]) -> str | None:
     if owner == "package":
         return asking_functions().get(id(code))
     if owner == "stdlib":
-        return outside_function(code, namespace)
+        return _LOGS if state_logs.is_of_loggers(code) else outside_function(code, namespace)
     return _USER if owner == "user" and code.co_name != "__del__" else None
 
 

@@ -38,6 +38,8 @@ def is_tool(value: Any) -> bool:
     ):
         cls = getattr(sys.modules.get(module), name, None)
         if cls is not None and isinstance(value, cls):
+            if method == "_update_group" and type(value)._update_group is cls._update_group:
+                return False  # it has no step, and does its work under other names
             return _is_library(value, method) and _is_library(value, "step")
     return False
 

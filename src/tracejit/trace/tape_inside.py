@@ -25,6 +25,7 @@ class TapeInside:
     external: dict[int, tuple[Tensor, Value]]
     written: dict[int, Tensor]
     write_counts: dict[int, int]
+    written_apart: set[int]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     unsupported: Callable[[str], None]
     reads_of_parts: Callable[..., dict[Value, int]]
@@ -66,10 +67,11 @@ class TapeInside:
         for node in self.nodes_behind(outputs):
             for entry in kept_by(node):
                 now = entry.tensor._writes.value
-                if now == 0:
+                if now == 0 and not self.written_apart:
                     continue
                 target, count = self.shown_outside(entry.tensor, written)
-                if target is not None and entry.version == now and count:
+                rewritten = count or id(target) in self.written_apart
+                if target is not None and entry.version == now and rewritten:
                     found[self.external[id(target)][1]] = count
                 elif entry.version != now and (not count or entry.version > now - count):
                     self.unsupported("a value that a backward pass needs is overwritten")
@@ -122,6 +124,7 @@ class TapeInside:
         """What history calls a tensor that a step kept: by the one from outside that it shows, or by its memory."""
         kept = entry.tensor
         target, count = self.shown_outside(kept, written)
-        if target is not None and count and entry.version == kept._writes.value:
+        rewritten = count or id(target) in self.written_apart  # no version tells of the latter
+        if target is not None and rewritten and entry.version == kept._writes.value:
             return id(target), "new"
         return id(target) if id(target) in self.external else kept._writes

@@ -30,11 +30,13 @@ class ViewsInside:
     scope: Any
     tracked_aliases: set[int]
     adopt: Callable[[Tensor, Value], Value]
+    alias_ends: Callable[[int], None]
     emit: Callable[..., Value]
     no_tracked_alias: Callable[[Tensor, Tensor], None]
     overlaps_written: Callable[[Tensor], bool]
     rebound: set[int]
     left_behind: set[int]
+    keeps_its_views: Callable[[Tensor], bool]
     part_reads: Callable[[Tensor], None]
     show: Callable[[Tensor, Value], None]
     unsupported: Callable[[str], None]
@@ -53,6 +55,7 @@ class ViewsInside:
         self.views.pop(number, None)
         self.left_apart.pop(number, None)
         self.tracked_aliases.discard(number)
+        self.alias_ends(number)
 
     def value_of(self, tensor: Tensor) -> Value:
         """The current IR value of a tensor."""
@@ -101,6 +104,11 @@ class ViewsInside:
         if id(tensor) in self.rebound or id(tensor) in self.left_behind:
             self.unsupported(
                 "an in-place change of what was assigned to .data, or lay there before"
+            )
+            return False
+        if self.keeps_its_views(tensor):
+            self.unsupported(
+                "an in-place change of what was read or viewed before its flags or shape changed"
             )
             return False
         if id(tensor) in self.left_apart or id(tensor) in self.left_apart.values():

@@ -166,6 +166,7 @@ class Walk:
         self.entry.replays += 1
         leaf.calls += 1
         ending.count(environment)
+        ending.start(tensors)
         if leaf.backward:
             self.attach(leaf, runner, environment, *kept)
         ending.write(environment)

@@ -14,18 +14,19 @@ from ..passes.gradient import is_selected
 from ..passes.groups import is_view
 from ..tensor import Tensor
 from ..tensor_core import Version
-from .hooks_inside import UNSEEN
 from .kept_alive import KeptAlive
 from .outside import overlaps_itself
 from .parts_inside import PartsInside
 from .recording import MOVED, Step
 from .regions import Regions
+from .unseen_writes import UnseenWrites
 
 #: Why something that is assigned to .data cannot be compiled.
 ASSIGNED = "assignment to .data inside a compiled function"
+THROUGH = "an in-place change through detach()"
 
 
-class WritesInside(PartsInside):
+class WritesInside(PartsInside, UnseenWrites):
     """The part of a recorder that follows in-place changes."""
 
     failure: str | None
@@ -47,18 +48,20 @@ class WritesInside(PartsInside):
     not_in_rounds: Callable[[], None]
     may_be_saved: Callable[..., bool]
     can_be_written: Callable[[Tensor, Sequence[Step]], bool]
+    leave_behind: Callable[[Tensor, Value], None]
     shows_the_same: Callable[[Tensor, Tensor], bool]
 
     def __init__(self) -> None:
         PartsInside.__init__(self)
+        UnseenWrites.__init__(self)
         self.written: dict[int, Tensor] = {}
         self.memory = Regions()  # of all from outside
         self.written_memory = Regions()
         self.write_counts: dict[int, int] = {}
+        self.written_apart: set[int] = set()  # through .data, which no version counts
         self.tracked_aliases: set[int] = set()  # changed through detach() to what requires grad
         self.overwritten = False  # was anything changed in place?
         self.rebound: set[int] = set()  # tensors from outside that were given other memory
-        self.left_behind: set[int] = set()  # what stands for the memory they had
 
     def assign(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor`` was overwritten in place with ``new``."""
@@ -74,8 +77,7 @@ class WritesInside(PartsInside):
         viewed = tensor
         tensor, steps = self.origin(viewed)
         self.value_of(tensor)
-        if not MODES.grad and viewed.requires_grad:
-            self._unseen(viewed)
+        goes_on = not MODES.grad and viewed.requires_grad and self.unseen(viewed, tensor)
         self.changes_for_parts(tensor)
         if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
@@ -84,7 +86,9 @@ class WritesInside(PartsInside):
         if not self.can_be_written(tensor, steps):
             return
         if detached:
-            value = self._through_alias(tensor, value, new, version is not tensor._writes)
+            goes_on |= self.goes_on(tensor) and not (new._requires_grad and MODES.grad)
+            apart = version is not tensor._writes
+            value = self._through_alias(tensor, viewed if apart else None, value, new)
         elif new._requires_grad and not MODES.grad:  # its values alone are taken
             value = self.emit(elementwise.detach_copy, (value,), {})
         itself = not detached and self.shows_the_same(viewed, new)
@@ -96,13 +100,15 @@ class WritesInside(PartsInside):
             self.write_outside(tensor, into_tape, MODES.grad and not detached)
             moved = version is tensor._writes  # not so through .data
             self.write_counts[id(tensor)] = self.write_counts.get(id(tensor), 0) + moved
+            if not moved:
+                self.written_apart.add(id(tensor))
         if itself:  # as the second half of ``x[i] += 1`` does
             return
         before = self.roots[id(tensor)]
         after = self.write_through(before, steps, value)
         if MODES.grad and not detached and tensor.requires_grad and not new._requires_grad:
             after = self._still_tracked(before, after, steps)
-        self.roots[id(tensor)] = after
+        self.roots[id(tensor)] = self.continues(after, before) if goes_on else after
 
     def data_set(self, tensor: Tensor, new: Tensor) -> None:
         """``tensor.data = new`` is about to happen: it gets the memory of ``new``."""
@@ -125,27 +131,16 @@ class WritesInside(PartsInside):
             return
         if key not in self.written:
             self.write_outside(tensor, differentiable=False, tracked=False)
-        if self.may_be_saved(tensor):
-            self.opaque(ASSIGNED)
-        elif tensor.requires_grad:
+        self.changed_beneath(tensor, None, ASSIGNED)
+        if tensor.requires_grad and not self.goes_on(tensor):
             self.opaque(ASSIGNED, tensor)
         if new._requires_grad:
             value = self.emit(elementwise.detach_copy, (value,), {})
-        self._leave_behind(tensor, before)
+        self.leave_behind(tensor, before)
         self.alive.append(new)
         self.rebound.add(key)
         self.write_counts[key] = MOVED
-        self.roots[key] = value
-
-    def _leave_behind(self, tensor: Tensor, value: Value) -> None:
-        """What shows the memory that a tensor has now will show it when that is no longer the tensor's."""
-        stand_in = tensor._alias()
-        self.alive.append(stand_in)
-        self.left_behind.add(id(stand_in))
-        self.roots[id(stand_in)] = value
-        for number, (source, steps) in self.parents.items():
-            if source is tensor:
-                self.parents[number] = (stand_in, steps)
+        self.roots[key] = self.continues(value, before) if self.goes_on(tensor) else value
 
     def check_rebound(self, values: Sequence[Value]) -> None:
         """What was assigned to .data must be in no second place: results of replays lie apart."""
@@ -153,26 +148,22 @@ class WritesInside(PartsInside):
         if len(set(given)) < len(given) or not set(given).isdisjoint(values):
             self.unsupported(ASSIGNED)
 
-    def _through_alias(self, tensor: Tensor, value: Value, new: Tensor, apart: bool) -> Value:
-        """What is written through detach(), or (``apart``) through .data, of which what was saved does not notice."""
+    def _through_alias(
+        self, tensor: Tensor, part: Tensor | None, value: Value, new: Tensor
+    ) -> Value:
+        """What is written through detach(), or to a ``part`` through .data, of which what was saved does not notice."""
         # what computed `new` may have saved it too: only the alias leads there
         own = value if new._requires_grad else None
-        if apart and self.may_be_saved(tensor, except_for=own):
-            self.opaque("an in-place change through detach()")
-        elif tensor.requires_grad:
-            self.opaque("an in-place change through detach()", tensor)
+        tracked = new._requires_grad and MODES.grad
+        if part is not None:
+            self.changed_beneath(tensor, part, THROUGH, own)
+        if tensor.requires_grad and (tracked or not self.goes_on(tensor)):
+            self.opaque(THROUGH, tensor)
         if not new._requires_grad:
             return value
-        # from here on the alias takes part in autograd, its source not
-        self.tracked_aliases.add(id(tensor))
+        if tracked:  # from here on the alias takes part in autograd, its source not
+            self.tracked_aliases.add(id(tensor))
         return self.emit(elementwise.detach_copy, (value,), {})
-
-    def _unseen(self, tensor: Tensor) -> None:
-        """What requires grad is changed where autograd does not look."""
-        if self.trial is None and self.inside(tensor):
-            self.unseen_writes.append(tensor._writes)
-        else:
-            self.opaque(UNSEEN, tensor)
 
     def _copied(self, value: Value) -> Value:
         """What a tensor holds that was given ``value``: a copy."""
