@@ -23,6 +23,8 @@ FEW_OPERATIONS, MOST_OPERATIONS = 128, 256
 MOST_AT_ENDS, LEAST_POINTS = 100, 1 << 13
 #: Fewest terms of many small sums: without such a kernel each takes a call of a library.
 LEAST_TERMS = 1 << 12
+#: Fewest points of a last dimension of one element: a loop of one round takes as long as ten points.
+LEAST_SINGLE = 1 << 10
 #: So many elements of a last dimension LLVM stores together, and so many rounds of a loop fill vectors.
 LONGEST_END, LEAST_ROUNDS = 8, 16
 #: Half precision, whose steps are not in the text (`turns`), is stored one by one: longer rows fill vectors better.
@@ -66,13 +68,15 @@ def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | No
     values = writer.group.values
     if any(map(looks_up, values)) and evaluates_functions(values):
         return None  # a loop that may end at any position is no vector code; rows of it are
-    few = hint(writer.extents_product(axes)) < LEAST_POINTS
+    count = hint(writer.extents_product(axes))
     ends = _last_of(writer, axes)
     most = LONGEST_END if len(ends) == 1 else MOST_APART
     if any(value.spec.dtype.is_half for value in writer.nest.writes):
         most = MOST_HALVES
     most = min(most, MOST_AT_ENDS // max(len(values), 1))
-    return _places(writer, axes, ends, most, few)
+    if count < LEAST_POINTS:
+        most = 1 if count >= LEAST_SINGLE else 0
+    return _places(writer, axes, ends, most)
 
 
 def short_kept(writer: Writer, points: Sequence[Point] | None) -> list[dict[int, str]] | None:
@@ -88,8 +92,9 @@ def short_kept(writer: Writer, points: Sequence[Point] | None) -> list[dict[int,
         return None
     operations = len(points) * sum(group.level[v] == FULL for v in group.values)
     most = min(MOST_APART, MOST_OPERATIONS // max(operations, 1))
-    few = hint(writer.extents_product(kept)) * len(points) < LEAST_TERMS
-    found = _places(writer, kept, ends, most, few)
+    if hint(writer.extents_product(kept)) * len(points) < LEAST_TERMS:
+        return None
+    found = _places(writer, kept, ends, most)
     if found is not None:
         writer.turns.apart += writer.nest.reduced
     return found
@@ -107,11 +112,11 @@ def _last_of(writer: Writer, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _places(
-    writer: Writer, axes: Sequence[int], ends: tuple[int, ...], most: int, few: bool
+    writer: Writer, axes: Sequence[int], ends: tuple[int, ...], most: int
 ) -> list[dict[int, str]] | None:
-    """The places along the last of several axes; None for more than ``most``, or for several of ``few`` points."""
+    """The places along the last of several axes; None for more than ``most`` of them."""
     count = writer.extents_product(ends)
-    if not ends or varies(count) or not 0 < hint(count) <= (1 if few else most):
+    if not ends or varies(count) or not 0 < hint(count) <= most:
         return None
     writer.turns.rows, writer.turns.apart = axes[-len(ends) - 1], ends
     ranges = [range(int(writer.nest.axes[axis].extent)) for axis in ends]

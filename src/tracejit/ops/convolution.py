@@ -10,6 +10,8 @@ attribute, padding as (before, after) pairs.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from . import convolve
@@ -309,7 +311,13 @@ def _seen_type(x: TensorType, *, kernel: Shape, stride: Shape, dilation: Shape) 
 def windows(x: Array, *, kernel: Shape, stride: Shape, dilation: Shape) -> Array:
     """What :func:`unfold_windows` copies, without copying: windows share elements. In the IR only."""
     found = Windows(kernel, stride, ((0, 0),) * len(kernel), dilation)
-    return found.view(x, found.counts(x.shape[x.ndim - len(kernel) :]))
+    counts = found.counts(x.shape[x.ndim - len(kernel) :])
+    if any(count < 1 for count in counts):
+        raise ValueError("windows do not fit")
+    view = found.view(x, counts)
+    if isinstance(view, np.ndarray):
+        view.flags.writeable = False  # elements share places
+    return view
 
 
 def _fold_type(
