@@ -16,6 +16,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import TracejitError
 from ..ops.continued import continued
+from ..ops.overlapping import windows
 from ..ops.table import Op, lookup
 from ..types import Scalar, TensorType
 from .graph import Graph, Guard, Statement, Value
@@ -37,7 +38,7 @@ _PLACE = re.compile(r"#\s*(?P<file>\S.*?):(?P<line>\d+)(?:\s|$)")
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _DTYPES = {d.short: d for d in dtypes.ALL + dtypes.COMPLEX}
 _OWN: dict[str, Op] = {
-    op.name: op for op in (loop, part, continued, *RULE_OPS)
+    op.name: op for op in (loop, part, continued, windows, *RULE_OPS)
 }  # ops of graphs only
 
 T = TypeVar("T")

@@ -10,14 +10,11 @@ attribute, padding as (before, after) pairs.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
 from . import convolve
 from .namespace import wide
-from .strides import windowed
-from .table import Array, Sample, contraction, movement
+from .table import Array, Sample, contraction
 from .windows import Pairs, Windows
 
 _ONE = {"stride": (1,), "padding": ((0, 0),), "dilation": (1,), "groups": 1}
@@ -283,41 +280,6 @@ def unfold_windows(
     windows = Windows(kernel, stride, padding, dilation)
     counts = windows.counts(x.shape[x.ndim - len(kernel) :])
     return windows.view(windows.pad(x), counts).copy()
-
-
-def _seen_type(x: TensorType, *, kernel: Shape, stride: Shape, dilation: Shape) -> TensorType:
-    return _unfold_type(
-        x, kernel=kernel, stride=stride, padding=((0, 0),) * len(kernel), dilation=dilation
-    )
-
-
-@movement(
-    _seen_type,
-    strides=windowed,
-    grad=lambda g, x_type, kernel, stride, dilation: fold_windows(
-        g,
-        size=x_type.shape[len(x_type.shape) - len(kernel) :],
-        kernel=kernel,
-        stride=stride,
-        padding=((0, 0),) * len(kernel),
-        dilation=dilation,
-    ),
-    samples=(
-        Sample(((2, 7),), {"kernel": (3,), "stride": (2,), "dilation": (1,)}),
-        Sample(((2, 5, 6),), {"kernel": (2, 3), "stride": (1, 2), "dilation": (2, 1)}),
-        Sample(((2,),), {"kernel": (3,), "stride": (1,), "dilation": (1,)}, RuntimeError, "fit"),
-    ),
-)
-def windows(x: Array, *, kernel: Shape, stride: Shape, dilation: Shape) -> Array:
-    """What :func:`unfold_windows` copies, without copying: windows share elements. In the IR only."""
-    found = Windows(kernel, stride, ((0, 0),) * len(kernel), dilation)
-    counts = found.counts(x.shape[x.ndim - len(kernel) :])
-    if any(count < 1 for count in counts):
-        raise ValueError("windows do not fit")
-    view = found.view(x, counts)
-    if isinstance(view, np.ndarray):
-        view.flags.writeable = False  # elements share places
-    return view
 
 
 def _fold_type(

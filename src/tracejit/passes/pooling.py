@@ -32,6 +32,7 @@ import numpy as np
 
 from .. import dtypes
 from ..ir.graph import Graph, Value
+from ..ops.overlapping import windows
 from ..ops.shapes import numel
 from . import resampling, spreading, whole_windows
 from .rewrite import Rewriter, Rules
@@ -196,16 +197,20 @@ def _nested(
     return total
 
 
-def _unfold(rewriter: Rewriter, value: Value) -> Value | None:
-    """Windows are read where they lie, by kernels at least."""
+def _unfold(rewriter: Rewriter, value: Value) -> Value:
+    """Windows are read where they lie, by kernels at least; less than no padding cuts off."""
     (x,), attributes = value.value_operands, dict(value.attributes)
     padding = attributes.pop("padding")
-    if any(width < 0 for widths in padding for width in widths):
-        return None
-    if any(map(any, padding)):
-        widths = ((0, 0),) * (x.spec.ndim - len(padding)) + tuple(padding)
-        x = rewriter.write("pad", (x,), value.line, widths=widths, value=0)
-    return rewriter.write("windows", (x,), value.line, **attributes)
+    padding = ((0, 0),) * (x.spec.ndim - len(padding)) + tuple(padding)
+    cut = [(max(-a, 0), max(-b, 0)) for a, b in padding]
+    if any(map(any, cut)):
+        counts = tuple(n - a - b for n, (a, b) in zip(x.spec.shape, cut, strict=True))
+        starts, steps = tuple(a for a, _ in cut), (1,) * x.spec.ndim
+        x = rewriter.write("slice", (x,), value.line, starts=starts, counts=counts, steps=steps)
+    around = tuple((max(a, 0), max(b, 0)) for a, b in padding)
+    if any(map(any, around)):
+        x = rewriter.write("pad", (x,), value.line, widths=around, value=0)
+    return rewriter.write(windows, (x,), value.line, **attributes)
 
 
 RULES: Rules = {
