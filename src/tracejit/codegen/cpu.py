@@ -243,8 +243,8 @@ class Writer:
         """One random element: a function of seed, call and position."""
         assert isinstance(value.op, RandomSource)
         layout = self.layout_of(value.value_operands[0])
-        at = Pointer(layout.root, layout.offset * 8, written=False)
-        key = self.text.parameter(f"{self.drawn[value]}_key", "i64*", at)
+        pointer = Pointer(layout.root, layout.offset * 8, written=False)
+        key = self.text.parameter(f"{self.drawn[value]}_key", "i64*", pointer)
         call, step = map(self.number_literal, (value.attributes["index"], *layout.strides))
         names = {
             "seed": f"uint64({key}[0])",

@@ -16,7 +16,7 @@ from . import scalar
 from .cpu import BLOCK, Scope, Writer, describe, describe_domain
 from .cpu_rows import finished, fold_point, row_body, rows_apart
 from .cpu_running import open_rows
-from .cpu_short_rows import points_of_short_rows, short_ends, short_kept
+from .cpu_short_rows import short_ends, short_kept
 from .grain import elements_per_chunk
 from .kernel import Function, Scratch
 
@@ -26,9 +26,9 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     group, nest = writer.group, writer.nest
     finals = [v for v in group.values if group.level[v] == FINAL and isinstance(v.op, Reduction)]
     accumulators: Scope = {v: f"final{i}" for i, v in enumerate(finals)}
-    points, short = not nest.kept, points_of_short_rows(writer)
+    points, short = not nest.kept, short_kept(writer)
     axes = nest.reduced if points else nest.kept
-    ends = short_ends(writer, axes) if points else short_kept(writer, short)
+    ends = short_ends(writer, axes) if points else None if short is None else short[1]
     outer, flat = axes, points and len(axes) <= 1
     if ends is not None:
         outer = axes[: -len(ends[0])]
@@ -48,9 +48,8 @@ def write_blocks(writer: Writer) -> tuple[Function, Function]:
     writer.text.add(2, f"stop = minimum_i64(start + {block_size}, {total})")
     if points:
         _block_points(writer, axes, ends, accumulators)
-    elif ends is not None and short is not None:
-        rows = open_rows(writer, outer, "start", "stop", 2)
-        rows_apart(writer, short, ends, accumulators, rows)
+    elif short is not None:
+        rows_apart(writer, *short, accumulators, open_rows(writer, outer, "start", "stop", 2))
     else:
         row_body(writer, ("start", "stop"), 2, accumulators)
     for i, value in enumerate(finals):

@@ -43,14 +43,13 @@ def write_rows(writer: Writer) -> Function:
     """One row of kept axes at a time; stages over the reduced axes."""
     nest, panels = writer.nest, Panels(writer)
     writer.panels = panels
-    points, looped = points_of_short_rows(writer), nest.kept
-    ends = short_kept(writer, points)
-    if points is None or ends is None:
+    short, looped = short_kept(writer), nest.kept
+    if short is None:
         row_body(writer, ("lo", "hi"), 1, {}, around=panels.open)
         panels.close()
     else:
-        looped = nest.kept[: -len(ends[0])]
-        rows_apart(writer, points, ends, {}, open_rows(writer, looped, "lo", "hi", 1))
+        looped = nest.kept[: -len(short[1][0])]
+        rows_apart(writer, *short, {}, open_rows(writer, looped, "lo", "hi", 1))
     rows, inner = (
         writer.extents_product(looped),
         largest(writer.extents_product([a for a in range(len(nest.axes)) if a not in looped]), 1),

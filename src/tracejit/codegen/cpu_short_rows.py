@@ -79,12 +79,12 @@ def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | No
     return _places(writer, axes, ends, most)
 
 
-def short_kept(writer: Writer, points: Sequence[Point] | None) -> list[dict[int, str]] | None:
-    """The places along the last axes that are kept, where those are as short as the rows: many small products.
+def short_kept(writer: Writer) -> tuple[list[Point], list[dict[int, str]]] | None:
+    """The elements of short rows, and the places along the last axes that are kept if those are as short.
 
-    ``points`` are the elements of a row, which are printed apart already.
+    So many small products are printed: all terms of all elements of one.
     """
-    kept, group = writer.nest.kept, writer.group
+    points, kept, group = points_of_short_rows(writer), writer.nest.kept, writer.group
     if not points or len(kept) < 2:
         return None
     ends = _last_of(writer, kept)
@@ -95,9 +95,10 @@ def short_kept(writer: Writer, points: Sequence[Point] | None) -> list[dict[int,
     if hint(writer.extents_product(kept)) * len(points) < LEAST_TERMS:
         return None
     found = _places(writer, kept, ends, most)
-    if found is not None:
-        writer.turns.apart += writer.nest.reduced
-    return found
+    if found is None:
+        return None
+    writer.turns.apart += writer.nest.reduced
+    return points, found
 
 
 def _last_of(writer: Writer, axes: Sequence[int]) -> tuple[int, ...]:

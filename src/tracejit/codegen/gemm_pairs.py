@@ -7,7 +7,7 @@ of a sum of an odd number of terms is paired with zero.
 
 from __future__ import annotations
 
-from .gemm_strips import BLOCKS, block_function, strip_function
+from .gemm_strips import BLOCKS, block_function, strip_function, turned
 from .ir_text import FunctionText
 from .vector_kind import Kind
 from .vector_machine import Machine
@@ -57,11 +57,19 @@ class Pairs(Kind):
         suffix = f"v{self.lanes}i16"
         return f.make(f"call {self.halves} @llvm.masked.load.{suffix}.p0({given})")
 
-    def load_pairs(self, f: FunctionText, pointer: str, mask: str) -> str:
+    def first_given(self, f: FunctionText, count: str) -> tuple[str, str]:
+        """The type of masks for both numbers of pairs, and the mask of the first of a vector's."""
+        lanes = self.together * self.lanes
+        bits = f"<{lanes} x i1>"
+        narrow = f.make(f"trunc i64 {f.ones(f.least(count, lanes))} to i{lanes}")
+        return bits, f.make(f"bitcast i{lanes} {narrow} to {bits}")
+
+    def load_given(self, f: FunctionText, pointer: str, mask: str) -> str:
         """A vector of pairs that lie side by side, of those numbers that a mask of both has."""
-        kind, bits = f"<{2 * self.lanes} x i16>", f"<{2 * self.lanes} x i1>"
+        lanes = self.together * self.lanes
+        kind, bits = f"<{lanes} x i16>", f"<{lanes} x i1>"
         given = f"ptr {pointer}, i32 2, {bits} {mask}, {kind} zeroinitializer"
-        found = f.make(f"call {kind} @llvm.masked.load.v{2 * self.lanes}i16.p0({given})")
+        found = f.make(f"call {kind} @llvm.masked.load.v{lanes}i16.p0({given})")
         return f.make(f"bitcast {kind} {found} to {self.vector}")
 
     def store_words(self, f: FunctionText, words: str, pointer: str) -> None:
@@ -92,7 +100,7 @@ def pair_functions(kind: Pairs, column: Pairs) -> list[str]:
     >>> len(pair_functions(Pairs(machine), Pairs(machine)))
     3
     """
-    return [_copied(kind), _turned(kind), _columns(column)]
+    return [_copied(kind), turned(kind), _columns(column)]
 
 
 def _copied(kind: Pairs) -> str:
@@ -111,33 +119,6 @@ def _copied(kind: Pairs) -> str:
             row = f.at(source, f.product(f.difference("%terms", 1), "%ldb"), "i8")
             last = kind.first(f, kind.load_halves(f, row, mask))
             kind.store_words(f, last, f.at(target, f.product(whole, pitch), "i8"))
-    f.add("ret void")
-    return f.finish()
-
-
-def _turned(kind: Pairs) -> str:
-    """A strip of a right operand whose columns are terms; writes up to a multiple of as many pairs as a vector has."""
-    f, pitch = strip_function(kind, "turned")
-    bits = f"<{2 * kind.lanes} x i1>"
-    with f.loop(0, "%vectors") as v:
-        left = f.difference("%columns", f.product(v, kind.lanes))
-        rows = [
-            f.at("%b", f.product("%ldb", f.sum(f.product(v, kind.lanes), i)), "i8")
-            for i in range(kind.lanes)
-        ]
-        target = f.at("%to", f.product(v, kind.machine.vector), "i8")
-        with f.loop(0, "%terms", 2 * kind.lanes) as t:
-            some = f.ones(f.least(f.difference("%terms", t), 2 * kind.lanes))
-            narrow = f.make(f"trunc i64 {some} to i{2 * kind.lanes}")
-            mask = f.make(f"bitcast i{2 * kind.lanes} {narrow} to {bits}")
-            found = []
-            for i, row in enumerate(rows):
-                there = f.compare("slt", i, left)
-                own = f.make(f"select i1 {there}, {bits} {mask}, {bits} zeroinitializer")
-                found.append(kind.load_pairs(f, f.at(row, f.product(t, 2), "i8"), own))
-            first = f.divided(t, 2)[0]
-            for lane, value in enumerate(kind.transposed(f, found)):
-                kind.store(f, value, f.at(target, f.product(f.sum(first, lane), pitch), "i8"))
     f.add("ret void")
     return f.finish()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .ir_text import FunctionText
 from .vector_kind import Kind, inner
 
-__all__ = ["BLOCKS", "block_function", "strip_function", "strip_functions"]
+__all__ = ["BLOCKS", "block_function", "strip_function", "strip_functions", "turned"]
 
 #: Blocks of rows of a turned left operand that are laid out at a time.
 BLOCKS = 8
@@ -21,7 +21,7 @@ def strip_functions(kind: Kind, column: Kind) -> list[str]:
     >>> [text.split("(")[0] for text in strip_functions(Kind("f64", machine), Kind("f64", machine))]
     ['define internal void @copied', 'define internal void @turned', 'define internal void @columns']
     """
-    return [_copied(kind), _turned(kind), _columns(column)]
+    return [_copied(kind), turned(kind), _columns(column)]
 
 
 def strip_function(kind: Kind, name: str) -> tuple[FunctionText, str]:
@@ -67,8 +67,13 @@ def _copied(kind: Kind) -> str:
     return f.finish()
 
 
-def _turned(kind: Kind) -> str:
-    """A strip of a right operand whose columns are terms; writes up to a multiple of as many terms as a vector has."""
+def turned(kind: Kind) -> str:
+    """A strip of a right operand whose columns are terms; writes up to a multiple of as many terms as a vector has.
+
+    >>> from .vector_machine import Machine
+    >>> turned(Kind("f32", Machine(64, 8, 3))).split("(")[0]
+    'define internal void @turned'
+    """
     f, pitch = strip_function(kind, "turned")
     with f.loop(0, "%vectors") as v:
         left = f.difference("%columns", f.product(v, kind.lanes))
@@ -77,16 +82,16 @@ def _turned(kind: Kind) -> str:
             for i in range(kind.lanes)
         ]
         target = f.at("%to", f.product(v, kind.machine.vector), "i8")
-        none = "zeroinitializer"
-        with f.loop(0, "%terms", kind.lanes) as t:
-            mask = kind.first_mask(f, f.difference("%terms", t))
+        with f.loop(0, "%terms", kind.together * kind.lanes) as t:
+            bits, mask = kind.first_given(f, f.difference("%terms", t))
             found = []
             for i, row in enumerate(rows):
                 there = f.compare("slt", i, left)
-                own = f.make(f"select i1 {there}, {kind.mask} {mask}, {kind.mask} {none}")
-                found.append(kind.masked_load(f, f.at(row, f.product(t, kind.nbytes), "i8"), own))
+                own = f.make(f"select i1 {there}, {bits} {mask}, {bits} zeroinitializer")
+                found.append(kind.load_given(f, f.at(row, f.product(t, kind.given), "i8"), own))
+            first = f.divided(t, kind.together)[0]
             for lane, value in enumerate(kind.transposed(f, found)):
-                kind.store(f, value, f.at(target, f.product(f.sum(t, lane), pitch), "i8"))
+                kind.store(f, value, f.at(target, f.product(f.sum(first, lane), pitch), "i8"))
     f.add("ret void")
     return f.finish()
 

@@ -107,6 +107,14 @@ class Kind:
         """The mask of them."""
         return self.as_mask(f, self.first_bits(f, count))
 
+    def first_given(self, f: FunctionText, count: str) -> tuple[str, str]:
+        """The type of masks for numbers of an operand, and the mask of the first of a vector's."""
+        return self.mask, self.first_mask(f, count)
+
+    def load_given(self, f: FunctionText, pointer: str, mask: str) -> str:
+        """A vector of those numbers of an operand that such a mask has, zeros for the others."""
+        return self.masked_load(f, pointer, mask)
+
     def vectors_at(self, f: FunctionText, pointer: str, count: int) -> list[str]:
         """The addresses of vectors that follow each other."""
         return [f.at(pointer, v * self.machine.vector, "i8") for v in range(count)]
