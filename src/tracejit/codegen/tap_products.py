@@ -174,6 +174,7 @@ def _step(kind: Kind) -> str:
     tap_table(kind, f, a, a["kw"], a["wc"], f.at(offsets, a["taps"], "i64"))
     a["each"] = f.product(a["p2"], f.product(a["p1"], a["p0"]))
     positions = f.product(a["samples"], a["each"])
+    vectors = f.quotient_up(positions, kind.lanes)  # which strips share evenly
     strips = f.quotient_up(positions, kind.strip)
     blocks = f.quotient_up(a["rows"], kind.machine.rows)
     unit = f.variable("i64", "%lo")
@@ -181,8 +182,9 @@ def _step(kind: Kind) -> str:
         above, block = f.divided(now, blocks)
         end = f.least(blocks, f.sum(block, f.difference("%hi", now)))
         group, strip = f.divided(above, strips)
-        q = f.product(strip, kind.strip)
-        width = f.least(kind.strip, f.difference(positions, q))
+        q = f.product(f.divided(f.product(strip, vectors), strips)[0], kind.lanes)
+        after = f.product(f.divided(f.product(f.sum(strip, 1), vectors), strips)[0], kind.lanes)
+        width = f.difference(f.least(after, positions), q)
         shape = f"i64 {a['p2']}, i64 {a['p1']}, i64 {a['p0']}"
         steps = f"i64 {a['xn']}, i64 {a['x2']}, i64 {a['x1']}"
         f.add(f"call void @runs(ptr {read}, i64 {q}, i64 {width}, {shape}, {steps})")
