@@ -17,6 +17,7 @@ from ..dtypes import DType
 from ..errors import TracejitError
 from ..ops.continued import continued
 from ..ops.overlapping import windows
+from ..ops.products_of_parts import PRODUCTS_OF_PARTS
 from ..ops.table import Op, lookup
 from ..types import Scalar, TensorType
 from .graph import Graph, Guard, Statement, Value
@@ -38,7 +39,7 @@ _PLACE = re.compile(r"#\s*(?P<file>\S.*?):(?P<line>\d+)(?:\s|$)")
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _DTYPES = {d.short: d for d in dtypes.ALL + dtypes.COMPLEX}
 _OWN: dict[str, Op] = {
-    op.name: op for op in (loop, part, continued, windows, *RULE_OPS)
+    op.name: op for op in (loop, part, continued, windows, *PRODUCTS_OF_PARTS, *RULE_OPS)
 }  # ops of graphs only
 
 T = TypeVar("T")

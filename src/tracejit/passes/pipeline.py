@@ -11,6 +11,7 @@ from time import perf_counter
 
 from .. import config
 from ..ir.graph import Graph
+from .complex_parts import complex_parts
 from .convolutions import convolutions
 from .cse import cse
 from .dead_code import dead_code
@@ -60,6 +61,7 @@ PASSES = (
     Pass("drop_copies", drop_copies, final=True),
     Pass("fold", fold),
     Pass("simplify", simplify),
+    Pass("complex_parts", complex_parts, final=True, host=True),
     Pass("half_sums", half_sums, final=True),
     Pass("half_products", half_products, final=True, host=True),
     Pass("loops", optimize_loops, final=True),
