@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..dtypes import DType, float64, int64
 from ..errors import describe_line
-from ..extents import is_symbolic
+from ..extents import hint, is_symbolic
 from ..ir.graph import Value
 from ..ops.random import RandomSource
 from ..ops.shapes import numel
@@ -58,7 +58,7 @@ class Writer:
         for i, value in enumerate(self.nest.writes):
             taken = overwrites.get(value)
             self.names[value] = f"out{i}" if taken is None else self.names.get(taken, f"out{i}")
-        self.turns = Turns(overwrites.values())
+        self.turns = Turns(overwrites.values(), hint(numel(group.domain)))
         self.literals: dict[object, str] = {}
         self.variables: dict[int, str] = {}  # axis -> loop variable in scope
         self.positions: dict[Value, str] = {}  # lookup -> position, where it is read for a row

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from ..ir.graph import Value
 from . import scalar
 from .cpu import Scope, Writer
-from .cpu_running import open_rows
 from .cpu_turned import Turned, copy_turned, declare
 from .nest import index_source, is_one
 
@@ -41,33 +40,43 @@ def crossed_reads(writer: Writer, axes: Sequence[int]) -> list[Value]:
 def open_squares(
     writer: Writer, axes: Sequence[int], crossed: Sequence[Value]
 ) -> tuple[int, Scope]:
-    """Open loops over all points, square by square; the indent inside, and the names of what was turned round."""
+    """Open loops over the squares from ``lo`` to ``hi``; the indent inside, and the names of what was turned round."""
     text, inner, across = writer.text, axes[-1], axes[-2]
-    count, begin, end = writer.extent(inner), f"i{inner}_begin", f"i{inner}_end"
-    base = f"worker * {SIDE * SIDE}"
+    begin, end, base = f"i{inner}_begin", f"i{inner}_end", f"worker * {SIDE * SIDE}"
     pieces = [
         Turned(v, f"{writer.names[v]}_square", across, inner, str(SIDE), ("top", begin), base)
         for v in crossed
     ]
-
-    def squares(indent: int, first: str, last: str) -> tuple[int, str, str]:
-        text.add(indent, f"for {begin} in range(0, {count}, {SIDE}):")
-        text.add(indent + 1, f"{end} = minimum_i64({begin} + {SIDE}, {count})")
-        text.add(indent + 1, f"for top in range({first}, {last}, {SIDE}):")
-        text.add(indent + 2, f"bottom = minimum_i64(top + {SIDE}, {last})")
-        for piece in pieces:
-            declare(writer, piece, SIDE * SIDE)
-            copy_turned(writer, piece, ("bottom", end), indent + 2)
-        return indent + 2, "top", "bottom"
-
-    scope: Scope = {}
-    indent = open_rows(writer, axes[:-1], "lo", "hi", 1, squares)
-    text.add(indent, f"for i{inner} in range({begin}, {end}):")
-    writer.variables[inner] = f"i{inner}"
+    for axis in (across, inner):
+        text.add(1, f"squares{axis} = ({writer.extent(axis)} + {SIDE - 1}) // {SIDE}")
+    text.add(1, "for square in range(lo, hi):")
+    text.add(2, f"{begin} = square % squares{inner} * {SIDE}")
+    text.add(2, f"{end} = minimum_i64({begin} + {SIDE}, {writer.extent(inner)})")
+    text.add(2, f"above = square // squares{inner}")
+    text.add(2, f"top = above % squares{across} * {SIDE}")
+    text.add(2, f"bottom = minimum_i64(top + {SIDE}, {writer.extent(across)})")
+    if axes[:-2]:
+        text.add(2, f"run = above // squares{across}")
+        writer.decompose(axes[:-2], "run", 2)
     for piece in pieces:
-        cell = f"{piece.name}[{piece.place(writer.variables[across], f'i{inner}')}]"
-        writer.define(piece.value, scalar.load(cell, piece.value.spec.dtype), scope, indent + 1)
-    return indent + 1, scope
+        declare(writer, piece, SIDE * SIDE)
+        copy_turned(writer, piece, ("bottom", end), 2)
+    text.add(2, f"for i{across} in range(top, bottom):")
+    text.add(3, f"for i{inner} in range({begin}, {end}):")
+    writer.variables |= {across: f"i{across}", inner: f"i{inner}"}
+    scope: Scope = {}
+    for piece in pieces:
+        cell = f"{piece.name}[{piece.place(f'i{across}', f'i{inner}')}]"
+        writer.define(piece.value, scalar.load(cell, piece.value.spec.dtype), scope, 4)
+    return 4, scope
+
+
+def squares_of(writer: Writer, axes: Sequence[int]) -> int:
+    """How many squares there are."""
+    count = writer.extents_product(axes[:-2])
+    for axis in axes[-2:]:
+        count *= (writer.nest.axes[axis].extent + (SIDE - 1)) // SIDE
+    return count
 
 
 def _is_far(stride: int) -> bool:

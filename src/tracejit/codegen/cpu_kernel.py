@@ -9,15 +9,15 @@ from ..passes.groups import Group
 from ..sizes import largest
 from .cpu import Scope, Writer, describe_domain
 from .cpu_columns import write_columns
-from .cpu_crossed import crossed_reads, open_squares
+from .cpu_crossed import SIDE, crossed_reads, open_squares, squares_of
 from .cpu_reduce import write_blocks
 from .cpu_rows import write_rows
 from .cpu_rows_and_columns import write_rows_and_columns
 from .cpu_running import open_points
-from .cpu_short_rows import short_ends
+from .cpu_short_rows import LONGEST_END, short_ends
 from .grain import elements_per_chunk
 from .kernel import Function, KernelCode
-from .memory_order import in_memory_order
+from .memory_order import in_memory_order, short_lines_last
 from .nest import Layout
 
 __all__ = ["write_kernel"]
@@ -51,9 +51,9 @@ def write_kernel(
         return 0
     <BLANKLINE>
     """
-    writer = Writer(
-        in_memory_order(group, outputs, layout_of), outputs, layout_of, name, overwrites
-    )
+    ordered = in_memory_order(group, outputs, layout_of)
+    writer = _walked_by_lines(ordered, outputs, layout_of, name, overwrites)
+    writer = writer or Writer(ordered, outputs, layout_of, name, overwrites)
     if not group.reduced:
         functions: tuple[Function, ...] = (_write_points(writer),)
     elif group.ends_in_final:
@@ -65,6 +65,22 @@ def write_kernel(
     else:
         functions = (write_rows(writer),)
     return KernelCode(name, functions, group, writer.outputs)
+
+
+def _walked_by_lines(
+    group: Group,
+    outputs: Sequence[Value],
+    layout_of: Callable[[Value], Layout],
+    name: str,
+    overwrites: Mapping[Value, Value],
+) -> Writer | None:
+    """A writer that walks along short lines of its operands' memory, if those are printed apart."""
+    lines = short_lines_last(group, outputs, layout_of, LONGEST_END)
+    if lines is None:
+        return None
+    writer = Writer(lines, outputs, layout_of, name, overwrites)
+    ends = short_ends(writer, tuple(range(len(writer.nest.axes))))
+    return writer if ends is not None and len(ends[0]) == 1 else None
 
 
 def _write_points(writer: Writer) -> Function:
@@ -89,16 +105,11 @@ def _open_points(writer: Writer, axes: tuple[int, ...]) -> tuple[int, int, int, 
         if axes:
             writer.variables[0] = "i0"
         return 2, writer.extents_product(axes), elements_per_chunk(writer.group.values), {}
+    elements = elements_per_chunk(writer.group.values)
     crossed = crossed_reads(writer, axes)
-    scope: Scope = {}
     if crossed:
         indent, scope = open_squares(writer, axes, crossed)
-    else:
-        indent = open_points(writer, axes, "lo", "hi", 1)
+        return indent, squares_of(writer, axes), max(1, elements // SIDE**2), scope
+    indent = open_points(writer, axes, "lo", "hi", 1)
     inner = largest(writer.nest.axes[axes[-1]].extent, 1)
-    return (
-        indent,
-        writer.extents_product(axes[:-1]),
-        largest(1, elements_per_chunk(writer.group.values) // largest(1, inner)),
-        scope,
-    )
+    return indent, writer.extents_product(axes[:-1]), largest(1, elements // inner), {}

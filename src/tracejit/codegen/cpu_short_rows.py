@@ -69,14 +69,21 @@ def short_ends(writer: Writer, axes: Sequence[int]) -> list[dict[int, str]] | No
     if any(map(looks_up, values)) and evaluates_functions(values):
         return None  # a loop that may end at any position is no vector code; rows of it are
     count = hint(writer.extents_product(axes))
-    ends = _last_of(writer, axes)
-    most = LONGEST_END if len(ends) == 1 else MOST_APART
+    few = MOST_AT_ENDS // max(len(values), 1)
     if any(value.spec.dtype.is_half for value in writer.nest.writes):
-        most = MOST_HALVES
-    most = min(most, MOST_AT_ENDS // max(len(values), 1))
+        few = min(few, MOST_HALVES)
     if count < LEAST_POINTS:
-        most = 1 if count >= LEAST_SINGLE else 0
-    return _places(writer, axes, ends, most)
+        few = 1 if count >= LEAST_SINGLE else 0
+    all_ends = _last_of(writer, axes)
+    for first in range(len(all_ends)):
+        ends = all_ends[first:]
+        rounds = writer.nest.axes[axes[-len(ends) - 1]].extent
+        if first and hint(rounds) < hint(writer.extents_product(ends)):
+            continue  # a loop along the ends fills more of a vector
+        found = _places(writer, axes, ends, min(few, LONGEST_END if len(ends) == 1 else MOST_APART))
+        if found is not None:
+            return found
+    return None
 
 
 def short_kept(writer: Writer) -> tuple[list[Point], list[dict[int, str]]] | None:

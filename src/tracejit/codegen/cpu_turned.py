@@ -42,35 +42,38 @@ def copy_turned(
 ) -> None:
     """Copy a piece that ends at ``last`` along both axes from where the value lies, or ``back`` to there.
 
-    Whole squares are turned round in registers, the rest goes one by one.
+    Squares are turned round in registers; the last ones begin where they end at the edge, and some elements are moved
+    twice. A piece that is too narrow for any goes one by one.
     """
     text, value = writer.text, turned.value
     access = (writer.nest.writes if back else writer.nest.reads)[value]
     pointer = writer.pointer(value, access, written=back)
     stride = writer.number(f"{pointer}_s{turned.inner}", access.strides[turned.inner])
-    side = 8 if value.spec.dtype.itemsize == 8 else 16
     (top, begin), (bottom, end) = turned.first, last
-    row, column = f"j{turned.across}", f"j{turned.inner}"
-    kept = dict(writer.variables)
-    writer.variables |= {turned.across: row, turned.inner: column}
-    there, here = writer.address(access, pointer), turned.place(row, column)
-    writer.variables = kept
 
-    def one_by_one(indent: int) -> None:
-        names = (pointer, turned.name) if back else (turned.name, pointer)
-        places = (there, here) if back else (here, there)
-        text.add(indent, f"{names[0]}[{places[0]}] = {names[1]}[{places[1]}]")
+    def places(row: str, column: str) -> tuple[str, str]:
+        kept = dict(writer.variables)
+        writer.variables |= {turned.across: row, turned.inner: column}
+        there = writer.address(access, pointer)
+        writer.variables = kept
+        return there, turned.place(row, column)
 
-    text.add(indent, f"rows = {bottom} - ({bottom} - {top}) % {side}")
-    text.add(indent, f"columns = {end} - ({end} - {begin}) % {side}")
-    text.add(indent, f"for {column} in range({begin}, columns, {side}):")
-    text.add(indent + 1, f"for {row} in range({top}, rows, {side}):")
+    there, here = places("row_at", "column_at")
     lies, piece = f"{pointer}, {there}, {stride}", f"{turned.name}, {here}, {turned.pitch}"
     both = f"{lies}, {piece}" if back else f"{piece}, {lies}"
-    text.add(indent + 2, f"turned = turn_{side}({both})")
-    text.add(indent, f"for {column} in range(columns, {end}):")
-    text.add(indent + 1, f"for {row} in range({top}, rows):")
-    one_by_one(indent + 2)
-    text.add(indent, f"for {column} in range({begin}, {end}):")
-    text.add(indent + 1, f"for {row} in range(rows, {bottom}):")
-    one_by_one(indent + 2)
+    text.add(indent, f"narrowest = minimum_i64({bottom} - {top}, {end} - {begin})")
+    for side in (8,) if value.spec.dtype.itemsize == 8 else (16, 8):
+        text.add(indent, f"if narrowest >= {side}:")
+        text.add(indent + 1, f"for column in range({begin}, {end}, {side}):")
+        text.add(indent + 2, f"column_at = minimum_i64(column, {end} - {side})")
+        text.add(indent + 2, f"for row_of in range({top}, {bottom}, {side}):")
+        text.add(indent + 3, f"row_at = minimum_i64(row_of, {bottom} - {side})")
+        text.add(indent + 3, f"turned = turn_{side}({both})")
+        text.add(indent, "else:")
+        indent += 1
+    row, column = f"j{turned.across}", f"j{turned.inner}"
+    there, here = places(row, column)
+    text.add(indent, f"for {row} in range({top}, {bottom}):")
+    text.add(indent + 1, f"for {column} in range({begin}, {end}):")
+    to, source = f"{turned.name}[{here}]", f"{pointer}[{there}]"
+    text.add(indent + 2, f"{source} = {to}" if back else f"{to} = {source}")

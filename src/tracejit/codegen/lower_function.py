@@ -19,6 +19,7 @@ from tracejit.codegen.lower_names import (
     has_control_flow,
     is_innermost,
     names_needing_slots,
+    turns_squares,
 )
 from tracejit.codegen.lower_primitives import REDUCTIONS, expect
 from tracejit.codegen.lower_types import (
@@ -292,7 +293,7 @@ class FunctionLowering(ExpressionLowering):
         self.lines.append(f"  br i1 {more}, label %{body}, label %{done}")
         saved, had = self.values.get(name), frozenset(slot.ref for slot in self.slots.values())
         self._loop_body(name, Value(counter, I64, index=True), node, body, latch)
-        if self.widening is not None and is_innermost(node):
+        if self.widening is not None and is_innermost(node) and not turns_squares(node):
             if step.ref != "1":
                 raise NotWidened("every so many elements")
             # Between the branch into the loop, two lines before the counter, and the one behind the body.

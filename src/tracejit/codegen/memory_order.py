@@ -54,6 +54,42 @@ def _as_written(
     return _reordered(group, order)
 
 
+def short_lines_last(
+    group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout], longest: int
+) -> Group | None:
+    """``group`` walked along short lines of its operands' memory, which lie across all results; None without any.
+
+    Pixels of three colours are such lines where results are a plane for each colour. The last axis is the line, of at
+    most ``longest`` elements.
+
+    >>> from tracejit.ir import parse
+    >>> from tracejit.runtime.plan import make_plan
+    >>> graph = parse("graph f(x: u8[3, 90, 90]) { %0: u8[3, 90, 90] = bitwise_not(x) return %0 }")
+    >>> "# [90, 90, 3]: pointwise" in make_plan(graph, [(1, 270, 3)]).kernels[0].source
+    True
+    """
+    if group.reduced or len(group.domain) < 2:
+        return None
+    last = len(group.domain) - 1
+    written = [axis_strides(group, group.dims[v], layout_of(v).strides) for v in outputs]
+    if not all(is_one(strides[last]) for strides in written):
+        return None
+    for value, dims in group.externals.items():
+        strides = axis_strides(group, dims, layout_of(value).strides)
+        line = next((a for a, s in enumerate(strides[:last]) if is_one(s)), None)
+        if (
+            line is None
+            or index_source(value) is not None
+            or not 0 < hint(strides[last]) <= longest
+        ):
+            continue
+        if value.spec.dtype.is_half and any(v.spec.dtype.is_half for v in outputs):
+            continue  # read and written one by one (`turns`)
+        if 1 < hint(group.domain[line]) <= hint(strides[last]):
+            return _reordered(group, [*(a for a in range(last + 1) if a != line), line])
+    return None
+
+
 def _walked_whole(
     group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout]
 ) -> list[Shape]:

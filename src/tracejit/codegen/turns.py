@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..extents import is_symbolic
+from ..extents import hint, is_symbolic
 from ..ir.graph import Value
 from .nest import Access, Layout
 
@@ -17,13 +17,16 @@ from .nest import Access, Layout
 MOST_STEPS = 4
 #: So many elements of several short axes are printed one after the other, and lie side by side.
 MOST_APART = 16
+#: From so many points on a kernel of its own is worth while for a step that is small now.
+MANY_POINTS = 1 << 13
 
 
 class Turns:
-    """The pointers that operands of one function share."""
+    """The pointers that operands of one function share, which goes over so many ``points``."""
 
-    def __init__(self, overwritten: Iterable[Value]) -> None:
+    def __init__(self, overwritten: Iterable[Value], points: int = 0) -> None:
         self.overwritten = set(overwritten)
+        self.many = points >= MANY_POINTS
         self.first: dict[tuple[object, ...], list[tuple[str, Layout]]] = {}
         self.shared: dict[Access, tuple[str, Layout]] = {}
         self.rows: int | None = None  # the axis of short rows, many of which are worked on at once
@@ -35,9 +38,13 @@ class Turns:
         self.shared.clear()
 
     def takes(self, access: Access) -> bool:
-        """Does an operand go on in small steps that do not depend on any size?"""
+        """Does an operand go on in small steps? For many points they are decided to be what they are now."""
         step = access.strides[-1] if access.strides else 1
-        return not is_symbolic(step) and 1 < step <= MOST_STEPS and _may_step(access)
+        if is_symbolic(step) and not self.many:
+            return False
+        if not 1 < hint(step) <= MOST_STEPS or not _may_step(access):
+            return False
+        return int(step) > 1
 
     def term(self, access: Access, axis: int, variable: str) -> str | None:
         """What is added to an address along an axis, where the step is part of the text."""
@@ -61,7 +68,9 @@ class Turns:
         known = self.first.setdefault(key, [])
         for found in known:
             ahead = layout.offset - found[1].offset
-            if not is_symbolic(ahead) and abs(ahead) < access.strides[-1]:
+            if is_symbolic(ahead) and not self.many:
+                continue
+            if abs(hint(ahead)) < hint(access.strides[-1]):
                 self.shared[access] = found
                 return found
         known.append((name, layout))
@@ -72,7 +81,7 @@ class Turns:
         found = self.shared.get(access)
         if found is None or found[0] != name or access.layout is None:
             return []
-        ahead = access.layout.offset - found[1].offset
+        ahead = int(access.layout.offset - found[1].offset)
         return [str(ahead)] if ahead else []
 
 

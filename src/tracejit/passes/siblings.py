@@ -2,7 +2,8 @@
 
 Copies of one cell (the leaves of a tree, the steps of a loop) read common values too: parameters, parts of one input.
 They stay apart, so that all of them are launches of one small kernel, however many there are. A value is *common* when
-it is read by groups of equal structure that read other things besides.
+it is read by groups of equal structure that read other things besides. Components of short rows, such as the corners
+of boxes, lie side by side in memory: groups that read some each are one kernel, which reads whole vectors.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..dtypes import DType
+from ..extents import hint
 from ..ir.graph import Value
-from .groups import Group, root
+from ..ops.movement import slice as slice_op
+from ..ops.movement import squeeze
+from .groups import LONGEST_ROW, Group, root
 
 Merge = Callable[[int, int], bool]
 
@@ -73,9 +77,19 @@ def _is_common(groups: Iterable[Group], keys: dict[int, Any]) -> bool:
         if key is None:
             key = keys[id(group)] = structure(group)
         other = seen.setdefault(key, group)
-        if other is not group and set(other.externals) != set(group.externals):
+        apart = set(other.externals) ^ set(group.externals)
+        if apart and not all(map(_is_component, apart)):
             return True
     return False
+
+
+def _is_component(value: Value) -> bool:
+    """Is this one number of each short row of a tensor: ``x[..., 2]``?"""
+    sliced = value.value_operands[0] if value.op is squeeze else value
+    if sliced.op is not slice_op:
+        return False
+    whole, part = sliced.value_operands[0].spec.shape, sliced.spec.shape
+    return whole[:-1] == part[:-1] and hint(part[-1]) == 1 and hint(whole[-1]) <= LONGEST_ROW
 
 
 def _following(readers: Mapping[Value, list[int]], values: Iterable[Value], step: int) -> list[int]:
