@@ -21,10 +21,10 @@ from tracejit.codegen.lower_instructions import (
 )
 from tracejit.codegen.lower_primitives import SUBSTITUTES
 from tracejit.codegen.lower_schedule import scheduled
+from tracejit.codegen.lower_steps import BITS, Stepped, Windows, step_of
 
 __all__ = ["BITS", "NEUTRAL", "Body", "Carried", "Loop", "body_of"]
 
-BITS = {"float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i1": 1}
 #: Where every lane of a sum starts: what changes nothing, not even the sign of a zero.
 NEUTRAL = {
     "fadd": "0x8000000000000000",
@@ -34,6 +34,7 @@ NEUTRAL = {
     "xor": "0",
 }
 _OF_LANES = ("lanes", "table")
+_MANY = ("address", "stepped", "place")
 _IDEMPOTENT = ("and", "or")
 _EXTREME = re.compile(r"(llvm|tj)\.(maximum|minimum)[._]\w+")
 #: Instructions of a body that takes less time than it takes to wait for what was just stored.
@@ -71,8 +72,10 @@ class Body:
     instructions: list[Instruction]
     carried: list[Carried]
     definitions: dict[str, Instruction] = field(default_factory=dict)
-    #: "linear", "stepping", "address", "place", "table" or "lanes"; what is not here is uniform.
+    #: "linear", "stepping", "address", "stepped", "place", "table" or "lanes"; what is not here is uniform.
     kinds: dict[str, str] = field(default_factory=dict)
+    #: Where the elements of addresses lie that are a few steps apart.
+    steps: dict[str, Stepped] = field(default_factory=dict)
     #: Truths of lanes; where all hold, the instructions compute what they should.
     checks: list[str] = field(default_factory=list)
     _spelled: dict[str, str] = field(default_factory=dict)
@@ -110,8 +113,13 @@ class Body:
         return [
             (i.opcode, self.definitions[i.operands[-1]])
             for i in self.instructions
-            if i.opcode in ("load", "store") and self.kind(i.operands[-1]) in ("address", "place")
+            if i.opcode in ("load", "store") and self.kind(i.operands[-1]) in _MANY
         ]
+
+    def windows(self, opcode: str) -> Windows:
+        """The places some steps apart that are read ("load") or written ("store")."""
+        pointers = [i.operands[-1] for i in self.instructions if i.opcode == opcode]
+        return Windows((p, self.steps[p]) for p in pointers if self.kind(p) == "stepped")
 
     def reads(self, address: str) -> bool:
         """Is the array of an address read?"""
@@ -131,10 +139,19 @@ class Body:
                 a, b = written.operands[1], other.operands[1]
                 key = (self.spelled(a), self.spelled(b))
                 if written.operands[0] == other.operands[0] and key[0] != key[1]:
+                    if self._are_of_one_row(written, other):
+                        continue
                     if "stepping" in (self.kind(a), self.kind(b)):
                         raise NotWidened("two ways through one array")
                     found.setdefault(key, (a, b))
         return list(found.values())
+
+    def _are_of_one_row(self, written: Instruction, other: Instruction) -> bool:
+        """Are two elements of the same short rows written, and nothing of them read?"""
+        a, b = (self.steps.get(at.result) for at in (written, other))
+        if a is None or b is None or a.rows != b.rows or self.reads(written.result):
+            return False
+        return abs(a.at - b.at) < a.step
 
     def usual(self, interleave: int) -> Body:
         """The body for lanes whose usual choices come out as usual: that they do is left to ``checks``.
@@ -144,7 +161,7 @@ class Body:
         """
         choices = [i for i in self.instructions if i.opcode == "usually"]
         choices = [i for i in choices if self.kind(i.operands[0]) == "lanes"]
-        if not choices or self._reads_what_it_stored():
+        if not choices or self.reads_what_it_stored():
             return self
         names: dict[str, str] = {}
         for choice in choices:  # in order: what one chooses among may be chosen itself
@@ -170,7 +187,8 @@ class Body:
         """Do lanes divide in a way that vector units cannot?"""
         return any(i.divides and self.kind(i.result) == "lanes" for i in self.instructions)
 
-    def _reads_what_it_stored(self) -> bool:
+    def reads_what_it_stored(self) -> bool:
+        """Does a round read an array that it has written to?"""
         stored: set[str] = set()
         for opcode, at in self.accesses():
             if opcode == "load" and at.operands[0] in stored:
@@ -317,10 +335,15 @@ def _classify(body: Body, loop: Loop) -> None:
     }
     for instruction in body.instructions:
         kind = _kind(body, instruction, stored)
+        if kind == "place":
+            kind = _stepped(body, instruction, loop.counter)
         if instruction.callee and not instruction.callee.startswith("llvm."):
             raise NotWidened(instruction.callee)
         if instruction.result:
             body.kinds[instruction.result] = kind
+    if "place" in body.kinds.values():  # gathers serve what is a few steps apart as well
+        body.kinds.update(dict.fromkeys(body.steps, "place"))
+        body.steps.clear()
     carries = {carried.last for carried in body.carried}
     if any(body.kind(ref) != "lanes" for ref in carries):
         raise NotWidened("a value carried from round to round")
@@ -335,7 +358,7 @@ def _kind(body: Body, instruction: Instruction, stored: set[str]) -> str:
             raise NotWidened("elements here and there")
         return _ADDRESSES[kinds[1]]
     if instruction.opcode == "store":
-        if kinds[1] not in ("address", "place"):
+        if kinds[1] not in _MANY:
             raise NotWidened("one element written again and again")
         return "lanes"
     if instruction.opcode == "load":
@@ -348,6 +371,19 @@ def _kind(body: Body, instruction: Instruction, stored: set[str]) -> str:
     return _counting(instruction, kinds) if instruction.type == "i64" else "lanes"
 
 
+def _stepped(body: Body, instruction: Instruction, counter: str) -> str:
+    """The kind of the address of elements that do not lie next to each other."""
+
+    def same(ref: str) -> str | None:
+        return body.spelled(ref) if body.kind(ref) == "uniform" else None
+
+    found = step_of(instruction, counter, body.definitions, same)
+    if found is None:
+        return "place"
+    body.steps[instruction.result] = found
+    return "stepped"
+
+
 _ADDRESSES = {"uniform": "uniform", "linear": "address", "stepping": "place"}
 
 
@@ -358,5 +394,7 @@ def _counting(instruction: Instruction, kinds: Sequence[str]) -> str:
         return "linear"
     if "lanes" in kinds or (instruction.opcode == "sub" and kinds == ["uniform", "linear"]):
         return "lanes"  # backwards is what LLVM does better: it turns registers round
+    if instruction.opcode == "mul" and "1" in instruction.operands:
+        return kinds[1 - instruction.operands.index("1")]
     scaled = instruction.opcode == "mul" and "uniform" in kinds
     return "stepping" if scaled or instruction.opcode in ("add", "sub") else "lanes"

@@ -9,10 +9,11 @@ from typing import Protocol
 
 from tracejit.codegen.lower_body import BITS, Body
 from tracejit.codegen.lower_instructions import Instruction, Spelling, is_literal
+from tracejit.codegen.lower_places import load_places, store_places
+from tracejit.codegen.lower_steps import SUFFIX, load_stepped, store_stepped
 
 __all__ = ["Rounds", "Target", "VectorPrinter", "all_lanes"]
 
-_SUFFIX = {"float": "f32", "double": "f64"}
 _TYPE_NAMES = re.compile(r"\.(f\d+|i\d+)")
 
 
@@ -45,6 +46,8 @@ class VectorPrinter:
         self._splats: dict[tuple[str, str], str] = {}
         self._bases: dict[tuple[str, str], str] = {}
         self._steps: dict[str, str] = {}
+        #: Where windows of elements some steps apart begin for a counter of zero.
+        self.windows: dict[object, str] = {}
 
     def hoist(self) -> None:
         """Print what is uniform."""
@@ -142,8 +145,13 @@ class Rounds:
         #: Pointers whose elements are written past the caches, and the metadata that says so.
         self.streamed: dict[str, str] = {}
         self.values: dict[str, list[str]] = {}
-        self._linear: dict[str, str] = {}
-        self._addresses: dict[tuple[str, int], str] = {}
+        self.linears: dict[str, str] = {}
+        self.addresses: dict[tuple[str, int], str] = {}
+        self.left = ""  # how many elements, of the type of the mask's numbers
+        #: Vectors of windows that were read, and values that are to be written to one.
+        self.stepped: dict[object, list[str]] = {}
+        self.given: dict[object, dict[int, list[str]]] = {}
+        self.read, self.written = self.body.windows("load"), self.body.windows("store")
 
     def run(self) -> None:
         """Print all that has lanes, and what a masked round carries; what is stored only where there are no checks."""
@@ -192,25 +200,26 @@ class Rounds:
             return self.counter
         if self.body.kind(ref) == "uniform":
             return self.printer.scalar(ref)
-        if ref not in self._linear:
+        if ref not in self.linears:
             made = self.body.definitions[ref]
             operands = [self.linear(operand) for operand in made.operands]
-            self._linear[ref] = self.printer.emit(self.lines, made.text(str, operands))
-        return self._linear[ref]
+            self.linears[ref] = self.printer.emit(self.lines, made.text(str, operands))
+        return self.linears[ref]
 
     def _address(self, ref: str, part: int) -> str:
         made = self.body.definitions[ref]
         base = self.printer.base(made)
-        known = self._addresses.get((base, part))
+        known = self.addresses.get((base, part))
         if known is None:
             text = f"getelementptr {made.type}, ptr {base}, i64 {self.counter}"
             if part:
                 first = self._address(ref, 0)
                 text = f"getelementptr {made.type}, ptr {first}, i64 {part * self.lanes}"
-            known = self._addresses[base, part] = self.printer.emit(self.lines, text)
+            known = self.addresses[base, part] = self.printer.emit(self.lines, text)
         return known
 
-    def _operand(self, ref: str, type_: str, part: int) -> str:
+    def operand(self, ref: str, type_: str, part: int) -> str:
+        """A result for the lanes of a part."""
         printer, kind = self.printer, self.body.kind(ref)
         if kind == "lanes":
             return self.values[ref][part]
@@ -231,7 +240,7 @@ class Rounds:
         if instruction.opcode == "load":
             return self._load(instruction, part)
         operands = [
-            self._operand(operand, type_, part)
+            self.operand(operand, type_, part)
             for operand, type_ in zip(instruction.operands, instruction.types, strict=True)
         ]
         return printer.emit(self.lines, printer.vector_text(instruction, operands, self.lanes))
@@ -239,15 +248,18 @@ class Rounds:
     def _load(self, instruction: Instruction, part: int) -> str:
         printer, type_ = self.printer, instruction.type
         vector, align = printer.spell(type_), BITS[type_] // 8
-        if self.body.kind(instruction.operands[0]) == "place":
-            return self._load_places(instruction, part)
-        if self.body.kind(instruction.operands[0]) == "table":
+        kind = self.body.kind(instruction.operands[0])
+        if kind == "stepped" and self.lanes > 1:
+            return load_stepped(self, self.read, instruction.operands[0], part)
+        if kind in ("stepped", "place"):
+            return load_places(self, instruction, part)
+        if kind == "table":
             return self._look_up(instruction, part)
         address = self._address(instruction.operands[0], part)
         if self.mask is None or self._is_padded(instruction.operands[0]):
             read = type_ if self.lanes == 1 else vector
             return printer.emit(self.lines, f"load {read}, ptr {address}, align {align}")
-        name = f"@llvm.masked.load.v{printer.lanes}{_SUFFIX.get(type_, type_)}.p0"
+        name = f"@llvm.masked.load.v{printer.lanes}{SUFFIX.get(type_, type_)}.p0"
         mask = printer.spell("i1")
         printer.target.declare(f"declare {vector} {name}(ptr, i32, {mask}, {vector})")
         given = f"ptr {address}, i32 {align}, {mask} {self.mask}, {vector} zeroinitializer"
@@ -264,13 +276,17 @@ class Rounds:
         printer, type_ = self.printer, instruction.type
         vector, align = printer.spell(type_), BITS[type_] // 8
         value, pointer = instruction.operands
-        if self.body.kind(pointer) == "place":
-            self._store_places(instruction)
+        if self.body.kind(pointer) == "stepped" and self.lanes > 1:
+            values = [self.operand(value, type_, part) for part in range(self.parts)]
+            store_stepped(self, self.written, pointer, values)
+            return
+        if self.body.kind(pointer) in ("stepped", "place"):
+            store_places(self, instruction)
             return
         # What is read in the same loop may be elements of later rounds.
         whole = self._is_padded(pointer) and not self.body.reads(pointer)
         for part in range(self.parts):
-            address, lanes = self._address(pointer, part), self._operand(value, type_, part)
+            address, lanes = self._address(pointer, part), self.operand(value, type_, part)
             if self.mask is None or whole:
                 written = type_ if self.lanes == 1 else vector
                 how = f"align {align}"
@@ -278,7 +294,7 @@ class Rounds:
                     how = f"align {align * self.lanes}, !nontemporal {self.streamed[pointer]}"
                 self.lines.append(f"  store {written} {lanes}, ptr {address}, {how}")
                 continue
-            name = f"@llvm.masked.store.v{printer.lanes}{_SUFFIX.get(type_, type_)}.p0"
+            name = f"@llvm.masked.store.v{printer.lanes}{SUFFIX.get(type_, type_)}.p0"
             mask = printer.spell("i1")
             printer.target.declare(f"declare void {name}({vector}, ptr, i32, {mask})")
             given = f"{vector} {lanes}, ptr {address}, i32 {align}, {mask} {self.mask}"
@@ -288,81 +304,24 @@ class Rounds:
         """Elements of a table of constants."""
         printer, type_ = self.printer, instruction.type
         table, index = self.body.definitions[instruction.operands[0]].operands
-        places = self._operand(index, "i64", part)
+        places = self.operand(index, "i64", part)
         number = "i64" if self.lanes == 1 else printer.spell("i64")
         text = f"getelementptr {type_}, ptr {table}, {number} {places}"
         pointers = printer.emit(self.lines, text)
         if self.lanes == 1:
             return printer.emit(self.lines, f"load {type_}, ptr {pointers}")
         mask = all_lanes("i1", "true", self.lanes)
-        return self._gather(type_, pointers, f"{printer.spell('i1')} {mask}")
+        return self.gather(type_, pointers, f"{printer.spell('i1')} {mask}")
 
-    def _gather(self, type_: str, pointers: str, mask: str) -> str:
+    def gather(self, type_: str, pointers: str, mask: str) -> str:
+        """The elements at addresses, of those lanes that the mask has."""
         printer = self.printer
         vector, many = printer.spell(type_), printer.spell("ptr")
-        name = f"@llvm.masked.gather.v{printer.lanes}{_SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
+        name = f"@llvm.masked.gather.v{printer.lanes}{SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
         truths = printer.spell("i1")
         printer.target.declare(f"declare {vector} {name}({many}, i32, {truths}, {vector})")
         given = f"{many} {pointers}, i32 {BITS[type_] // 8}, {mask}, {vector} zeroinitializer"
         return printer.emit(self.lines, f"call {vector} {name}({given})")
-
-    # --- Elements that do not lie next to each other ---
-
-    def _place(self, pointer: str, number: int) -> str:
-        """The address of the element of one lane of all parts."""
-        made = self.body.definitions[pointer]
-        root, index = made.operands
-        known = self._addresses.get((pointer, number))
-        if known is None:
-            text = f"getelementptr {made.type}, ptr {root}, i64 {self.linear(index)}"
-            if number:
-                before = self._place(pointer, number - 1)
-                text = f"getelementptr {made.type}, ptr {before}, i64 {self.printer.step(index)}"
-            known = self._addresses[pointer, number] = self.printer.emit(self.lines, text)
-        return known
-
-    def _places(self, pointer: str) -> str:
-        """The addresses of the elements of all lanes, of the only part."""
-        made = self.body.definitions[pointer]
-        first, every = self._place(pointer, 0), self.printer.spell("i64")
-        offsets = self.printer.offsets(made.operands[1])
-        text = f"getelementptr {made.type}, ptr {first}, {every} {offsets}"
-        return self.printer.emit(self.lines, text)
-
-    def _load_places(self, instruction: Instruction, part: int) -> str:
-        printer, type_, pointer = self.printer, instruction.type, instruction.operands[0]
-        vector, align = printer.spell(type_), BITS[type_] // 8
-        if self.mask is not None:
-            mask = f"{printer.spell('i1')} {self.mask}"
-            return self._gather(type_, self._places(pointer), mask)
-        whole = "poison"
-        for lane in range(self.lanes):
-            address = self._place(pointer, part * self.lanes + lane)
-            one = printer.emit(self.lines, f"load {type_}, ptr {address}, align {align}")
-            if self.lanes == 1:
-                return one
-            text = f"insertelement {vector} {whole}, {type_} {one}, i64 {lane}"
-            whole = printer.emit(self.lines, text)
-        return whole
-
-    def _store_places(self, instruction: Instruction) -> None:
-        printer, type_ = self.printer, instruction.type
-        vector, align = printer.spell(type_), BITS[type_] // 8
-        value, pointer = instruction.operands
-        for part in range(self.parts):
-            whole = self._operand(value, type_, part)
-            if self.mask is not None:
-                name = f"@llvm.masked.scatter.v{printer.lanes}{_SUFFIX.get(type_, type_)}.v{printer.lanes}p0"
-                pointers, mask = printer.spell("ptr"), printer.spell("i1")
-                printer.target.declare(f"declare void {name}({vector}, {pointers}, i32, {mask})")
-                given = f"{vector} {whole}, {pointers} {self._places(pointer)}, i32 {align}, {mask} {self.mask}"
-                self.lines.append(f"  call void {name}({given})")
-                continue
-            for lane in range(self.lanes):
-                address, one = self._place(pointer, part * self.lanes + lane), whole
-                if self.lanes > 1:
-                    one = printer.emit(self.lines, f"extractelement {vector} {whole}, i64 {lane}")
-                self.lines.append(f"  store {type_} {one}, ptr {address}, align {align}")
 
 
 def all_lanes(type_: str, literal: str, lanes: int) -> str:

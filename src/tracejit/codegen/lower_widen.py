@@ -59,6 +59,8 @@ def widened(
     if is_literal(loop.start) and is_literal(loop.stop):
         raise NotWidened("as many rounds in every call, which LLVM writes out if they are few")
     body = body_of(loop, text_of, lacking)
+    if body.steps and body.reads_what_it_stored():
+        raise NotWidened("what was stored, some steps apart, is read again")
     usual = body.usual(loop.interleave)
     if usual.divides():
         raise NotWidened("a division of integers, or by the C library")
@@ -246,8 +248,9 @@ class _VectorLoop(CarriedLanes):
         if not self.usual.checks or self.one_by_one or self.pairs:
             return None
         counter, lines = f"%{self.name}.tail.at", list[str]()
-        mask = self._mask(lines, counter)
+        mask, left = self._mask(lines, counter)
         rounds = Rounds(self, lines, counter, 1, self.lanes, mask, self.usual)
+        rounds.left = left
         ends = (f"%{self.name}.from", f"%{self.name}.between", self.loop.stop, "end")
         self._finish(rounds, "tail", [[start] for start in starts], self.lanes, ends, "rest")
         return rounds
@@ -255,8 +258,9 @@ class _VectorLoop(CarriedLanes):
     def _rest(self, starts: Sequence[str], after_tail: bool) -> Rounds:
         """The rounds of what is left, with a mask or one by one."""
         counter, lines = f"%{self.name}.rest.at", list[str]()
-        mask = None if self.one_by_one else self._mask(lines, counter)
+        mask, left = (None, "") if self.one_by_one else self._mask(lines, counter)
         rounds = Rounds(self, lines, counter, 1, self.lanes if mask else 1, mask)
+        rounds.left = left
         step = 1 if mask is None else f"%{self.name}.limit" if self.pairs else self.lanes
         origin = (f"%{self.name}.from", f"%{self.name}.between")
         if after_tail:
@@ -312,8 +316,8 @@ class _VectorLoop(CarriedLanes):
             f"  br i1 {block}.more, label {block}, label %{self.name}.{then}",
         ]
 
-    def _mask(self, lines: list[str], counter: str) -> str:
-        """Which lanes hold an element: those below what is left, which is less than the rounds before take."""
+    def _mask(self, lines: list[str], counter: str) -> tuple[str, str]:
+        """Which lanes hold an element, and how many: those below what is left, less than the rounds before take."""
         left = self.emit(lines, f"sub nsw i64 {self.loop.stop}, {counter}")
         if self.pairs:
             limit = f"%{self.name}.limit"
@@ -323,4 +327,4 @@ class _VectorLoop(CarriedLanes):
         narrow = self.emit(lines, f"trunc i64 {left} to {type_}")
         every = self.spread(lines, narrow, type_)
         numbers = ", ".join(f"{type_} {lane}" for lane in range(self.lanes))
-        return self.emit(lines, f"icmp ult {self.spell(type_)} <{numbers}>, {every}")
+        return self.emit(lines, f"icmp ult {self.spell(type_)} <{numbers}>, {every}"), narrow
