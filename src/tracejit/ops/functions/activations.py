@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import dtypes
-from ...errors import ArgumentValueError
+from ...errors import ArgumentValueError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import limits
@@ -87,7 +87,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> tj.leaky_relu(tj.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
-    return _finish(input, e.where(c.gt(input, 0), input, input * negative_slope), inplace)
+    check_tensor("leaky_relu", input)
+    require_float("leaky_relu", input)
+    return _finish(input, e.leaky(input, negative_slope), inplace)
 
 
 @function(within=lower_precision)
@@ -100,6 +102,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> tj.prelu(tj.tensor([-1.0, 2.0]), tj.tensor([0.5]))
     tensor([-0.5000,  2.0000])
     """
+    require_float("prelu", input)
+    if weight.dtype is not input.dtype:
+        raise DtypeError(
+            f"prelu: Type promoting not supported. Got {input.dtype.title} and {weight.dtype.title}"
+        )
     count = weight.spec.numel
     if weight.ndim > 1:
         raise RuntimeError(
@@ -115,7 +122,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape((1, count) + (1,) * (input.ndim - 2))
     elif not input.ndim:
         weight = weight.reshape(())
-    return e.where(c.gt(input, 0), input, weight * input)
+    return e.leaky(input, weight)
 
 
 @function(method=False)
