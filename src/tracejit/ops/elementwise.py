@@ -221,7 +221,7 @@ def fmod(x: Array, y: Array) -> Array:
 
 
 def _divided(name: str, x: Array, y: Array) -> Array:
-    if x.dtype.kind in "iu" and not y.all():
+    if x.dtype.kind in "iu" and x.size and not y.all():
         raise RuntimeError("ZeroDivisionError")
     n = xp(x, y)
     return getattr(n, name)(x, y) if n is np else remainders.on_device(n, name, x, y)

@@ -133,6 +133,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> tj.elu(tj.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
+    require_float("elu", input)
     x = upcast(input)
     positive = c.gt(x, 0)
     negative = alpha * t.expm1(e.where(positive, 0.0, x))
@@ -147,6 +148,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.selu(tj.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
+    require_float("selu", input)
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
     return _finish(input, as_type(scale * elu(upcast(input), alpha), input.dtype), inplace)
 
@@ -161,6 +163,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> tj.celu(tj.tensor([-1.0, 2.0]), 2.0)
     tensor([-0.7869,  2.0000])
     """
+    require_float("celu", input)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = upcast(input)
@@ -177,6 +180,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     >>> tj.softplus(tj.tensor([0.0, 100.0]))
     tensor([  0.6931, 100.0000])
     """
+    require_float("softplus", input)
     x = upcast(input)
     scaled = x * beta
     linear = c.gt(scaled, threshold)
@@ -204,6 +208,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     >>> tj.logsigmoid(tj.tensor([0.0, -100.0]))
     tensor([  -0.6931, -100.0000])
     """
+    require_float("logsigmoid", input)
     return e.minimum(input, 0.0) - t.log1p(t.exp(e.neg(e.abs(input))))
 
 
@@ -245,6 +250,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.hardsigmoid(tj.tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    require_float("hardsigmoid", input)
     result = relu6(upcast(input) + 3.0) / 6.0
     return _finish(input, as_type(result, input.dtype), inplace)
 
@@ -257,6 +263,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.hardswish(tj.tensor([-4.0, 1.0, 4.0]))
     tensor([-0.0000, 0.6667, 4.0000])
     """
+    require_float("hardswish", input)
     x = upcast(input)
     return _finish(input, as_type(x * relu6(x + 3.0) / 6.0, input.dtype), inplace)
 
@@ -269,6 +276,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.mish(tj.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8651])
     """
+    require_float("mish", input)
     return _finish(input, input * t.tanh(softplus(input)), inplace)
 
 
@@ -291,6 +299,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> tj.hardshrink(tj.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
+    require_float("hardshrink", input)
     return e.where(c.le(e.abs(input), lambd), 0.0, input)
 
 
@@ -304,6 +313,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> tj.softshrink(tj.tensor([-1.0, 0.3, 2.0]))
     tensor([-0.5000,  0.0000,  1.5000])
     """
+    require_float("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     close = c.logical_and(c.ge(input, -lambd), c.le(input, lambd))  # NaN is not: it stays
@@ -331,6 +341,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> tj.glu(tj.tensor([2.0, 0.0]))
     tensor([1.])
     """
+    require_float("glu", input)
     d = dim_of(dim, input)
     if shape_of(input)[d] % 2:
         raise RuntimeError(
