@@ -362,3 +362,26 @@ def test_vjp_is_another_name_for_backward():
         both.apply(leaf(1)).sum().backward()
     with pytest.raises(RuntimeError, match="static forward"):
         both()(leaf(1))
+
+
+def test_functions_that_define_tangents_as_well() -> None:
+    class Double(tj.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(output)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+        jvp = tj.autograd.Function.jvp
+
+    x = tj.tensor([1.0], requires_grad=True)
+    assert tj.autograd.grad(Double.apply(x).sum(), x)[0].tolist() == [2.0]
+    with pytest.raises(NotImplementedError, match="jvp"):
+        Double.jvp(None)

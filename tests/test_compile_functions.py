@@ -174,3 +174,36 @@ def test_a_gradient_that_may_be_taken_once_only() -> None:
         with pytest.raises(RuntimeError, match="once_differentiable"):
             g.sum().backward()
     assert compiled.stats.compiled_calls >= 2
+
+
+def test_an_argument_that_forward_returns_is_a_result() -> None:
+    """Of what shares its memory nobody else sees anything."""
+    w = tj.ones(3, requires_grad=True)
+
+    @tj.compile(strict=True)
+    def step(x: Any) -> Any:
+        w.grad = None
+        loss = Same.apply((w * x).sum())
+        loss.backward()
+        return loss.detach(), Same.apply(x * w)
+
+    for k in range(1, 4):
+        loss, out = step(tj.full((3,), float(k)))
+        assert loss.item() == 3.0 * k
+        assert w.grad.tolist() == [0.5 * k] * 3
+        (again,) = tj.autograd.grad(out.sum(), w)
+        assert again.tolist() == [0.5 * k] * 3
+    assert step.stats.compiled_calls == 2
+
+
+def test_both_names_of_an_argument_that_forward_returns_as_results() -> None:
+    @tj.compile
+    def both(x: Any) -> Any:
+        y = x * 2
+        return y, Same.apply(y)
+
+    for _ in range(3):
+        y, same = both(tj.ones(3, requires_grad=True))
+        y.data[0] = 5.0
+        assert same.tolist() == [5.0, 2.0, 2.0]
+    assert "a view that a custom function returned" in str(both.explain())

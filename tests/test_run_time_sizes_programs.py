@@ -133,6 +133,28 @@ def test_mixture_of_experts() -> None:
     assert compiled.stats.compiled_calls == 11
 
 
+def test_steps_of_layers_with_a_bias_whose_rows_happen_to_be_as_many_as_their_columns() -> None:
+    tj.manual_seed(0)
+    layer = tj.nn.Linear(4, 4)
+
+    @tj.compile
+    def step(x: tj.Tensor) -> tj.Tensor:
+        layer.zero_grad()
+        loss = layer(x[x[:, 0] > 0]).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    for count in (4, 3, 5, 1, 0, 4, 6):
+        x = tj.randn(8, 4)
+        x[:, 0] = tj.where(tj.arange(8) < count, 1.0, -1.0)
+        found = step(x), layer.bias.grad.clone()
+        rows = x[:count].requires_grad_()
+        expected = layer(rows).square().sum()
+        assert tj.allclose(found[0], expected)
+        assert tj.allclose(found[1], tj.autograd.grad(expected, layer.bias)[0], atol=1e-5)
+    assert step.stats.recordings == 1
+
+
 def suppressed(boxes: tj.Tensor) -> tj.Tensor:
     """Boxes that overlap no better one."""
     order = boxes[:, 4].argsort(descending=True)

@@ -47,6 +47,9 @@ class FunctionNode(Node):
                 )
         self._to_save = tensors
 
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for ``jvp``, which nothing here asks for: they are let go."""
+
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs ``forward`` changed in place; it must return them."""
         self._dirty = tensors
@@ -192,6 +195,13 @@ class Function:
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for :meth:`backward`; a class defines one of them."""
         return Function.backward(ctx, *grad_outputs)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Tangents of the outputs from tangents of the arguments: a class may define it, nothing here asks for it."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise: functions are not instantiated."""

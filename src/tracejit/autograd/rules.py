@@ -69,7 +69,7 @@ def fit(gradient: Any, operand: TensorType, broadcast: bool) -> Any:
     tensor([2., 2., 2.])
     """
     kind = gradient.spec
-    if broadcast and kind.shape != operand.shape:
+    if broadcast:
         gradient = sum_to(gradient, operand.shape)
     if kind.dtype is not operand.dtype:
         gradient = cast(gradient, dtype=operand.dtype)

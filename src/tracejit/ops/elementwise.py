@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..modes import MODES
 from . import powers, remainders
 from . import promotion as p
 from .comparison import eq as eq
@@ -99,6 +100,13 @@ def detach_copy(x: Array) -> Array:
 def overwritten(x: Array, y: Array) -> Array:
     """x written over the whole of y, whose place on the tape it takes: in the IR only."""
     return xp(x).broadcast_to(x, np.broadcast_shapes(x.shape, y.shape)).copy()
+
+
+def bent(g: Any, x: Any) -> Any:
+    """``g``, a gradient that ``x`` decided about: differentiated again it gives zeros for ``x``, not nothing."""
+    if hasattr(g, "_edge") and not (MODES.grad and x.requires_grad):
+        return g  # a tensor that no node will be made for
+    return overwritten(g, x)
 
 
 @elementwise("convert(x, dtype)", promotion=p.cast, grad=lambda g, x_type: g.to(x_type.dtype))
@@ -213,7 +221,7 @@ def fmod(x: Array, y: Array) -> Array:
 
 
 def _divided(name: str, x: Array, y: Array) -> Array:
-    if x.dtype.kind in "iu" and not y.all():
+    if x.dtype.kind in "iu" and x.size and not y.all():
         raise RuntimeError("ZeroDivisionError")
     n = xp(x, y)
     return getattr(n, name)(x, y) if n is np else remainders.on_device(n, name, x, y)
@@ -300,10 +308,28 @@ def copysign(x: Array, y: Array) -> Array:
     """The magnitude of x with the sign of y."""
 
 
-@elementwise("maximum(x, 0)", promotion=p.numeric, grad=lambda g, out: where(out <= 0, 0.0, g))
+@elementwise(
+    "maximum(x, 0)",
+    promotion=p.numeric,
+    grad=lambda g, out: bent(where(out <= 0, 0.0, g), out),
+)
 def relu(x: Array) -> Array:
     """max(x, 0); NaN stays NaN."""
     return larger(x, x.dtype.type(0))
+
+
+@elementwise(
+    "select(x > 0, x, x * slope)",
+    promotion=p.real(p.factors),
+    grad={
+        "x": lambda g, x, slope: bent(where(x > 0, g, g * slope), x),
+        "slope": lambda g, x: where(x > 0, 0.0, g * x),
+    },
+)
+def leaky(x: Array, slope: Array) -> Array:
+    """x above zero, else ``slope * x``."""
+    n = shared(x, slope)
+    return n.where(n.greater(x, 0), x, n.multiply(x, slope).astype(x.dtype, copy=False))
 
 
 # --- selection ----------------------------------------------------------------------------------

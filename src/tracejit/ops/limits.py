@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import promotion as p
-from .elementwise import where
+from .elementwise import bent, where
 from .extremes import larger, smaller
 from .table import Array, elementwise
 
@@ -64,7 +64,7 @@ def _above(x: Any, low: Any, high: Any) -> Any:
 @elementwise(
     "clamp(x, low, high)",
     promotion=p.numeric,
-    grad={"x": lambda g, x, low, high: where((x > low) & (x < high), g, 0.0)},
+    grad={"x": lambda g, x, low, high: bent(where((x > low) & (x < high), g, 0.0), x)},
     domain=_BOUNDS,
 )
 def clamp_inside(x: Array, low: Array, high: Array) -> Array:

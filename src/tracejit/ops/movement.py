@@ -145,11 +145,11 @@ def _spread(x: Array, shape: Shape) -> Array:
 def sum_to(g: Any, shape: Shape) -> Any:
     """Sum ``g`` over the dimensions along which ``shape`` was broadcast: the one place broadcasting is undone."""
     own = g.spec.shape
-    if own == tuple(shape):
+    ahead = len(own) - len(shape)
+    if not ahead and own == tuple(shape):  # tuples of any lengths compare their extents
         return g
     from .reduction import sum as sum_op
 
-    ahead = len(own) - len(shape)
     dims = tuple(
         [d for d, extent in enumerate(own) if d < ahead or (shape[d - ahead] == 1 and extent != 1)]
     )

@@ -19,7 +19,7 @@ from .elementwise import mul, where
 from .movement import slice
 from .namespace import wide, xp
 from .orders import first_in_order, place_in_order, places_among, stable_order
-from .reduction import accumulated, argmax, nonempty, sum
+from .reduction import accumulated, argmax, check_order, nonempty, sum
 from .slabs import along_rows
 from .table import Array, Ints, Sample, contraction, indexing
 
@@ -33,6 +33,7 @@ _ALONG = (
 
 
 def _index_type(x: TensorType, **_: Any) -> TensorType:
+    check_order(x)
     return TensorType(x.shape, dtypes.int64)
 
 
@@ -59,6 +60,7 @@ def argsort(x: Array, *, dim: int, descending: bool) -> Array:
 
 
 def _first_type(x: TensorType, *, dim: int, count: int, **_: Any) -> TensorType:
+    check_order(x)
     shape = tuple(count if d == dim else extent for d, extent in enumerate(x.shape))
     return TensorType(shape, dtypes.int64)
 

@@ -19,6 +19,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import ShapeError
 from ..types import Shape, TensorType
+from .elementwise import bent
 from .namespace import wide, xp
 from .table import Array, Ints, Sample, contraction, indexing
 from .windows import Pairs, Windows, volume
@@ -112,8 +113,8 @@ def _max_grad(g: Any, x: Any, kernel: Shape, stride: Shape, padding: Pairs, dila
 
 @contraction(
     _pooled_type,
-    grad=lambda g, x, kernel, stride, padding, dilation: _max_grad(
-        g, x, kernel, stride, padding, dilation
+    grad=lambda g, x, kernel, stride, padding, dilation: bent(
+        _max_grad(g, x, kernel, stride, padding, dilation), x
     ),
     samples=(
         Sample(((2, 6),), _PAIRS),

@@ -21,6 +21,7 @@ from .elementwise import cast, where
 from .movement import expand, unsqueeze
 from .namespace import wide, xp
 from .narrow_sums import narrow_sum
+from .promotion import UnsupportedDtypeError
 from .table import Array, Sample, reduction
 
 SHAPES = (
@@ -58,8 +59,15 @@ def index(dtype: DType) -> DType:
     return dtypes.int64
 
 
+def check_order(x: TensorType) -> None:
+    """Raise ``RuntimeError`` for complex numbers, of which none is the larger one."""
+    if x.dtype.is_complex:
+        raise UnsupportedDtypeError(f"{x.dtype.title} elements have no order, and no extremes")
+
+
 def nonempty(x: TensorType, attributes: Mapping[str, Any]) -> None:
-    """Extremes need at least one element along every reduced dimension."""
+    """Extremes need an order, and at least one element along every reduced dimension."""
+    check_order(x)
     for dim in attributes["dims"]:
         if x.shape[dim] == 0:
             raise DimensionError(

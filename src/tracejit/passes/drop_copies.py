@@ -23,6 +23,7 @@ was a copy of an input or of another output stays one: it has memory of its own.
 from __future__ import annotations
 
 from ..ir.graph import Graph, Value
+from ..ops.elementwise import overwritten
 from .rewrite import Rewriter, Rules
 
 
@@ -35,6 +36,18 @@ def drop_copies(graph: Graph) -> Graph:
     1
     """
     return Rewriter(graph.name, RULES).run(graph)
+
+
+def is_mark(value: Value) -> bool:
+    """Is a value its first operand, with something besides for differentiation?
+
+    >>> from tracejit.ir import parse
+    >>> graph = parse("graph f(x: f32[2], y: f32[2]) { %0: f32[2] = overwritten(x, y) return %0 }")
+    >>> is_mark(graph.body[0])
+    True
+    """
+    operands = value.value_operands
+    return value.op is overwritten and bool(operands) and operands[0].spec == value.spec
 
 
 def _source(_: Rewriter, value: Value) -> Value | None:

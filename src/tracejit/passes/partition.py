@@ -45,6 +45,7 @@ from ..ops.elementwise import clone
 from ..ops.table import Contraction, Elementwise, Movement, Source
 from .by_reference import by_reference
 from .draws_inside import drawn_inside
+from .drop_copies import is_mark
 from .gradient import Gradient, storage
 from .groups import is_constant
 from .growth import grown
@@ -149,7 +150,10 @@ class _Joint:
         self.seeds = [builder.input(v.name, v.spec) for v in inputs[count:]]
         mapping.update(zip(inputs[count:], self.seeds, strict=True))
         for value in gradient.graph.values:
-            mapping[value] = builder.copy(value, mapping)
+            mark = body is None and is_mark(value)  # what is made here is not differentiated again
+            mapping[value] = (
+                mapping[value.value_operands[0]] if mark else builder.copy(value, mapping)
+            )
         self.outputs = [mapping[v] for v in gradient.graph.outputs]
         self.values: list[Value] = [v for v in builder.body if isinstance(v, Value)]
         self.in_forward = {*forward.inputs, *forward.values}

@@ -10,16 +10,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.late import LateNode, end_of
-from ..autograd.node import FREED, AccumulateGrad, Edge
+from ..autograd.late import end_of
+from ..autograd.node import AccumulateGrad, Edge
 from ..cuda.arrays import byte_bounds, is_writeable, write_into
-from ..errors import AutogradError
 from ..modes import MODES
 from ..runtime.callbacks import pointer_of
 from ..tensor import Tensor
 from ..tensor_core import Version
 from .inputs import Source
 from .recording import MOVED, OutputRecipe
+from .spent import Spent, SpentBackward
 from .tree import Leaf
 
 Environment = list[Any]
@@ -41,25 +41,6 @@ class Overtaken(NotReplayable):
 
 class Refused(Exception):
     """An operation refused its input: the eager run raises the error where it belongs."""
-
-
-class SpentBackward(LateNode):
-    """The history of an output whose saved values a backward pass inside the call has freed."""
-
-    function = ""
-
-    def name(self) -> str:
-        """The name ``grad_fn`` prints."""
-        return f"Compiled_{self.function}_Backward"
-
-    @property
-    def freed(self) -> bool:
-        """Always: that is its meaning."""
-        return True
-
-    def apply(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Refuse, as the freed nodes would."""
-        raise AutogradError(FREED)
 
 
 class Ending:
@@ -100,7 +81,7 @@ class Ending:
     ) -> list[Edge | int]:
         """Where the freed history of an output led: edges of captured leaves, positions of other inputs."""
         found: list[Edge | int] = []
-        for value in recipe.spent or ():
+        for value in () if recipe.spent is None else recipe.spent.leaves:
             tensor = sources[positions[value]].tensor
             plain = tensor is not None and tensor._base is None and tensor._grad_fn is None
             found.append(
@@ -179,17 +160,14 @@ class Ending:
             if recipe.steps:
                 tensor = show(recipe, tensor)
             if recipe.spent is not None:
-                self.spend(
-                    tensor, [end_of(environment[e]) if isinstance(e, int) else e for e in edges]
-                )
+                ends = [end_of(environment[e]) if isinstance(e, int) else e for e in edges]
+                self.spend(recipe.spent, tensor, ends)
             made[recipe.number] = tensor
         return [made[recipe.number] for recipe in self.recipes]
 
-    def spend(self, tensor: Tensor, edges: Sequence[Edge | None]) -> None:
+    def spend(self, spent: Spent, tensor: Tensor, edges: Sequence[Edge | None]) -> None:
         """Give an output the history that eager execution leaves after a backward pass."""
-        node = SpentBackward(edges)
-        node.function = self.name
-        tensor._requires_grad, tensor._grad_fn = True, node
+        tensor._requires_grad, tensor._grad_fn = True, SpentBackward(edges, self.name, spent)
 
     def conclude(self, tensors: list[Tensor], outputs: list[Tensor]) -> None:
         """Leave gradients as the run left them; then run what runs again."""
@@ -228,7 +206,7 @@ def _untracked(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     """
     if not tensor.requires_grad:
         tensor = tensor._alias()
-        tensor._requires_grad, tensor._grad_fn = True, SpentBackward(())
+        tensor._requires_grad, tensor._grad_fn = True, SpentBackward((), "", Spent(()))
     grad, MODES.grad = MODES.grad, False
     try:
         for op, attributes in recipe.steps:

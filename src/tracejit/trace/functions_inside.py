@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from ..ir.rules import rule, ruled, stand_in
 from ..modes import MODES
 from ..tensor import Tensor
 from ..tensor_core import Version
+from .function_notes import Alias, Called, Read, Trial
 from .kept_alive import KeptAlive
 from .rule_effects import reachable, suspicion
 from .state import StateGuard
@@ -39,35 +40,6 @@ DEPTH = 2
 
 class _Stopped(BaseException):  # code that catches every Exception must not catch it
     """Backward is about to do what cannot be part of a rule."""
-
-
-@dataclass(frozen=True, eq=False)
-class Called:
-    """Arguments of a function as they were before forward: their values, and the tensors they are or show."""
-
-    values: tuple[Value | None, ...]
-    origins: frozenset[int]
-    unseen: int  # how often the run had changed what requires grad behind the back of the tape
-
-
-@dataclass(eq=False)
-class _Trial:
-    """A run of backward on stand-ins."""
-
-    first: int  # the number of the first node that it can make
-    before: frozenset[int]  # tensors there were
-    known: frozenset[int]  # those among them that it may read at any time
-    saved: dict[int, Tensor]
-    depth: int
-    untold: bool = False  # is it not known how to differentiate again what it does?
-
-
-@dataclass(frozen=True, eq=False)
-class _Read:
-    """A tensor that backward reads though it was not saved for it: nobody may change it before."""
-
-    tensor: Tensor
-    version: int
 
 
 class FunctionsInside:
@@ -93,10 +65,10 @@ class FunctionsInside:
     careful: Callable[[str], Any]
 
     def __init__(self) -> None:
-        self.trial: _Trial | None = None
-        self.reads_later: list[_Read] = []
+        self.trial: Trial | None = None
+        self.reads_later: list[Read] = []
         self.state_later: list[tuple[str, StateGuard]] = []  # of functions by name
-        self.aliases: dict[int, tuple[weakref.ref[Tensor], int, bool]] = {}
+        self.aliases: dict[int, Alias] = {}
         self.sharing: set[int] = set()  # tensors that share memory with what functions made of them
         self.followed: set[Node] = set()  # whose hooks are rules
         self.handles: list[weakref.ref[object]] = []
@@ -194,8 +166,11 @@ class FunctionsInside:
             base = self.origin(raw)[0]
             shared = id(base) in self.external or id(base) in called.origins
             own = not shared and made.is_contiguous()
+            alone = own or (id(base) not in self.external and made.is_contiguous())
             self.sharing.update((id(base), id(made)))
-            self.aliases[id(made)] = (weakref.ref(made), made._writes.value, own)
+            self.aliases[id(made)] = Alias(
+                weakref.ref(made), made._writes.value, own, id(base) if alone else None
+            )
             self.parents.pop(id(made), None)
         self.roots[id(made)] = value
         self.show(made, value)
@@ -266,7 +241,7 @@ class FunctionsInside:
         call: Callable[[], Any],
         grads: Sequence[Tensor | None],
         owner: type | None = None,
-    ) -> tuple[Any, _Trial] | str:
+    ) -> tuple[Any, Trial] | str:
         """What ``call``, of a function that sees stand-ins ``grads``, makes of them; or why it cannot be told."""
         held = reachable(function, context)
         if isinstance(held, str):
@@ -277,7 +252,7 @@ class FunctionsInside:
         before = frozenset(self.roots) | frozenset(self.parents)
         outer, listener = self.trial, watching()
         depth = 1 if outer is None else outer.depth + 1
-        self.trial = trial = _Trial(next_number(), before, frozenset(stands), {}, depth)
+        self.trial = trial = Trial(next_number(), before, frozenset(stands), {}, depth)
         grad, MODES.grad = MODES.grad, True  # for gradients of gradients
         count = len(self.reads_later)
         reason = None
@@ -335,7 +310,7 @@ class FunctionsInside:
             return
         if number in self.roots and number not in self.external:
             if number in trial.before:
-                read = _Read(tensor, tensor._writes.value)
+                read = Read(tensor, tensor._writes.value)
                 self.reads_later.append(read)
             return
         self.stop_trial("reads a tensor from outside that was not saved for it")
@@ -378,15 +353,20 @@ class FunctionsInside:
                 )
         if any(handle() is not None for handle in self.handles):
             self.unsupported("it keeps the handle of a gradient hook")
+        bases = Counter(a.base for number, a in self.aliases.items() if number in given)
         for number in [*self.aliases]:
-            if number in given and not self.aliases[number][2]:
+            alias = self.aliases[number]
+            alone = alias.base is not None and alias.base not in given and bases[alias.base] == 1
+            if number in given and not (alias.own or alone):
                 self.unsupported("it returns a view that a custom function returned")
             self.alias_ends(number)
 
     def alias_ends(self, number: int) -> None:
         """Nobody reads this tensor any more: was it, if a function returned it, changed by another name?"""
         self.sharing.discard(number)
-        found, version, own = self.aliases.pop(number, (None, 0, True))
-        tensor = None if found is None else found()
-        if tensor is not None and tensor._writes.value != version and not own:
+        found = self.aliases.pop(number, None)
+        tensor = None if found is None else found.tensor()
+        if found is None or tensor is None or found.own:
+            return
+        if tensor._writes.value != found.version:
             self.unsupported("an in-place change of what a custom function returned")

@@ -24,6 +24,7 @@ from .flags_inside import FlagsInside
 from .freeing import is_leaf, led_to
 from .functions_inside import FunctionsInside
 from .hooks_inside import HooksInside
+from .spent import Spent, open_steps
 from .state import StateGuard
 from .state_checks import Check
 from .state_gradients import ArgumentGradient, GradientSlot, HookedLeaf, NoHooks, leaf_hooks
@@ -241,7 +242,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def spent(self, output: Tensor) -> tuple[Value, ...] | None:
+    def spent(self, output: Tensor) -> Spent | None:
         """For an output whose history was freed by a backward pass inside: the inputs that history led to.
 
         Where something was freed on the ways to some of them only, passes to the others go on.
@@ -259,13 +260,18 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
             if known is not None:
                 ends[node, 0] = 1 << len(leaves)
                 leaves[known[1]] = None
-        below = led_to(sorted(nodes, key=lambda node: node.sequence), ends)
-        freed = [bits for node, bits in below.items() if node.freed]
+        nodes.sort(key=lambda node: node.sequence)
+        freed = [bits for node, bits in led_to(nodes, ends).items() if node.freed]
         if not freed:
             return None
-        if reduce(or_, freed) != (1 << len(leaves)) - 1:
-            self.unsupported("a backward pass inside freed a part of the history of a result")
-        return tuple(leaves)
+        if reduce(or_, freed) == (1 << len(leaves)) - 1:
+            return Spent(tuple(leaves))
+        assert output.grad_fn is not None
+        return Spent(tuple(leaves), open_steps(output.grad_fn, nodes, ends, self.partly_freed))
+
+    def partly_freed(self) -> None:
+        """Give up for a history of which other things than the plainest steps remain."""
+        self.unsupported("a backward pass inside freed a part of the history of a result")
 
     def effects(
         self, slots: Sequence[SlotEffect], recipes: Sequence[OutputRecipe]

@@ -13,6 +13,7 @@ from .freeing import History
 from .gradients_inside import Effects
 from .numbers import Number
 from .places import Place
+from .spent import Spent
 from .state import StateGuard
 
 Step = tuple[Op, dict[str, Any]]
@@ -28,9 +29,7 @@ class OutputRecipe:
     requires_grad: bool
     number: int = 0  # outputs of equal number are one tensor
     inference: bool = False
-    spent: tuple[Value, ...] | None = (
-        None  # a backward pass freed its history: the leaves it led to
-    )
+    spent: Spent | None = None  # a backward pass freed its history
     version: int = 0  # how often the storage was written to
     apart: int | None = None  # through .data: a count of its own, and what it has come to
     untracked: bool = False  # a view made under no_grad of what takes part in autograd

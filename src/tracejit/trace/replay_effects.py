@@ -7,6 +7,7 @@ before the program of the last segment, because that may write over its inputs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,7 +178,8 @@ class EffectsWriter(_ReplayWriter):
                     f"end_of(t{e})" if isinstance(e, int) else self.bind(f"s{i}_{j}", e)
                     for j, e in enumerate(ending.edges[i])
                 ]
-                self.add(f"{self.bind('spend', ending.spend)}({name}, [{', '.join(parts)}])")
+                spend = self.bind(f"spend{i}", partial(ending.spend, recipe.spent))
+                self.add(f"{spend}({name}, [{', '.join(parts)}])")
             made[recipe.number] = name
         outputs = [made[recipe.number] for recipe in recipes]
         for i, (owner, output) in enumerate(ending.slots):

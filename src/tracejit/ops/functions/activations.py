@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import dtypes
-from ...errors import ArgumentValueError
+from ...errors import ArgumentValueError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import limits
@@ -87,7 +87,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> tj.leaky_relu(tj.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
-    return _finish(input, e.where(c.gt(input, 0), input, input * negative_slope), inplace)
+    check_tensor("leaky_relu", input)
+    require_float("leaky_relu", input)
+    return _finish(input, e.leaky(input, negative_slope), inplace)
 
 
 @function(within=lower_precision)
@@ -100,6 +102,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     >>> tj.prelu(tj.tensor([-1.0, 2.0]), tj.tensor([0.5]))
     tensor([-0.5000,  2.0000])
     """
+    require_float("prelu", input)
+    if weight.dtype is not input.dtype:
+        raise DtypeError(
+            f"prelu: Type promoting not supported. Got {input.dtype.title} and {weight.dtype.title}"
+        )
     count = weight.spec.numel
     if weight.ndim > 1:
         raise RuntimeError(
@@ -115,7 +122,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape((1, count) + (1,) * (input.ndim - 2))
     elif not input.ndim:
         weight = weight.reshape(())
-    return e.where(c.gt(input, 0), input, weight * input)
+    return e.leaky(input, weight)
 
 
 @function(method=False)
@@ -126,6 +133,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> tj.elu(tj.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
+    require_float("elu", input)
     x = upcast(input)
     positive = c.gt(x, 0)
     negative = alpha * t.expm1(e.where(positive, 0.0, x))
@@ -140,6 +148,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.selu(tj.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
+    require_float("selu", input)
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
     return _finish(input, as_type(scale * elu(upcast(input), alpha), input.dtype), inplace)
 
@@ -154,6 +163,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> tj.celu(tj.tensor([-1.0, 2.0]), 2.0)
     tensor([-0.7869,  2.0000])
     """
+    require_float("celu", input)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = upcast(input)
@@ -170,6 +180,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     >>> tj.softplus(tj.tensor([0.0, 100.0]))
     tensor([  0.6931, 100.0000])
     """
+    require_float("softplus", input)
     x = upcast(input)
     scaled = x * beta
     linear = c.gt(scaled, threshold)
@@ -197,6 +208,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     >>> tj.logsigmoid(tj.tensor([0.0, -100.0]))
     tensor([  -0.6931, -100.0000])
     """
+    require_float("logsigmoid", input)
     return e.minimum(input, 0.0) - t.log1p(t.exp(e.neg(e.abs(input))))
 
 
@@ -238,6 +250,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.hardsigmoid(tj.tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    require_float("hardsigmoid", input)
     result = relu6(upcast(input) + 3.0) / 6.0
     return _finish(input, as_type(result, input.dtype), inplace)
 
@@ -250,6 +263,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.hardswish(tj.tensor([-4.0, 1.0, 4.0]))
     tensor([-0.0000, 0.6667, 4.0000])
     """
+    require_float("hardswish", input)
     x = upcast(input)
     return _finish(input, as_type(x * relu6(x + 3.0) / 6.0, input.dtype), inplace)
 
@@ -262,6 +276,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> tj.mish(tj.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8651])
     """
+    require_float("mish", input)
     return _finish(input, input * t.tanh(softplus(input)), inplace)
 
 
@@ -284,6 +299,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> tj.hardshrink(tj.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
+    require_float("hardshrink", input)
     return e.where(c.le(e.abs(input), lambd), 0.0, input)
 
 
@@ -297,6 +313,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     >>> tj.softshrink(tj.tensor([-1.0, 0.3, 2.0]))
     tensor([-0.5000,  0.0000,  1.5000])
     """
+    require_float("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     close = c.logical_and(c.ge(input, -lambd), c.le(input, lambd))  # NaN is not: it stays
@@ -324,6 +341,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> tj.glu(tj.tensor([2.0, 0.0]))
     tensor([1.])
     """
+    require_float("glu", input)
     d = dim_of(dim, input)
     if shape_of(input)[d] % 2:
         raise RuntimeError(

@@ -146,7 +146,7 @@ def _soft_cross_entropy(
     if reduction != "mean":
         return reduced(loss, reduction)
     total = r.sum(loss, dims=tuple(range(loss.ndim)), keepdim=False)
-    return total / max(logs.spec.numel // max(shape_of(logs)[d], 1), 1)
+    return total / (logs.spec.numel // max(shape_of(logs)[d], 1))
 
 
 def _smoothed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...dtypes import get_default_dtype
+from ...dtypes import get_default_dtype, promote_types
 from ...errors import ArgumentValueError, DtypeError
 from .. import comparison as c
 from .. import elementwise as e
@@ -14,9 +14,19 @@ from .. import movement as m
 from .. import reduction as r
 from .. import transcendental as t
 from ..precision import full_precision
+from ..promotion import UnsupportedDtypeError
 from ..table import function
 from .activations import logsigmoid
-from .common import Number, Tensor, as_type, dim_of, is_tensor, promoted, shape_of
+from .common import (
+    Number,
+    Tensor,
+    as_type,
+    dim_of,
+    is_tensor,
+    promoted,
+    require_float,
+    shape_of,
+)
 from .mathematics import xlogy
 from .norms import vector_norm
 from .reductions import mean as mean_of
@@ -47,6 +57,14 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss
 
 
+def _in_one_dtype(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the dtype that tensors of theirs have together: numbers as tensors count like any others here."""
+    dtype = promote_types(input.dtype, target.dtype)
+    if not dtype.is_floating_point:
+        raise UnsupportedDtypeError(f'"{name}" not implemented for {dtype.title!r}')
+    return as_type(input, dtype), as_type(target, dtype)
+
+
 @function(method=False, within=full_precision)
 def mse_loss(
     input: Tensor,
@@ -61,6 +79,7 @@ def mse_loss(
     >>> tj.mse_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
     tensor(2.)
     """
+    input, target = _in_one_dtype("mse_loss", input, target)
     return reduced(e.square(input - target), old_reduction(size_average, reduce, reduction))
 
 
@@ -78,6 +97,8 @@ def l1_loss(
     >>> tj.l1_loss(tj.tensor([1.0, 2.0]), tj.tensor([1.0, 4.0]))
     tensor(1.)
     """
+    if input.dtype.is_floating_point and target.dtype.is_floating_point:
+        input, target = _in_one_dtype("l1_loss", input, target)
     return reduced((input - target).abs(), old_reduction(size_average, reduce, reduction))
 
 
@@ -103,6 +124,7 @@ def smooth_l1_loss(
     reduction = old_reduction(size_average, reduce, reduction)
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
+    input, target = _in_one_dtype("smooth_l1_loss", input, target)
     distance = e.abs(input - target)
     far = c.ge(distance, beta)
     near = e.square(e.where(far, 0.0, distance)) * (0.5 / beta)  # infinite ones have no part in it
@@ -123,10 +145,14 @@ def huber_loss(
     """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    require_float("huber_loss", input)
+    dtype = input.dtype
+    input, target = _in_one_dtype("huber_loss", input, target)
     distance = e.abs(input - target)
     far = c.gt(distance, delta)
     near = e.square(e.where(far, 0.0, distance)) * 0.5  # infinite ones have no part in it
-    return reduced(e.where(far, (distance - 0.5 * delta) * delta, near), reduction)
+    loss = e.where(far, (distance - 0.5 * delta) * delta, near)
+    return reduced(as_type(loss, dtype), reduction)
 
 
 # --- classification -----------------------------------------------------------------------------
@@ -158,6 +184,9 @@ def binary_cross_entropy(
     tensor(0.6931)
     """
     _same_shape("binary_cross_entropy", input, target)
+    require_float("binary_cross_entropy", input)
+    if target.dtype is not input.dtype:
+        raise DtypeError(f"Found dtype {target.dtype.title} but expected {input.dtype.title}")
     yes = limits.clamp_min(t.log(input), -100.0)
     no = limits.clamp_min(t.log1p(e.neg(input)), -100.0)
     loss = (target - 1.0) * no - target * yes
@@ -187,6 +216,10 @@ def binary_cross_entropy_with_logits(
         raise ArgumentValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
+    if target.dtype.category == "int":
+        raise DtypeError(
+            f"result type {input.dtype.title} can't be cast to the desired output type {target.dtype.title}"
+        )
     log_weight = 1.0 if pos_weight is None else (pos_weight - 1.0) * target + 1.0
     loss = (1.0 - target) * input - log_weight * logsigmoid(input)
     loss = loss if weight is None else loss * weight
@@ -209,6 +242,8 @@ def kl_div(
     tensor(0.6931)
     """
     reduction = old_reduction(size_average, reduce, reduction)
+    if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
+        raise DtypeError("kl_div: Integral inputs not supported.")
     entropy = t.exp(target) * target if log_target else xlogy(target, target)
     loss = entropy - (t.exp(target) if log_target else target) * input
     if reduction == "batchmean":

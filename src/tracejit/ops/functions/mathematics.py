@@ -6,11 +6,13 @@ import math
 from typing import Any
 
 from ...dtypes import DType
+from ...errors import DtypeError
 from .. import comparison as c
 from .. import elementwise as e
 from .. import entropies
 from .. import transcendental as t
 from ..complex_numbers import magnitude
+from ..promotion import UnsupportedDtypeError
 from ..table import METHODS, function
 from .arithmetic import clamp
 from .common import (
@@ -45,6 +47,10 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     >>> tj.lerp(tj.tensor([0.0, 10.0]), tj.tensor([1.0, 20.0]), 0.5)
     tensor([ 0.5000, 15.0000])
     """
+    if end.dtype is not input.dtype:
+        raise DtypeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
+    if not input.dtype.is_differentiable:
+        raise UnsupportedDtypeError(f'"lerp" not implemented for {input.dtype.title!r}')
     dtype = promoted(input, end, weight)
     start, end = upcast(input), upcast(end)
     difference = e.sub(end, start)

@@ -139,7 +139,8 @@ def nanmean(
 
 
 def _truth(op: Any, x: Tensor, dim: Dim, keepdim: bool) -> Tensor:
-    result = op(x, dims=dims_of(dim, x), keepdim=keepdim)
+    none = isinstance(dim, Sequence) and not dim  # which means all to sums
+    result = op(x, dims=() if none else dims_of(dim, x), keepdim=keepdim)
     return as_type(result, uint8) if x.dtype is uint8 else result
 
 

@@ -1,0 +1,142 @@
+"""Steps that return what a backward pass inside went through: later passes reach what they reach in eager code."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tracejit as tj
+from tracejit import nn
+
+
+class Skips(nn.Module):
+    """Sums, views and joins of parameters at the end of a network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+        self.shift, self.rows = nn.Parameter(tj.ones(4)), nn.Parameter(tj.ones(2, 4))
+
+    def forward(self, x: Any) -> Any:
+        """Rows of the network above those of a parameter."""
+        hidden = self.first(x)
+        joined = tj.cat([self.second(hidden) + hidden + self.shift, self.rows])
+        return joined.t().reshape(2, -1)
+
+
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "linear": lambda: nn.Linear(4, 3),
+    "layers": lambda: nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)),
+    "norm": lambda: nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5)),
+    "batches": lambda: nn.BatchNorm1d(4),
+    "skips": Skips,
+}
+
+
+def later_passes(out: Any, parameters: list[Any]) -> list[Any]:
+    """What passes through a returned tensor give, or the errors they end in."""
+    found: list[Any] = []
+    for count in (1, 2):
+        for wanted in itertools.combinations(parameters, count):
+            try:
+                grads = tj.autograd.grad(out.sum(), wanted, retain_graph=True, allow_unused=True)
+                found.append([None if g is None else g.tolist() for g in grads])
+            except RuntimeError as error:
+                found.append(str(error))
+    with pytest.raises(RuntimeError, match="a second time"):
+        out.sum().backward()
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_steps_that_return_their_outputs(name: str) -> None:
+    found = []
+    for compiled in (False, True):
+        tj.manual_seed(0)
+        model = MODULES[name]()
+        optimizer = tj.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Any, model: nn.Module = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            out = model(x)
+            loss = out.square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss, out
+
+        run = tj.compile(step, strict=True) if compiled else step
+        tj.manual_seed(1)
+        for _ in range(3):
+            loss, out = run(tj.randn(3, 4))
+            assert out.requires_grad
+            found.append(
+                (compiled, loss.tolist(), out.tolist(), later_passes(out, [*model.parameters()]))
+            )
+        assert not compiled or run.stats.compiled_calls == 2
+    half = len(found) // 2
+    for (_, *eager), (_, *replayed) in zip(found[:half], found[half:], strict=True):
+        assert tj.allclose(tj.tensor(eager[0]), tj.tensor(replayed[0]))
+        assert tj.allclose(tj.tensor(eager[1]), tj.tensor(replayed[1]), atol=1e-6)
+        assert eager[2] == replayed[2]
+        assert any(isinstance(x, str) for x in eager[2])
+        assert any(isinstance(x, list) for x in eager[2])
+
+
+def test_gradients_of_gradients_go_on_as_well() -> None:
+    w, b = tj.ones(3, requires_grad=True), tj.ones(3, requires_grad=True)
+
+    @tj.compile(strict=True)
+    def step(x: Any) -> Any:
+        w.grad = b.grad = None
+        out = x * w + b
+        out.sum().backward()
+        return out
+
+    for k in range(1, 4):
+        out = step(tj.full((3,), float(k)))
+        (once,) = tj.autograd.grad((out * b).sum(), b, create_graph=True)
+        assert once.tolist() == [k + 2.0] * 3
+        (twice,) = tj.autograd.grad(once.sum(), b)
+        assert twice.tolist() == [2.0] * 3
+    assert step.stats.compiled_calls == 2
+
+
+def test_what_remains_with_a_place_in_it_runs_eagerly() -> None:
+    w, b = tj.ones(3, requires_grad=True), tj.ones(3, requires_grad=True)
+
+    @tj.compile
+    def step(x: Any, first: int) -> Any:
+        w.grad = b.grad = None
+        out = x * w + b
+        out.sum().backward()
+        return out[first:]
+
+    for k in range(3):
+        out = step(tj.ones(3), k)
+        (found,) = tj.autograd.grad(out.sum(), b)
+        assert found.tolist() == [0.0] * k + [1.0] * (3 - k)
+    assert "freed a part of the history" in str(step.explain())
+
+
+def test_arguments_that_are_still_reached() -> None:
+    w = tj.ones(3, requires_grad=True)
+
+    @tj.compile(strict=True)
+    def step(x: Any, y: Any) -> Any:
+        w.grad = None
+        out = x * w + y
+        out.sum().backward()
+        return out
+
+    for k in range(1, 4):
+        x = tj.full((3,), float(k), requires_grad=True)
+        y = tj.full((3,), 2.0, requires_grad=True)
+        out = step(x, y)
+        assert out.tolist() == [k + 2.0] * 3
+        assert tj.autograd.grad(out.sum(), y)[0].tolist() == [1.0] * 3
+        with pytest.raises(RuntimeError, match="a second time"):
+            tj.autograd.grad(out.sum(), x)
+    assert step.stats.compiled_calls == 2
