@@ -128,3 +128,19 @@ def test_squares(shape: tuple[int, ...]) -> None:
         same(lambda x: x.transpose(-1, -2) * 2, x)
         same(lambda x: (x + x.transpose(-1, -2).contiguous().transpose(-1, -2)).transpose(0, -1), x)
         same(lambda x: x.transpose(-1, -2).float().softmax(0), x)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 33, 2), (6, 3, 20, 4), (4, 5, 9, 3), (3, 40, 70, 5)])
+def test_products_of_operands_that_are_lines(shape: tuple[int, ...]) -> None:
+    """A product whose batch is a short line gets matrices one by one, its operands not."""
+    x = tj.randn(*shape)
+    for function in (
+        lambda x: (y := x.transpose(1, 3)).mT @ y,
+        lambda x: x.permute(0, 3, 1, 2) @ x.permute(0, 3, 2, 1),
+        lambda x: (x.permute(3, 0, 1, 2) * 2) @ x.permute(3, 0, 2, 1),
+        lambda x: x.permute(3, 0, 2, 1).exp() @ (x.permute(3, 0, 1, 2) + 1),
+    ):
+        compiled = tj.compile(function, strict=True)
+        for _ in range(3):
+            found = compiled(x)
+        np.testing.assert_allclose(found.numpy(), function(x).numpy(), 1e-4, 1e-4)

@@ -20,7 +20,7 @@ from .kernel import Function, KernelCode
 from .memory_order import in_memory_order, short_lines_last
 from .nest import Layout
 
-__all__ = ["write_kernel"]
+__all__ = ["points_together", "write_kernel"]
 
 
 def write_kernel(
@@ -51,9 +51,7 @@ def write_kernel(
         return 0
     <BLANKLINE>
     """
-    ordered = in_memory_order(group, outputs, layout_of)
-    writer = _walked_by_lines(ordered, outputs, layout_of, name, overwrites)
-    writer = writer or Writer(ordered, outputs, layout_of, name, overwrites)
+    writer = _writer(group, outputs, layout_of, name, overwrites)
     if not group.reduced:
         functions: tuple[Function, ...] = (_write_points(writer),)
     elif group.ends_in_final:
@@ -65,6 +63,43 @@ def write_kernel(
     else:
         functions = (write_rows(writer),)
     return KernelCode(name, functions, group, writer.outputs)
+
+
+def points_together(
+    group: Group, outputs: Sequence[Value], layout_of: Callable[[Value], Layout]
+) -> tuple[Group, int]:
+    """A group without reductions as it is printed, and how many of its last points its range does not divide.
+
+    Whoever gives a kernel a part of its range has to know which points that are.
+
+    >>> from tracejit.ir import parse
+    >>> from tracejit.runtime.plan import make_plan
+    >>> graph = parse("graph f(x: f32[90, 3]) { %0: f32[90, 3] = exp(x) return %0 }")
+    >>> plan = make_plan(graph, [(4, 1)])
+    >>> group, outputs = plan.schedule.steps[0], plan.legal.outputs
+    >>> points_together(group, outputs, lambda x: Layout(x, 0, (3, 1) if x.op else (4, 1)))[1]
+    3
+    """
+    writer = _writer(group, outputs, layout_of, "k", {})
+    axes = tuple(range(len(writer.nest.axes)))
+    ends = short_ends(writer, axes)
+    looped = axes if ends is None else axes[: -len(ends[0])]
+    kept = min(len(looped), 1)  # a loop over all there is, is the range itself
+    if len(looped) > 1:
+        kept = len(looped) - (2 if crossed_reads(writer, looped) else 1)
+    return writer.group, writer.extents_product(axes[kept:])
+
+
+def _writer(
+    group: Group,
+    outputs: Sequence[Value],
+    layout_of: Callable[[Value], Layout],
+    name: str,
+    overwrites: Mapping[Value, Value],
+) -> Writer:
+    ordered = in_memory_order(group, outputs, layout_of)
+    writer = _walked_by_lines(ordered, outputs, layout_of, name, overwrites)
+    return writer or Writer(ordered, outputs, layout_of, name, overwrites)
 
 
 def _walked_by_lines(

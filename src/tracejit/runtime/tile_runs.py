@@ -18,8 +18,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..codegen.cpu_kernel import points_together
 from ..codegen.memory_order import in_memory_order
-from ..codegen.nest import build_nest
 from ..extents import hint
 from ..ir.graph import Value
 from ..ops.contraction import matmul
@@ -300,23 +300,24 @@ def _walks(step: Step, units: Shape, schedule: Schedule, layouts: Layouts, most:
         return False
     if any(looks_up(v) or picks_from_row(v) for v in step.values):
         return False  # they may refuse their input
-    outputs = schedule.outputs[step]
-    printed = in_memory_order(step, outputs, layouts)
+    outputs, together = schedule.outputs[step], 1
+    if step.reduced:
+        printed = in_memory_order(step, outputs, layouts)
+    else:
+        printed, together = points_together(step, outputs, layouts)
     if any(a != b for v in step.values for a, b in _leading(step, printed, v, ahead)):
         return False
-    step = printed
-    if step.reduced:
-        outer = any(a in step.reduced for a in range(ahead))
-        return not (outer or step.is_column or step.ends_in_final or step.ends_in_columns)
-    axes = build_nest(step, outputs, layouts).axes
-    if len(axes) == 1:
-        return True
+    if printed.reduced:
+        outer = any(a in printed.reduced for a in range(ahead))
+        return not (outer or printed.is_column or printed.ends_in_final or printed.ends_in_columns)
     inner = 1
-    for extent in reversed(step.domain[ahead:]):  # the innermost loop must not reach over units
-        inner *= extent
-        if inner == axes[-1].extent:
+    for extent in reversed(
+        printed.domain[ahead:]
+    ):  # what is done together must not reach over units
+        if inner == together:
             return True
-    return False
+        inner *= extent
+    return bool(inner == together)
 
 
 def _leading(step: Group, printed: Group, value: Value, ahead: int) -> Iterable[tuple[int, int]]:
