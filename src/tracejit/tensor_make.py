@@ -169,7 +169,7 @@ def _from_data(data: Any, wanted: DType | None) -> Tensor:
         if _written_down(flat, dtype):
             parts = [constant(v, dtype, (1,)) for v in flat]
             row: Tensor = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=shape)
-            return row
+            return _no_view(row)
         array = _filled(flat, shape, dtype)
     else:
         array = array.astype((wanted or dtypes.from_numpy(array.dtype)).np, order="C", copy=True)
@@ -213,7 +213,15 @@ def _recorded(array: Any) -> Tensor:
         return uniform
     parts = [ops.source.full(shape=(1,), value=v, dtype=dtype) for v in values]
     written: Tensor = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=array.shape)
-    return written
+    return _no_view(written)
+
+
+def _no_view(made: Tensor) -> Tensor:
+    """What a recording made out of pieces and gave its shape: a tensor of its own."""
+    made._base, made._chain = None, ()
+    if MODES.recorder is not None:
+        MODES.recorder.no_view(made)
+    return made
 
 
 # --- nested sequences ---------------------------------------------------------------------------------
