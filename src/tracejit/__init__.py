@@ -163,7 +163,7 @@ _LATE = (
         "jit",
         "multiprocessing",
     ),
-    *("signal", "testing"),
+    *("quasirandom", "signal", "testing"),
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
