@@ -77,6 +77,9 @@ from .dtypes import (
     promote_types,
     set_default_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .dtypes import bool_ as bool
 from .early import load_early as _load_early
@@ -332,6 +335,9 @@ __all__ = [
     "tensor",
     "typename",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "use_deterministic_algorithms",
     "utils",
     "value_and_grad",

@@ -18,6 +18,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .errors import DtypeError
+
 CATEGORIES = ("bool", "int", "float", "complex")
 
 
@@ -73,7 +75,12 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """True unless bool or unsigned."""
-        return self.short not in ("bool", "u8")
+        return self.short not in ("bool", "u8", "u16", "u32", "u64")
+
+    @property
+    def is_wide_unsigned(self) -> bool:
+        """True for uint16, uint32 and uint64, which are stored and converted, and promoted to floats only."""
+        return self.short in ("u16", "u32", "u64")
 
     @cached_property
     def rank(self) -> int:
@@ -103,6 +110,9 @@ int8 = DType("int8", "i8", np.dtype(np.int8), "int")
 int16 = DType("int16", "i16", np.dtype(np.int16), "int")
 int32 = DType("int32", "i32", np.dtype(np.int32), "int")
 int64 = DType("int64", "i64", np.dtype(np.int64), "int")
+uint16 = DType("uint16", "u16", np.dtype(np.uint16), "int")
+uint32 = DType("uint32", "u32", np.dtype(np.uint32), "int")
+uint64 = DType("uint64", "u64", np.dtype(np.uint64), "int")
 float16 = DType("float16", "f16", np.dtype(np.float16), "float")
 bfloat16 = DType("bfloat16", "bf16", np.dtype(ml_dtypes.bfloat16), "float")
 float32 = DType("float32", "f32", np.dtype(np.float32), "float")
@@ -114,10 +124,14 @@ ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, floa
 INTEGERS = (uint8, int8, int16, int32, int64)
 FLOATS = (float16, bfloat16, float32, float64)
 COMPLEX = (complex64, complex128)
+UNSIGNED = (uint16, uint32, uint64)  # what no kernel computes with
 
 _TITLES = {
     "bool": "Bool",
     "uint8": "Byte",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
     "int8": "Char",
     "int16": "Short",
     "int32": "Int",
@@ -129,8 +143,9 @@ _TITLES = {
     "complex64": "ComplexFloat",
     "complex128": "ComplexDouble",
 }
-_BY_NAME = {d.name: d for d in ALL + COMPLEX} | {d.short: d for d in ALL + COMPLEX}
-_BY_NUMPY = {d.np: d for d in ALL + COMPLEX}
+_EVERY = (*ALL, *COMPLEX, *UNSIGNED)
+_BY_NAME = {d.name: d for d in _EVERY} | {d.short: d for d in _EVERY}
+_BY_NUMPY = {d.np: d for d in _EVERY}
 _PYTHON = {bool: bool_, int: int64, float: float32}
 
 _default = float32
@@ -146,7 +161,7 @@ def from_numpy(dtype: Any) -> DType:
     """The DType of a NumPy dtype; ``TypeError`` when tensors cannot hold it (object, str, ...)."""
     found = _BY_NUMPY.get(np.dtype(dtype))
     if found is None:
-        supported = ", ".join(d.name for d in ALL + COMPLEX)
+        supported = ", ".join(d.name for d in _EVERY)
         raise TypeError(
             f"can't convert np.ndarray of type {np.dtype(dtype)}. The only supported types are: {supported}."
         )
@@ -226,7 +241,13 @@ def promote_types(a: DType, b: DType) -> DType:
         return a
     if a.rank != b.rank:
         high, low = (a, b) if a.rank > b.rank else (b, a)
-        return complex128 if high.is_complex and low is float64 else high
+        if not high.is_wide_unsigned:
+            return complex128 if high.is_complex and low is float64 else high
+    if a.is_wide_unsigned or b.is_wide_unsigned:
+        raise DtypeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{a.title} and {b.title}"
+        )
     if a.itemsize == b.itemsize:  # uint8 with int8, float16 with bfloat16
         return int16 if a.category == "int" else float32
     return a if a.itemsize > b.itemsize else b

@@ -32,6 +32,9 @@ _TREE = "tracejit"
 _CODES = {
     "BOOL": dtypes.bool_,
     "U8": dtypes.uint8,
+    "U16": dtypes.uint16,
+    "U32": dtypes.uint32,
+    "U64": dtypes.uint64,
     "I8": dtypes.int8,
     "I16": dtypes.int16,
     "I32": dtypes.int32,

@@ -302,7 +302,7 @@ def _integers(values: list[Any], dtype: DType) -> Any:
         if isinstance(value, float) and not np.isfinite(value):
             raise ArgumentValueError(f"cannot convert float {value} to {dtype.name}")
         number = int(value)
-        if not -(2**63) <= number < 2**63 or not limits.min <= number <= limits.max:
+        if not limits.min <= number <= limits.max:
             if isinstance(value, float) or -(2**63) <= number < 2**63:
                 raise AutogradError(
                     f"value cannot be converted to type {dtype.name} without overflow: {number}"

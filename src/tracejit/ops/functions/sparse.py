@@ -159,7 +159,8 @@ def sparse_dim(self: Tensor) -> int:
     2
     """
     check_tensor("sparse_dim", self)
-    return self.ndim
+    dims: int = self.ndim
+    return dims
 
 
 @function(namespace=False)
