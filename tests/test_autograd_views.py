@@ -68,6 +68,7 @@ def test_views_of_what_starts_to_require_grad() -> None:
     assert unseen.requires_grad
     with pytest.raises(RuntimeError, match="created in no_grad mode"):
         unseen * 2
+    assert repr(unseen) == "tensor([9., 9.], grad_fn=<Invalid>)"
 
 
 def test_retained_gradients_add_up() -> None:

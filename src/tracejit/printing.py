@@ -11,6 +11,7 @@ import numpy as np
 
 from . import dtypes
 from .cuda.arrays import fetched
+from .errors import AutogradError
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -95,11 +96,19 @@ def tensor_text(tensor: Tensor) -> str:
             suffixes.append(f"dtype={dtype!r}")
     if tensor.is_cuda:
         suffixes.insert(0, f"device='{tensor.device}'")
-    if tensor.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
-    elif tensor.requires_grad:
-        suffixes.append("requires_grad=True")
+    suffixes += _history(tensor)
     return _with_suffixes(prefix + values, suffixes, len(prefix))
+
+
+def _history(tensor: Tensor) -> list[str]:
+    """What is said of a tensor's place in the graph."""
+    try:
+        node = tensor.grad_fn
+    except AutogradError:  # a view made under no_grad of what was written to since
+        return ["grad_fn=<Invalid>"]
+    if node is not None:
+        return [f"grad_fn=<{node.name()}>"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
 
 
 def array_text(array: Any, indent: int = 0) -> str:
