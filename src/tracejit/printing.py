@@ -113,7 +113,7 @@ def _history(tensor: Tensor) -> list[str]:
 
 def array_text(array: Any, indent: int = 0) -> str:
     """The values of an array as nested, aligned, possibly summarised brackets."""
-    if array.dtype.kind not in "biufc" or (array.dtype.itemsize == 2 and array.dtype.kind == "f"):
+    if array.dtype.kind not in "biufc" or (array.dtype.itemsize < 4 and array.dtype.kind == "f"):
         array = array.astype(np.float32)
     summarize = array.size > _options.threshold
     shown = _ends(array) if summarize else array

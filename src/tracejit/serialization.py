@@ -39,6 +39,8 @@ _CODES = {
     "I16": dtypes.int16,
     "I32": dtypes.int32,
     "I64": dtypes.int64,
+    "F8_E4M3": dtypes.float8_e4m3fn,
+    "F8_E5M2": dtypes.float8_e5m2,
     "F16": dtypes.float16,
     "BF16": dtypes.bfloat16,
     "F32": dtypes.float32,

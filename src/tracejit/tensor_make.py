@@ -205,7 +205,7 @@ def _recorded(array: Any) -> Tensor:
     if dtype.is_complex:
         pairs = np.stack((array.real, array.imag), axis=-1)
         return ops.complex_numbers.complex_of_parts(_recorded(pairs))  # type: ignore[no-any-return]
-    values = [v.item() if dtype is not dtypes.bfloat16 else float(v) for v in array.ravel()]
+    values = [float(v) if dtype.is_extension else v.item() for v in array.ravel()]
     if len(set(map(repr, values))) <= 1:
         uniform: Tensor = ops.source.full(
             shape=array.shape, value=values[0] if values else 0, dtype=dtype
