@@ -43,7 +43,21 @@ from . import (
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from . import paths as _paths  # noqa: F401  (makes the module paths that PyTorch has)
-from .absent import SymBool, SymFloat, SymInt, cpu, mps, xpu
+from .absent import (
+    SymBool,
+    SymFloat,
+    SymInt,
+    cpu,
+    mps,
+    sym_float,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sum,
+    xpu,
+)
 from .amp import GradScaler, autocast
 from .amp.questions import (
     get_autocast_cpu_dtype,
@@ -346,6 +360,13 @@ __all__ = [
     "sparse",
     "special",
     "strided",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "sym_sum",
     "tensor",
     "typename",
     "uint8",

@@ -247,6 +247,10 @@ class AutogradMethods(TensorCore):
         self._other_memory()
         retire(*before)
 
+    def _is_view(self) -> bool:
+        """Is this a view of another tensor?"""
+        return self._base is not None
+
     def is_inference(self) -> bool:
         """True for tensors made in :class:`inference_mode`."""
         return self._inference

@@ -103,3 +103,37 @@ def test_versions_are_counted_by_hand() -> None:
         assert y._version == 1
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
+
+
+def test_sizes_are_numbers() -> None:
+    expressions = (
+        *("T.sym_max(1, 2.0)", "T.sym_min(1, 2)", "T.sym_max(3, 2.0)", "T.sym_int(2.7)"),
+        *("T.sym_float(3)", "T.sym_not(True)", "T.sym_ite(True, 1, 2)", "T.sym_sum([1, 2])"),
+    )
+    for expression in expressions:
+        expected, found = (eval(expression, {"T": of}) for of in (torch, tj))
+        assert (type(found), found) == (type(expected), expected)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        *(("linear", "LazyLinear"), ("conv", "LazyConv2d"), ("batchnorm", "LazyBatchNorm1d")),
+        *(("pooling", "FractionalMaxPool2d"), ("instancenorm", "LazyInstanceNorm2d")),
+    ],
+)
+def test_layers_under_their_paths(path, name) -> None:
+    for place in (tj.nn.modules, getattr(tj.nn.modules, path)):
+        assert getattr(place, name) is getattr(tj.nn, name)
+    assert hasattr(getattr(torch.nn.modules, path), name)
+
+
+def test_classes_before_parametrizations() -> None:
+    for of in (torch, tj):
+        before = of.nn.utils.parametrize.type_before_parametrizations
+        layer = of.nn.Linear(2, 2)
+        assert before(layer) is of.nn.Linear
+        of.nn.utils.parametrizations.weight_norm(layer)
+        assert before(layer) is of.nn.Linear
+        assert of.ones(2)[0]._is_view()
+        assert not of.ones(2)._is_view()
