@@ -85,6 +85,17 @@ def test_retained_gradients_add_up() -> None:
     assert z.grad.tolist() == [1.0, 1.0]
 
 
+def test_a_view_retains_the_gradient_of_what_it_has_become() -> None:
+    x = tj.ones(2, 1, requires_grad=True)
+    y = x + 1
+    row = y[0]
+    row.retain_grad()
+    row[0].mul_(3)
+    row.backward(tj.ones(1))
+    assert row.grad.tolist() == [1.0]
+    assert x.grad.tolist() == [[3.0], [0.0]]
+
+
 def test_copies_are_steps_of_their_own() -> None:
     x = tj.ones(2, requires_grad=True)
     y, z = x * 2, tj.zeros(2)

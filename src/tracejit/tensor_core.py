@@ -306,5 +306,10 @@ class TensorCore(ops.OperatorMixin):
                 view = op(view, **attributes)
         finally:
             MODES.grad, MODES.recorder = grad, recorder
+        before, number = self._grad_fn, self._output_nr
         self._requires_grad, self._grad_fn = True, view._grad_fn
         self._output_nr = view._output_nr
+        if self._retains_grad and view._grad_fn is not None:
+            if before is not None and before.retained is not None:
+                before.retained.pop(number, None)
+            view._grad_fn.retain(view._output_nr, self)  # type: ignore[arg-type]
