@@ -45,7 +45,9 @@ LAYERS: dict[str, int] = {
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),
     **dict.fromkeys(("distributed", "distributions", "hub", "profiler", "utils"), 5),
-    **dict.fromkeys(("masked", "paths", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5),
+    **dict.fromkeys(
+        ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5
+    ),
     "_C": 5,
     "": 6,
     # These use the package as its users do, by its public names.

@@ -215,7 +215,8 @@ def test_a_leaf_that_changes_after_the_call() -> None:
     y = f(x, w)
     x.requires_grad_(False)
     y.backward()
-    assert x.grad.tolist() == [2.0] * 3
+    assert x.grad is None
+    assert w.grad is not None
     for _ in range(3):
         y = f(x, w)
     assert [node.variable for node, _ in y.grad_fn.next_functions] == [w]

@@ -43,7 +43,21 @@ from . import (
 from . import dispatch as _dispatch  # noqa: F401  (opens the door every op goes through)
 from . import ops as _ops
 from . import paths as _paths  # noqa: F401  (makes the module paths that PyTorch has)
-from .absent import SymBool, SymFloat, SymInt, cpu, mps, xpu
+from .absent import (
+    SymBool,
+    SymFloat,
+    SymInt,
+    cpu,
+    mps,
+    sym_float,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sum,
+    xpu,
+)
 from .amp import GradScaler, autocast
 from .amp.questions import (
     get_autocast_cpu_dtype,
@@ -66,6 +80,10 @@ from .dtypes import (
     bfloat16,
     complex64,
     complex128,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
     float16,
     float32,
     float64,
@@ -77,6 +95,9 @@ from .dtypes import (
     promote_types,
     set_default_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .dtypes import bool_ as bool
 from .early import load_early as _load_early
@@ -130,10 +151,13 @@ from .serialization import load, save
 from .settings import (
     are_deterministic_algorithms_enabled,
     get_default_device,
+    get_deterministic_debug_mode,
     get_num_interop_threads,
     get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled,
     set_default_device,
     set_default_tensor_type,
+    set_deterministic_debug_mode,
     set_flush_denormal,
     set_num_interop_threads,
     set_num_threads,
@@ -163,7 +187,7 @@ _LATE = (
         "jit",
         "multiprocessing",
     ),
-    *("signal", "testing"),
+    *("quasirandom", "signal", "testing"),
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
@@ -253,6 +277,10 @@ __all__ = [
     "fft",
     "finfo",
     "float",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
     "float16",
     "float32",
     "float64",
@@ -264,6 +292,7 @@ __all__ = [
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
     "get_default_device",
+    "get_deterministic_debug_mode",
     "get_default_dtype",
     "get_device",
     "get_float32_matmul_precision",
@@ -285,6 +314,7 @@ __all__ = [
     "is_autocast_enabled",
     "is_complex",
     "is_floating_point",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
     "is_inference",
     "is_inference_mode_enabled",
@@ -318,6 +348,7 @@ __all__ = [
     "set_default_device",
     "set_default_dtype",
     "set_default_tensor_type",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_flush_denormal",
     "set_grad_enabled",
@@ -329,9 +360,19 @@ __all__ = [
     "sparse",
     "special",
     "strided",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "sym_sum",
     "tensor",
     "typename",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "use_deterministic_algorithms",
     "utils",
     "value_and_grad",

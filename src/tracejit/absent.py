@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .errors import DeviceError
 
-__all__ = ["SymBool", "SymFloat", "SymInt", "cpu", "mps", "xpu"]
+__all__ = [
+    "SymBool",
+    "SymFloat",
+    "SymInt",
+    "cpu",
+    "mps",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "sym_sum",
+    "xpu",
+]
 
 
 class SymInt:
@@ -24,6 +39,73 @@ class SymFloat:
 
 class SymBool:
     """As :class:`SymInt`, of ``bool``."""
+
+
+def sym_int(a: Any) -> int:
+    """``int(a)``: sizes here are numbers, so that what PyTorch has for open ones is what Python has for numbers.
+
+    >>> sym_int(2.7)
+    2
+    """
+    return int(a)
+
+
+def sym_float(a: Any) -> float:
+    """``float(a)``.
+
+    >>> sym_float(2)
+    2.0
+    """
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    """``not a``.
+
+    >>> sym_not(False)
+    True
+    """
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger number, a float if one of the two is.
+
+    >>> sym_max(2, 1), sym_max(2, 1.0)
+    (2, 2.0)
+    """
+    return _alike(max(a, b), a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller number, a float if one of the two is.
+
+    >>> sym_min(2, 1), sym_min(1, 2.0)
+    (1, 1.0)
+    """
+    return _alike(min(a, b), a, b)
+
+
+def _alike(found: Any, a: Any, b: Any) -> Any:
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+
+
+def sym_ite(b: bool, t: Any, f: Any) -> Any:
+    """``t if b else f``.
+
+    >>> sym_ite(True, 1, 2)
+    1
+    """
+    return t if b else f
+
+
+def sym_sum(args: Iterable[Any]) -> Any:
+    """``sum(args)``.
+
+    >>> sym_sum([1, 2])
+    3
+    """
+    return sum(args)
 
 
 class Absent:

@@ -41,8 +41,7 @@ def apply(
         if isinstance(x, Tensor):
             array = x._array
             arrays.append(x.array if array is None else array)
-            # A view learns only when asked that its base got a history.
-            if x._requires_grad or (x._base is not None and x.requires_grad):
+            if x._requires_grad or (x._base is not None and x._base._requires_grad):
                 requires_grad = True
         elif type(x) in _NUMBERS:
             arrays.append(x)

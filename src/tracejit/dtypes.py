@@ -18,6 +18,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .errors import DtypeError
+
 CATEGORIES = ("bool", "int", "float", "complex")
 
 
@@ -42,7 +44,7 @@ class DType:
 
     @property
     def is_floating_point(self) -> bool:
-        """True for float16, bfloat16, float32 and float64."""
+        """True for float16, bfloat16, float32, float64, and float8 of all kinds."""
         return self.category == "float"
 
     @property
@@ -73,7 +75,22 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """True unless bool or unsigned."""
-        return self.short not in ("bool", "u8")
+        return self.short not in ("bool", "u8", "u16", "u32", "u64")
+
+    @property
+    def is_wide_unsigned(self) -> bool:
+        """True for uint16, uint32 and uint64, which are stored and converted, and promoted to floats only."""
+        return self.short in ("u16", "u32", "u64")
+
+    @property
+    def is_eight_bit_float(self) -> bool:
+        """True for float8 of all kinds, which are stored and converted, and never promoted."""
+        return self.is_floating_point and self.itemsize == 1
+
+    @property
+    def is_extension(self) -> bool:
+        """True for what NumPy has from ml_dtypes: bfloat16 and float8. Its elements are no Python floats."""
+        return self.short == "bf16" or self.is_eight_bit_float
 
     @cached_property
     def rank(self) -> int:
@@ -103,6 +120,17 @@ int8 = DType("int8", "i8", np.dtype(np.int8), "int")
 int16 = DType("int16", "i16", np.dtype(np.int16), "int")
 int32 = DType("int32", "i32", np.dtype(np.int32), "int")
 int64 = DType("int64", "i64", np.dtype(np.int64), "int")
+uint16 = DType("uint16", "u16", np.dtype(np.uint16), "int")
+uint32 = DType("uint32", "u32", np.dtype(np.uint32), "int")
+uint64 = DType("uint64", "u64", np.dtype(np.uint64), "int")
+float8_e4m3fn = DType("float8_e4m3fn", "f8e4m3fn", np.dtype(ml_dtypes.float8_e4m3fn), "float")
+float8_e5m2 = DType("float8_e5m2", "f8e5m2", np.dtype(ml_dtypes.float8_e5m2), "float")
+float8_e4m3fnuz = DType(
+    "float8_e4m3fnuz", "f8e4m3fnuz", np.dtype(ml_dtypes.float8_e4m3fnuz), "float"
+)
+float8_e5m2fnuz = DType(
+    "float8_e5m2fnuz", "f8e5m2fnuz", np.dtype(ml_dtypes.float8_e5m2fnuz), "float"
+)
 float16 = DType("float16", "f16", np.dtype(np.float16), "float")
 bfloat16 = DType("bfloat16", "bf16", np.dtype(ml_dtypes.bfloat16), "float")
 float32 = DType("float32", "f32", np.dtype(np.float32), "float")
@@ -114,14 +142,21 @@ ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, floa
 INTEGERS = (uint8, int8, int16, int32, int64)
 FLOATS = (float16, bfloat16, float32, float64)
 COMPLEX = (complex64, complex128)
+#: What no kernel computes with.
+UNSIGNED = (uint16, uint32, uint64)
+EIGHT_BITS = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz)
 
 _TITLES = {
     "bool": "Bool",
     "uint8": "Byte",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
     "int8": "Char",
     "int16": "Short",
     "int32": "Int",
     "int64": "Long",
+    **{d.name: d.name.capitalize() for d in EIGHT_BITS},
     "float16": "Half",
     "bfloat16": "BFloat16",
     "float32": "Float",
@@ -129,8 +164,9 @@ _TITLES = {
     "complex64": "ComplexFloat",
     "complex128": "ComplexDouble",
 }
-_BY_NAME = {d.name: d for d in ALL + COMPLEX} | {d.short: d for d in ALL + COMPLEX}
-_BY_NUMPY = {d.np: d for d in ALL + COMPLEX}
+_EVERY = (*ALL, *COMPLEX, *UNSIGNED, *EIGHT_BITS)
+_BY_NAME = {d.name: d for d in _EVERY} | {d.short: d for d in _EVERY}
+_BY_NUMPY = {d.np: d for d in _EVERY}
 _PYTHON = {bool: bool_, int: int64, float: float32}
 
 _default = float32
@@ -146,7 +182,7 @@ def from_numpy(dtype: Any) -> DType:
     """The DType of a NumPy dtype; ``TypeError`` when tensors cannot hold it (object, str, ...)."""
     found = _BY_NUMPY.get(np.dtype(dtype))
     if found is None:
-        supported = ", ".join(d.name for d in ALL + COMPLEX)
+        supported = ", ".join(d.name for d in _EVERY)
         raise TypeError(
             f"can't convert np.ndarray of type {np.dtype(dtype)}. The only supported types are: {supported}."
         )
@@ -224,9 +260,19 @@ def promote_types(a: DType, b: DType) -> DType:
     """
     if a is b:
         return a
+    if a.is_eight_bit_float or b.is_eight_bit_float:
+        raise DtypeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {a.title} and {b.title}"
+        )
     if a.rank != b.rank:
         high, low = (a, b) if a.rank > b.rank else (b, a)
-        return complex128 if high.is_complex and low is float64 else high
+        if not high.is_wide_unsigned:
+            return complex128 if high.is_complex and low is float64 else high
+    if a.is_wide_unsigned or b.is_wide_unsigned:
+        raise DtypeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{a.title} and {b.title}"
+        )
     if a.itemsize == b.itemsize:  # uint8 with int8, float16 with bfloat16
         return int16 if a.category == "int" else float32
     return a if a.itemsize > b.itemsize else b

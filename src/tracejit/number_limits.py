@@ -57,7 +57,8 @@ class finfo(_Limits):  # noqa: N801  (PyTorch's spelling)
         found: Any = ml_dtypes.finfo(dtype.np)  # type: ignore[no-untyped-call]
         names = ("min", "max", "eps", "tiny", "smallest_normal")
         facts = {name: float(getattr(found, name)) for name in names}
-        super().__init__(dtype, {**facts, "resolution": 10.0**-found.precision})
+        resolution = 1.0 if dtype.is_eight_bit_float else 10.0**-found.precision
+        super().__init__(dtype, {**facts, "resolution": resolution})
 
 
 class iinfo(_Limits):  # noqa: N801  (PyTorch's spelling)

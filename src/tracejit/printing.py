@@ -11,6 +11,7 @@ import numpy as np
 
 from . import dtypes
 from .cuda.arrays import fetched
+from .errors import AutogradError
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -95,16 +96,24 @@ def tensor_text(tensor: Tensor) -> str:
             suffixes.append(f"dtype={dtype!r}")
     if tensor.is_cuda:
         suffixes.insert(0, f"device='{tensor.device}'")
-    if tensor.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
-    elif tensor.requires_grad:
-        suffixes.append("requires_grad=True")
+    suffixes += _history(tensor)
     return _with_suffixes(prefix + values, suffixes, len(prefix))
+
+
+def _history(tensor: Tensor) -> list[str]:
+    """What is said of a tensor's place in the graph."""
+    try:
+        node = tensor.grad_fn
+    except AutogradError:  # a view made under no_grad of what was written to since
+        return ["grad_fn=<Invalid>"]
+    if node is not None:
+        return [f"grad_fn=<{node.name()}>"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
 
 
 def array_text(array: Any, indent: int = 0) -> str:
     """The values of an array as nested, aligned, possibly summarised brackets."""
-    if array.dtype.kind not in "biufc" or (array.dtype.itemsize == 2 and array.dtype.kind == "f"):
+    if array.dtype.kind not in "biufc" or (array.dtype.itemsize < 4 and array.dtype.kind == "f"):
         array = array.astype(np.float32)
     summarize = array.size > _options.threshold
     shown = _ends(array) if summarize else array

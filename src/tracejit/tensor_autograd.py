@@ -24,13 +24,14 @@ class AutogradMethods(TensorCore):
 
     @property
     def requires_grad(self) -> bool:
-        """True when operations on this tensor are recorded."""
-        if self._base is not None:
-            self._refresh()
-        return self._requires_grad
+        """True when operations on this tensor are recorded; so it is for every view of one that requires grad."""
+        base = self._base
+        return self._requires_grad or (base is not None and base._requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value and not self.is_leaf:
+            raise AutogradError("you can only change requires_grad flags of leaf variables.")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -245,6 +246,10 @@ class AutogradMethods(TensorCore):
         self._type, self._layout = value._type, value._layout
         self._other_memory()
         retire(*before)
+
+    def _is_view(self) -> bool:
+        """Is this a view of another tensor?"""
+        return self._base is not None
 
     def is_inference(self) -> bool:
         """True for tensors made in :class:`inference_mode`."""

@@ -19,6 +19,7 @@ from . import ops
 from .autograd.node import AccumulateGrad, Edge, Node
 from .cuda.arrays import MODULES, shaped
 from .dtypes import DType
+from .errors import AutogradError
 from .modes import MODES
 from .ops.table import METHODS, Op
 from .types import TensorType, array_type
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 ViewStep = tuple[Op, dict[str, Any]]
+
+
+_UNTRACKED = (
+    "A view was created in no_grad mode and its base or another view of its base has been modified inplace "
+    "with grad mode enabled."
+)
 
 
 class Version:
@@ -75,6 +82,11 @@ class TensorCore(ops.OperatorMixin):
     _output_nr = 0
     _chain: tuple[ViewStep, ...] = ()
     _history = 0
+    _seen = 0  # how often the storage of a view had been written to when its history was right
+    _turns: tuple[
+        ViewStep | None, ...
+    ] = ()  # back from the shape of a base, step by step; None: no way
+    _turned = 0  # how many of them there were when a view of it was made
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
@@ -137,13 +149,37 @@ class TensorCore(ops.OperatorMixin):
 
     def _become_view(self, source: Any, op: Op, attributes: dict[str, Any]) -> None:
         """Note that this tensor shows ``source`` through ``op``."""
-        self._writes = source._writes
-        self._base = source if source._base is None else source._base
+        writes = self._writes = source._writes
+        base = source._base
+        if base is None:
+            self._base = base = source
+            if source._turns:
+                self._turned = len(source._turns)
+        else:
+            self._base = base
+            if source._turned:
+                self._turned = source._turned
         self._chain = (*source._chain, (op, attributes))
-        self._history = self._writes.history
+        self._history = writes.history
+        self._seen = writes.value
         self._inference = source._inference
-        if not MODES.grad and (source._untracked_view or source._requires_grad):
+        if source._untracked_view or (
+            not MODES.grad and (source._requires_grad or base._requires_grad)
+        ):
             self._untracked_view = True
+
+    def _path(self) -> tuple[ViewStep, ...]:
+        """The view ops that lead from the base, as it is now, to this view of it."""
+        base = self._base
+        if base is None or len(base._turns) == self._turned:
+            return self._chain
+        back = base._turns[: self._turned - 1 if self._turned else None : -1]
+        known = [step for step in back if step is not None]
+        if len(known) != len(back):
+            raise AutogradError(
+                "a view from before as_strided_() changed what it is a view of has no history"
+            )
+        return (*known, *self._chain)
 
     # --- what it is -------------------------------------------------------------------------------
 
@@ -197,6 +233,18 @@ class TensorCore(ops.OperatorMixin):
         """True when no recorded operation made this tensor."""
         return self.grad_fn is None
 
+    @property
+    def _flows(self) -> bool | None:
+        """Do gradients flow into this tensor? None: it only counts as one that requires grad, being a view of one."""
+        base = self._base
+        if base is None:
+            return self._requires_grad
+        try:
+            self._refresh()
+        except AutogradError:
+            return None
+        return self._requires_grad or (None if base._requires_grad else False)
+
     def _edge(self) -> Edge | None:
         """Where gradients for this tensor go, None when nowhere."""
         if self._base is not None:
@@ -237,18 +285,31 @@ class TensorCore(ops.OperatorMixin):
 
     def _refresh(self) -> None:
         """Rebuild a view's history after its storage was changed through another tensor."""
-        base = self._base
-        if self._history == self._writes.history or base is None:
+        base, writes = self._base, self._writes
+        if base is None:
             return
-        self._history = self._writes.history
-        if not base.requires_grad:
+        if self._history == writes.history:
+            alone = self._grad_fn is None or self._untracked_view
+            if not alone or not base._requires_grad or self._seen == writes.value:
+                return
+        self._history = writes.history
+        if not base._requires_grad:
             return
+        if self._untracked_view:
+            self._history = -1
+            raise AutogradError(_UNTRACKED, "Take the view outside no_grad, or clone() it.")
+        self._seen = writes.value
         grad, recorder, MODES.grad, MODES.recorder = MODES.grad, MODES.recorder, True, None
         try:
             view = base
-            for op, attributes in self._chain:
+            for op, attributes in self._path():
                 view = op(view, **attributes)
         finally:
             MODES.grad, MODES.recorder = grad, recorder
+        before, number = self._grad_fn, self._output_nr
         self._requires_grad, self._grad_fn = True, view._grad_fn
         self._output_nr = view._output_nr
+        if self._retains_grad and view._grad_fn is not None:
+            if before is not None and before.retained is not None:
+                before.retained.pop(number, None)
+            view._grad_fn.retain(view._output_nr, self)  # type: ignore[arg-type]

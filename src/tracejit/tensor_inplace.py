@@ -39,16 +39,16 @@ class InplaceMethods(TensorCore):
             return
         base = self._base
         if base is not None and (base._requires_grad or self._requires_grad):
-            if base.is_leaf:  # or a view of it that was made a leaf, and a view of that
-                raise AutogradError(
-                    "a view of a leaf Variable that requires grad is being used in an in-place operation.",
-                    _COPY_HINT,
-                )
             if self._untracked_view:
                 raise AutogradError(
                     "A view was created in no_grad mode and is being modified inplace with grad mode "
                     "enabled.",
                     "Take the view outside no_grad, or clone() it.",
+                )
+            if base.is_leaf:  # or a view of it that was made a leaf, and a view of that
+                raise AutogradError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation.",
+                    _COPY_HINT,
                 )
         if self._requires_grad and self.is_leaf:
             raise AutogradError(
@@ -70,16 +70,16 @@ class InplaceMethods(TensorCore):
             MODES.recorder.trial_writes(self)
         new = self._conform(new)
         target, base = self.array, self._base
+        from_tape = new.requires_grad
         tracked = MODES.grad and (
-            new._requires_grad or self._requires_grad or (base is not None and base._requires_grad)
+            from_tape or self._requires_grad or (base is not None and base._requires_grad)
         )
         if not is_writeable(target):
             target = self._writeable(tracked)
-        if tracked and new._requires_grad:
-            if (
-                new._grad_fn is None
-            ):  # a leaf: this tensor becomes a copy of it, not the leaf itself
-                new = ops.elementwise.clone(new)
+        if tracked and from_tape:
+            made = new._grad_fn
+            if made is None or made.sequence < since or new._base is not None:
+                new = ops.elementwise.clone(new)  # this becomes a copy of it, not the tensor itself
             assert new._grad_fn is not None
             self._keep_saved(new._grad_fn, since)
         write_into(target, new.array)
@@ -195,7 +195,7 @@ class InplaceMethods(TensorCore):
             edge = base._edge()
             if edge is not None:
                 before._continue_from(edge)
-            base._take_history(write_through(before, self._chain, new))
+            base._take_history(write_through(before, self._path(), new))
         finally:
             MODES.recorder = recorder
         self._writes.history += 1

@@ -169,7 +169,7 @@ def _from_data(data: Any, wanted: DType | None) -> Tensor:
         if _written_down(flat, dtype):
             parts = [constant(v, dtype, (1,)) for v in flat]
             row: Tensor = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=shape)
-            return row
+            return _no_view(row)
         array = _filled(flat, shape, dtype)
     else:
         array = array.astype((wanted or dtypes.from_numpy(array.dtype)).np, order="C", copy=True)
@@ -205,7 +205,7 @@ def _recorded(array: Any) -> Tensor:
     if dtype.is_complex:
         pairs = np.stack((array.real, array.imag), axis=-1)
         return ops.complex_numbers.complex_of_parts(_recorded(pairs))  # type: ignore[no-any-return]
-    values = [v.item() if dtype is not dtypes.bfloat16 else float(v) for v in array.ravel()]
+    values = [float(v) if dtype.is_extension else v.item() for v in array.ravel()]
     if len(set(map(repr, values))) <= 1:
         uniform: Tensor = ops.source.full(
             shape=array.shape, value=values[0] if values else 0, dtype=dtype
@@ -213,7 +213,15 @@ def _recorded(array: Any) -> Tensor:
         return uniform
     parts = [ops.source.full(shape=(1,), value=v, dtype=dtype) for v in values]
     written: Tensor = ops.movement.reshape(ops.movement.cat(*parts, dim=0), shape=array.shape)
-    return written
+    return _no_view(written)
+
+
+def _no_view(made: Tensor) -> Tensor:
+    """What a recording made out of pieces and gave its shape: a tensor of its own."""
+    made._base, made._chain = None, ()
+    if MODES.recorder is not None:
+        MODES.recorder.no_view(made)
+    return made
 
 
 # --- nested sequences ---------------------------------------------------------------------------------
@@ -294,7 +302,7 @@ def _integers(values: list[Any], dtype: DType) -> Any:
         if isinstance(value, float) and not np.isfinite(value):
             raise ArgumentValueError(f"cannot convert float {value} to {dtype.name}")
         number = int(value)
-        if not -(2**63) <= number < 2**63 or not limits.min <= number <= limits.max:
+        if not limits.min <= number <= limits.max:
             if isinstance(value, float) or -(2**63) <= number < 2**63:
                 raise AutogradError(
                     f"value cannot be converted to type {dtype.name} without overflow: {number}"

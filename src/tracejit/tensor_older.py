@@ -11,10 +11,12 @@ import numpy as np
 from .errors import AutogradError, ShapeError
 from .memory_formats import strided
 from .modes import MODES
-from .tensor_core import TensorCore
+from .ops import movement
+from .tensor_core import TensorCore, ViewStep
 
 if TYPE_CHECKING:
     from .dtypes import DType
+    from .ops.table import Op
     from .tensor import Tensor
 
 
@@ -79,19 +81,25 @@ class OlderMethods(TensorCore):
 
     def _reshaped(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Become a view of oneself; ``RuntimeError`` for leaves that require grad."""
-        if MODES.grad and self._requires_grad and self.is_leaf:
-            raise AutogradError(
-                "a leaf Variable that requires grad is being used in an in-place operation."
-            )
+        this: Any = self
+        this._check_inplace()
         view = getattr(self, name)(*arguments)
         if MODES.recorder is not None:
             MODES.recorder.reshape_in_place(self, view, f"{name}_")
         self._show(view.array)
-        if view._requires_grad:
-            self._requires_grad, self._grad_fn, self._output_nr = True, view._grad_fn, 0
-        self._base, self._chain, self._history = view._base, view._chain, view._history
-        if self._base is self:
-            self._base, self._chain = None, ()
+        self._writes.value += 1
+        if MODES.grad:
+            this._take_history(view)
+        if view._base is not self:
+            self._base, self._chain, self._history = view._base, view._chain, view._history
+            if not MODES.grad:
+                self._history = -1  # it has a history of the shape it had
+            return self
+        turns = [_back(*step) for step in view._chain]
+        self._turns = (*self._turns, *turns)
+        if self._requires_grad and None not in turns:  # views from before lead here from now on
+            self._writes.history += 1
+            self._history = self._writes.history
         return self
 
     def _show(self, array: Any) -> None:
@@ -112,6 +120,7 @@ class OlderMethods(TensorCore):
         if count > flat.size:
             flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
         self._show(flat[:count].reshape(shape))
+        self._writes.value += 1
         return self
 
     def resize_as_(self, other: Tensor) -> Any:
@@ -129,6 +138,7 @@ class OlderMethods(TensorCore):
                 f"Could not set tensor of type {source.dtype!r} to a tensor of type {self.dtype!r}"
             )
         self._show(source.array)
+        self._writes.value += 1
         return self
 
     # --- elements by Python functions -------------------------------------------------------------
@@ -248,6 +258,15 @@ class OlderMethods(TensorCore):
         flat = np.broadcast_to(at, (math.prod(size),))
         index = literal(values=tuple(flat.tolist()), shape=flat.shape, dtype=dtypes.int64)
         return reshape(take(row, index, dim=0), shape=size)
+
+
+def _back(op: Op, attributes: dict[str, Any]) -> ViewStep | None:
+    """The step that undoes a turn; None for steps that show some elements only."""
+    if op is movement.permute:
+        dims = attributes["dims"]
+        return op, {"dims": tuple(sorted(range(len(dims)), key=dims.__getitem__))}
+    undone = {movement.squeeze: movement.unsqueeze, movement.unsqueeze: movement.squeeze}.get(op)
+    return undone and (undone, attributes)
 
 
 def _check_cells(x: Any, dtype: DType) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import dtypes, ops
+from . import ops
 from .cuda.arrays import fetched, is_on_device, placed, told
 from .device import CPU, device, device_at
 from .errors import ArgumentError, ArgumentValueError, AutogradError
@@ -64,7 +64,7 @@ class ProtocolMethods(TensorCore):
             value: bool | int | float = array.item()
         except RuntimeError as error:
             raise told(error) from None
-        if self.dtype is dtypes.bfloat16:
+        if self.dtype.is_extension:
             value = float(value)
         if MODES.recorder is not None:
             return MODES.recorder.number_read(self, value)  # type: ignore[no-any-return]
@@ -86,7 +86,7 @@ class ProtocolMethods(TensorCore):
             if sizes is not None:
                 return sizes
         array = fetched(self.array)
-        return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
+        return (array.astype(np.float32) if self.dtype.is_extension else array).tolist()
 
     def __bool__(self) -> bool:
         array = self.array
@@ -219,9 +219,9 @@ class ProtocolMethods(TensorCore):
             return array.__dlpack__(
                 stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
-        if self.dtype is dtypes.bfloat16:
+        if self.dtype.is_extension:
             raise BufferError(
-                "bfloat16 tensors cannot be exported: NumPy has no DLPack code for it"
+                f"{self.dtype.name} tensors cannot be exported: NumPy has no DLPack code for it"
             )
         array = self.numpy()
         return array.__dlpack__(

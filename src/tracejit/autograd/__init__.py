@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import functional, graph
+from . import forward_ad, functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .entry import backward, grad
 from .function import Function, once_differentiable
@@ -24,6 +24,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "gradcheck",

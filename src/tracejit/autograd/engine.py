@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..cuda.arrays import MODULES, device_index, is_writeable, module_of
 from ..errors import AutogradError
 from ..modes import MODES
-from ..ops.elementwise import add, clone
+from ..ops.elementwise import add
+from .accumulation import arrive
 from .node import AccumulateGrad, Edge, Node
-from .slots import gradient_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -161,6 +158,8 @@ class _Walk:
                 continue
             if (
                 leaf._grad is None
+                and leaf._requires_grad
+                and leaf._grad_fn is None
                 and gradient._array is None
                 and gradient._layout is leaf._layout
                 and not gradient._requires_grad
@@ -170,7 +169,7 @@ class _Walk:
             ):
                 leaf._grad = gradient
             else:
-                self.accumulate(leaf, gradient)
+                arrive(leaf, gradient, self.create_graph)
         return True
 
     def pass_on(self, node: Node, results: Sequence[Tensor | None]) -> None:
@@ -192,8 +191,15 @@ class _Walk:
             return ()
         if self.capture is not None:
             self.take(node, grads)
-        if self.useful is not None and node.partial:
-            return self.visit_part(node, grads, self.useful)
+        useful = self.useful
+        if useful is not None:
+            below = any(edge is not None and edge[0] in useful for edge in node.edges)
+            if not below and not self.accumulates:
+                return [None] * len(
+                    node.edges
+                )  # what was asked for is here, and nothing further down
+            if node.partial:
+                return self.visit_part(node, grads, useful)
         anomaly = MODES.anomaly
         results = node.apply(grads) if anomaly is None else anomaly.apply(node, grads)
         if len(results) != len(node.edges):
@@ -234,9 +240,10 @@ class _Walk:
         for number, reference in (node.retained or {}).items():
             tensor, present = reference(), grads[number]
             if tensor is not None and present is not None:
-                tensor._grad = (
-                    present if self.create_graph or not present._requires_grad else present.detach()
-                )
+                if present._requires_grad and not self.create_graph:
+                    present = present.detach()
+                before = tensor._grad
+                tensor._grad = present if before is None else add(before, present)
         return grads
 
     def take(self, node: Node, grads: Gradients) -> None:
@@ -260,92 +267,10 @@ class _Walk:
         if self.accumulates and (self.capture is None or (node, 0) in self.capture):
             gradient = grads.pop()
             assert gradient is not None
-            self.accumulate(leaf, gradient)
+            arrive(leaf, gradient, self.create_graph)
         if node.hooks:
             for hook in tuple(node.hooks.values()):
                 hook((), (leaf._grad,))
-
-    def accumulate(self, leaf: Tensor, gradient: Tensor) -> None:
-        """Add to ``leaf.grad``: in place, so that whoever holds it sees it, unless the sum is to have a history."""
-        present = gradient_of(leaf)
-        if MODULES and leaf.get_device() != gradient.get_device():
-            gradient = gradient.to(leaf.device)
-        if gradient._type is not leaf._type and gradient.spec.shape != leaf.spec.shape:
-            raise AutogradError(
-                f"the gradient of a leaf of type {leaf.spec} has type {gradient.spec}: "
-                "shapes must agree"
-            )
-        if present is not None:
-            if self.create_graph:
-                leaf._grad = add(present, gradient)
-            elif not _add_into(present, gradient):
-                present._assign(add(present, gradient))
-        elif self.create_graph:
-            leaf._grad = (
-                gradient if gradient._requires_grad or _is_sole(gradient) else clone(gradient)
-            )
-        else:
-            kept = gradient if _is_sole(gradient) else _copied(gradient)
-            leaf._grad = kept.detach() if kept._requires_grad else kept
-        for hook in tuple((leaf._post_accumulate_hooks or {}).values()):
-            hook(leaf)
-
-
-def accumulate(leaf: Tensor, gradient: Tensor) -> None:
-    """Add to ``leaf.grad`` what a pass that records nothing found.
-
-    >>> x = tj.ones(2, requires_grad=True)
-    >>> accumulate(x, tj.ones(2)), accumulate(x, tj.ones(2)), x.grad
-    (None, None, tensor([2., 2.]))
-    """
-    grad_mode, MODES.grad = MODES.grad, False
-    try:
-        _Walk(None, False, False, False).accumulate(leaf, gradient)
-    finally:
-        MODES.grad = grad_mode
-
-
-def _add_into(present: Tensor, gradient: Tensor) -> bool:
-    """``present += gradient`` without an intermediate, where nobody has to be told op by op."""
-    target = present.array
-    if MODES.recorder is not None or not is_writeable(target) or present._inference:
-        return False
-    if gradient.spec.dtype is not present.spec.dtype:
-        return False
-    if not MODULES:
-        np.add(target, gradient.array, out=target)
-    elif device_index(target) == device_index(gradient.array):
-        module_of(target).add(target, gradient.array, out=target)
-    else:
-        return False
-    present._writes.value += 1
-    return True
-
-
-def _copied(gradient: Tensor) -> Tensor:
-    """``clone(gradient)``; where nobody has to be told of it, just the values."""
-    if MODULES or MODES.recorder is not None or MODES.inference:
-        copy: Tensor = clone(gradient)
-        return copy
-    return gradient._wrap(gradient.array.copy())
-
-
-def _is_sole(gradient: Tensor) -> bool:
-    """Nobody but the walk holds this tensor and its memory: a leaf may keep it as it is.
-
-    The references expected are the walk's two variables, this one's and the call's argument; for memory, the
-    tensor's own, this function's and the call's argument.
-    """
-    if gradient._base is not None or gradient._inference or getrefcount(gradient) > 4:
-        return False
-    array = gradient._array
-    if array is None:
-        return getrefcount(gradient._block) <= 2
-    if getrefcount(array) > 3:
-        return False
-    flags = array.flags
-    owned = flags.owndata or gradient._block is not None
-    return bool(flags.c_contiguous and is_writeable(array) and owned)
 
 
 def _replaced(present: Tensor, changed: Any, hook: Any) -> Tensor:

@@ -12,7 +12,7 @@ from ..errors import ArgumentError, ArgumentValueError, AutogradError
 from ..modes import MODES
 from ..ops.source import full
 from . import engine
-from .node import AccumulateGrad, Edge
+from .node import Edge, Node
 
 if TYPE_CHECKING:
     from ..dtypes import DType
@@ -50,14 +50,11 @@ def backward(
     wanted = _as_tuple(inputs, "inputs")
     if not wanted:
         raise AutogradError("'inputs' argument to backward() cannot be empty.")
+    for tensor in wanted:
+        if not tensor.is_leaf:
+            tensor.retain_grad()
     edges = _edges_of(wanted)
-    captured = engine.run(
-        roots, retain_graph=keep, create_graph=create_graph, capture=edges, accumulate=True
-    )
-    for tensor, edge in zip(wanted, edges, strict=True):
-        if edge in captured and not isinstance(edge[0], AccumulateGrad):
-            gradient = captured[edge]
-            tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
+    engine.run(roots, retain_graph=keep, create_graph=create_graph, capture=edges, accumulate=True)
 
 
 def grad(
@@ -170,10 +167,11 @@ def _gradients(given: Any) -> tuple[Any, ...] | None:
 
 
 def _edges_of(inputs: Sequence[Tensor]) -> list[Edge]:
-    edges = [x._edge() for x in inputs]
-    if None in map(_presence, edges):
-        raise AutogradError("One of the differentiated Tensors does not require grad")
-    return [e for e in edges if e is not None]
+    for x in inputs:
+        if not x.requires_grad:
+            raise AutogradError("One of the differentiated Tensors does not require grad")
+    # A view without a history, of a tensor that requires grad, has no edge: none of the outputs lead there.
+    return [x._edge() or (Node(()), 0) for x in inputs]
 
 
 def _roots(

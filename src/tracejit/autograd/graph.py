@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import AutogradError
@@ -17,6 +17,7 @@ __all__ = [
     "Node",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
+    "increment_version",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
@@ -43,6 +44,22 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "It is not possible to get the gradient edge for a Tensor that does not require gradients"
         )
     return GradientEdge(*edge)
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Count a write to a tensor, or to several, that happened where nobody could see it.
+
+    >>> import tracejit as tj
+    >>> x = tj.ones(2)
+    >>> increment_version(x)
+    >>> x._version
+    1
+    """
+    if MODES.recorder is not None:
+        MODES.recorder.unsupported("increment_version() inside a compiled function")
+    several: Any = (tensor,) if hasattr(tensor, "_edge") else tensor
+    for one in several:
+        one._writes.value += 1
 
 
 class saved_tensors_hooks:  # noqa: N801

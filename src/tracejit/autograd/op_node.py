@@ -40,6 +40,7 @@ class OpNode(Node):
         edges: list[Edge | None] = []
         types: list[Any] = []
         wanted: list[int] = []
+        ends = False  # where a view has no history, but is of a tensor that requires grad
         rules, variadic = op.rules, op.variadic
         for position, x in enumerate(operands):
             edge = None
@@ -52,8 +53,10 @@ class OpNode(Node):
                     edge = x._edge()
                     if edge is not None:
                         wanted.append(position)
+                    elif x.requires_grad:
+                        ends = True
             edges.append(edge)
-        if not wanted:
+        if not wanted and not ends:
             return
         node = _new(cls)
         node.op = op

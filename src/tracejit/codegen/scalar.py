@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import dtypes
 from ..dtypes import DType
+from ..errors import DtypeError
 from ..extents import is_symbolic
 from ..generated import parse
 from ..ir.graph import Value
@@ -38,9 +39,15 @@ _COMPUTE = {
 _STORAGE = {"bool": "u8", "f16": "u16", "bf16": "u16"}
 
 
+def _computed(dtype: DType) -> tuple[str, str]:
+    if dtype.short not in _COMPUTE:
+        raise DtypeError(f"kernels do not compute with {dtype.name}")
+    return _COMPUTE[dtype.short]
+
+
 def compute_type(dtype: DType) -> str:
     """The scalar type a value of ``dtype`` has inside a kernel."""
-    return _COMPUTE[dtype.short][0]
+    return _computed(dtype)[0]
 
 
 def compute_dtype(dtype: DType) -> DType:
@@ -50,7 +57,7 @@ def compute_dtype(dtype: DType) -> DType:
 
 def cast_name(dtype: DType) -> str:
     """How a cast to the compute type of ``dtype`` is spelled."""
-    return _COMPUTE[dtype.short][1]
+    return _computed(dtype)[1]
 
 
 def storage_type(dtype: DType) -> str:

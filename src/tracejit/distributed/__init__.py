@@ -16,6 +16,20 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..made_modules import make_module
 from ..tensor import Tensor
+from .collectives import (
+    all_to_all,
+    all_to_all_single,
+    gather,
+    gather_object,
+    get_global_rank,
+    get_group_rank,
+    get_process_group_ranks,
+    monitored_barrier,
+    reduce_scatter,
+    reduce_scatter_tensor,
+    scatter,
+    scatter_object_list,
+)
 
 __all__ = [
     "GroupMember",
@@ -25,11 +39,18 @@ __all__ = [
     "all_gather_into_tensor",
     "all_gather_object",
     "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
     "barrier",
     "broadcast",
     "broadcast_object_list",
     "destroy_process_group",
+    "gather",
+    "gather_object",
     "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_process_group_ranks",
     "get_rank",
     "get_world_size",
     "group",
@@ -40,8 +61,13 @@ __all__ = [
     "is_mpi_available",
     "is_nccl_available",
     "is_torchelastic_launched",
+    "monitored_barrier",
     "new_group",
     "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
 ]
 _backend: list[str] = []
 

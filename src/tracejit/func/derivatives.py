@@ -126,25 +126,66 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     results: list[Any] = []
     structure = flatten(output, results)
     given = _same_structure(tangents, trace.structure, trace.leaves, "tangents")
+    weights, first = _weighted(trace, results)
+    products = _products(trace, results, weights, first, given)
+    shown = unflatten(structure, iter(trace.plain(results)))
+    product = unflatten(structure, iter(products))
+    return (shown, product, trace.plain_tree(aux)) if has_aux else (shown, product)
+
+
+def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
+    """``(func(*primals), push)``: ``push(*tangents)`` gives J·tangents, as often as it is called.
+
+    ``func`` runs once. Errors are those of :func:`jvp`.
+
+    >>> import tracejit as tj
+    >>> value, push = tj.func.linearize(lambda x: x * x, tj.tensor([1.0, 2.0]))
+    >>> value, push(tj.tensor([1.0, 0.0])), push(tj.tensor([0.0, 10.0]))
+    (tensor([1., 4.]), tensor([2., 0.]), tensor([ 0., 40.]))
+    """
+    trace = Trace(primals, twice=True)
+    output, _ = trace.run(func, primals, {}, range(len(primals)), False)
+    results: list[Any] = []
+    structure = flatten(output, results)
+    weights, first = _weighted(trace, results)
+
+    def push(*tangents: Any) -> Any:
+        given = _same_structure(tangents, trace.structure, trace.leaves, "tangents")
+        return unflatten(structure, iter(_products(trace, results, weights, first, given)))
+
+    return unflatten(structure, iter(trace.plain(results))), push
+
+
+def _weighted(trace: Trace, results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Weights for a backward pass, and the gradients that are linear in them."""
     with grad_mode.enable_grad():
         weights = [
             full(shape=r.spec.shape, value=0, dtype=r.dtype).requires_grad_() for r in results
         ]
-        first = trace.gradients(results, weights, retain=True)
-        pairs = [(g, t) for g, t in zip(first, given, strict=True) if g.requires_grad]
-        found: Sequence[Any] = [None] * len(results)
-        if pairs:
+        return weights, trace.gradients(results, weights, retain=True)
+
+
+def _products(
+    trace: Trace,
+    results: Sequence[Any],
+    weights: Sequence[Any],
+    first: Sequence[Any],
+    tangents: Sequence[Any],
+) -> list[Any]:
+    """The derivatives of the gradients with respect to the weights, along the tangents."""
+    pairs = [(g, t) for g, t in zip(first, tangents, strict=True) if g.requires_grad]
+    found: Sequence[Any] = [None] * len(results)
+    if pairs:
+        with grad_mode.enable_grad():
             found = entry.grad(
                 [g for g, _ in pairs],
                 weights,
                 [t for _, t in pairs],
+                retain_graph=True,
                 create_graph=trace.outer,
                 allow_unused=True,
             )
-    products = trace.plain([_or_zeros(p, r) for p, r in zip(found, results, strict=True)])
-    shown = unflatten(structure, iter(trace.plain(results)))
-    product = unflatten(structure, iter(products))
-    return (shown, product, trace.plain_tree(aux)) if has_aux else (shown, product)
+    return trace.plain([_or_zeros(p, r) for p, r in zip(found, results, strict=True)])
 
 
 # --- one differentiation --------------------------------------------------------------------------------------------

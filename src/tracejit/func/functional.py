@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -107,6 +107,38 @@ def _swapped(places: dict[str, Place], wanted: dict[str, Tensor]) -> Iterator[No
     finally:
         for table, key, tensor in before:
             table[key] = tensor
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Let the batch norms of a module keep no running statistics, in place: they use those of each batch. The module.
+
+    >>> import tracejit as tj
+    >>> tj.func.replace_all_batch_norm_modules_(tj.nn.BatchNorm1d(2)).running_mean is None
+    True
+    """
+    from ..nn.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return root
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """``func`` itself: nothing here asks for functions without changes in place.
+
+    Raises ``RuntimeError`` for other values of ``remove`` than PyTorch's.
+
+    >>> import tracejit as tj
+    >>> tj.func.functionalize(lambda x: x.clone().add_(1))(tj.ones(1))
+    tensor([2.])
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}."
+        )
+    return func
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

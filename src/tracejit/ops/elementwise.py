@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import float8_e4m3fn
 from ..modes import MODES
 from . import powers, remainders
 from . import promotion as p
@@ -114,6 +115,10 @@ def cast(x: Array, *, dtype: Any) -> Array:
     """x converted to ``dtype``: floats truncate towards zero when they become integers, complex numbers lose a part."""
     if x.dtype.kind == "c" and dtype.category in ("int", "float"):
         x = x.real
+    if (
+        dtype is float8_e4m3fn
+    ):  # which has no infinity: what is beyond it becomes the largest number
+        x = xp(x).clip(x.astype(np.float32), -448.0, 448.0)
     return x.astype(dtype.np)
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "get_ema_avg_fn",
     "get_ema_multi_avg_fn",
     "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
     "update_bn",
 ]
 
@@ -37,6 +38,18 @@ def get_swa_avg_fn() -> Average:
             return averaged + (current - averaged) / (num_averaged + 1)
 
     return swa_update
+
+
+def get_swa_multi_avg_fn() -> Callable[[list[Tensor], list[Tensor], Any], None]:
+    """The same for lists of tensors, in place.
+
+    >>> import tracejit as tj
+    >>> mean = tj.ones(1)
+    >>> tj.optim.swa_utils.get_swa_multi_avg_fn()([mean], [tj.zeros(1)], 3)
+    >>> mean
+    tensor([0.7500])
+    """
+    return _for_lists(get_swa_avg_fn())
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
@@ -65,14 +78,16 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[list[Tensor], list[T
     >>> mean
     tensor([0.9000])
     """
-    one = get_ema_avg_fn(decay)
+    return _for_lists(get_ema_avg_fn(decay))
 
-    def ema_update(averaged: list[Tensor], current: list[Tensor], num_averaged: Any) -> None:
+
+def _for_lists(one: Average) -> Callable[[list[Tensor], list[Tensor], Any], None]:
+    def update(averaged: list[Tensor], current: list[Tensor], num_averaged: Any) -> None:
         with no_grad():
             for mean, value in zip(averaged, current, strict=True):
                 mean.copy_(one(mean, value, num_averaged) if mean.is_floating_point() else value)
 
-    return ema_update
+    return update
 
 
 class AveragedModel(Module):

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .comparison import assert_allclose, assert_close
+from .values import make_tensor
 
-__all__ = ["assert_allclose", "assert_close"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]

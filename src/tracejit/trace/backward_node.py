@@ -376,7 +376,15 @@ class CompiledBackward(LateNode):
 
 def as_before(tensor: Tensor) -> Tensor:
     """A copy of a tensor that the call is about to write to: the same values, the same place in the autograd graph."""
-    copy = Tensor._wrap(tensor.array.copy(order="K"))
+    return _continuing(Tensor._wrap(tensor.array.copy(order="K")), tensor)
+
+
+def left_behind(tensor: Tensor) -> Tensor:
+    """What stands for a tensor that the call is about to give other memory: on the old one, in the same place."""
+    return _continuing(tensor._alias(), tensor)
+
+
+def _continuing(copy: Tensor, tensor: Tensor) -> Tensor:
     edge = tensor._edge()
     if edge is not None:
         copy._requires_grad = True

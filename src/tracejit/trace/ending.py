@@ -57,6 +57,7 @@ class Ending:
         self.shown = [positions[r.value] for r in found.outputs]
         self.writes = [(positions[old], positions[new], count) for old, new, count in found.writes]
         self.tracked = [positions[old] for old, *_ in found.writes if old in tracked]
+        self.turned = [(positions[v], n) for v, n in effects.turned] if effects is not None else []
         self.calls = effects.calls if effects is not None else ()
         self.leaves = effects.leaves if effects is not None else ()
         self.slots = [
@@ -147,6 +148,8 @@ class Ending:
             if source is not destination:
                 write_into(destination.array, source.array)
             destination._writes.value += count
+        for target, count in self.turned:
+            environment[target]._writes.value += count
 
     def outputs(self, environment: Environment) -> list[Tensor]:
         """The output tensors; one that was returned twice is one."""
@@ -188,6 +191,8 @@ def show(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
     """An output from the tensor that holds it."""
     if recipe.untracked:
         tensor = _untracked(recipe, tensor)
+        if recipe.stale:
+            tensor._seen = -1
     else:
         for op, attributes in recipe.steps:
             tensor = op(tensor, **attributes) if op.name != "detach_copy" else tensor.detach()
@@ -204,7 +209,7 @@ def _untracked(recipe: OutputRecipe, tensor: Tensor) -> Tensor:
 
     What it is a view of takes part in autograd in eager code, be it that no other result of the call does.
     """
-    if not tensor.requires_grad:
+    if not tensor._flows:
         tensor = tensor._alias()
         tensor._requires_grad, tensor._grad_fn = True, SpentBackward((), "", Spent(()))
     grad, MODES.grad = MODES.grad, False

@@ -86,7 +86,7 @@ class Entry(Made):
         self.tried = False  # to compile, in vain, for a reason that may pass
         self.pinned: tuple[tuple[int, Any], ...] = ()  # arguments, and what is expected of each
         self.types = [str(layout_of(t)) for t in tensors]
-        self.wants: list[bool] = [t.requires_grad for t in tensors]
+        self.wants: list[bool] = [t._flows is True for t in tensors]
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
         self.source = ""
@@ -336,7 +336,7 @@ class Entry(Made):
         """Is a gradient wanted with respect to an input?"""
         source = self.signature.source_of(value)
         if source.tensor is not None:
-            return bool(source.tensor.requires_grad)
+            return source.tensor._flows is True
         return source.kind == "argument" and (source.leaf or self.wants[source.position])
 
     # --- replaying -----------------------------------------------------------------------------------------------

@@ -62,19 +62,21 @@ class Effects:
     """What a run did besides returning outputs and writing to tensors.
 
     ``tracked`` are the inputs written to with the gradient mode on, ``calls`` run again after everything else,
-    ``leaves`` the positions of arguments that require grad from then on.
+    ``leaves`` the positions of arguments that require grad from then on, ``turned`` the inputs of which views were
+    turned in place, and how often.
     """
 
     slots: tuple[SlotEffect, ...]
     tracked: frozenset[Value]
     calls: tuple[Repeated, ...]
     leaves: tuple[int, ...] = ()
+    turned: tuple[tuple[Value, int], ...] = ()
 
     @property
     def summary(self) -> Any:
         """What two runs that end alike have in common."""
         slots = [(id(s.tensor), s.position, s.output) for s in self.slots]
-        return slots, len(self.calls), self.leaves
+        return slots, len(self.calls), self.leaves, [(id(v), n) for v, n in self.turned]
 
 
 @dataclass(eq=False)
@@ -92,6 +94,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
     signature: Signature
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
     written: dict[int, Tensor]
+    outside_turned: dict[int, int]
     write_counts: dict[int, int]
     adopt: Callable[[Tensor, Value], Value]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
@@ -283,11 +286,17 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
                     "the step count of an optimizer is read inside a compiled function"
                 )
         plain = not slots and not self.calls and not self.tracked_writes and not self.written
-        plain = plain and not self.started
+        plain = plain and not self.started and not self.outside_turned
         if plain and not self.signature.special and all(r.spent is None for r in recipes):
             return None
         tracked = frozenset(self.external[key][1] for key in self.tracked_writes)
-        return Effects(tuple(slots), tracked, tuple(self.calls), self.started_leaves)
+        if not self.rebound.isdisjoint(self.outside_turned):
+            self.unsupported("a view turned in place of a tensor whose .data is assigned to")
+        outside = {k: self.external[k][1] for k in self.outside_turned}
+        turned = tuple(
+            (v, self.outside_turned[k]) for k, v in outside.items() if self.roots[k] is v
+        )
+        return Effects(tuple(slots), tracked, tuple(self.calls), self.started_leaves, turned)
 
     def widened(self, guard: StateGuard) -> StateGuard:
         """``guard`` with the Python state that the run itself turned out to depend on."""

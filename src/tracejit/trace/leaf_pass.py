@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.engine import accumulate
+from ..autograd.accumulation import accumulate
 from ..autograd.entry import shared_ones
 from ..autograd.handle import REGISTERED
 from ..autograd.late import End
@@ -121,7 +121,8 @@ def run_into_leaves(node: CompiledBackward, found: LeafPass) -> bool:
     node.release()
     layouts = found.layouts
     for i, leaf in enumerate(leaves):
-        if leaf._grad is None and leaf._layout is layouts[i]:
+        plain = leaf._grad is None and leaf._layout is layouts[i]
+        if plain and leaf._requires_grad and leaf._grad_fn is None:
             leaf._grad = gradients[i]
         else:
             accumulate(leaf, gradients[i])

@@ -84,7 +84,7 @@ class PartsInside:
             return found
         for tensor, value in self.external.values():
             if tensor._writes in self.readers:
-                found[value] = self.write_counts.get(id(tensor), 0)
+                found[value] = max(self.write_counts.get(id(tensor), 0), 0)
         for tensor, recipe in zip(outputs, recipes, strict=True):
             if recipe.kind == "computed" and self.origin(tensor)[0]._writes in self.readers:
                 found[recipe.value] = 0

@@ -352,17 +352,17 @@ class Recorder(
         made one value of them.
         """
         self.value_of(tensor)
-        output, number, requires_grad = tensor, id(tensor), tensor.requires_grad
+        output, number, requires_grad = tensor, id(tensor), tensor._flows is True
         tensor, steps = self.origin(tensor)
         apart = None if output._writes is tensor._writes else output._writes.value
         untracked = output._untracked_view and not requires_grad
+        stale = untracked and output._seen != output._writes.value
         alone = self.cut_off(output)
         if id(tensor) in self.external:
             value = self.external[id(tensor)][1]
-            shares = apart, untracked, self.is_own(output, ())
-            return OutputRecipe(
-                "input", value, steps, requires_grad, number, False, None, 0, *shares
-            )
+            shares = apart, untracked, stale, self.is_own(output, ())
+            known = value, steps, requires_grad, number
+            return OutputRecipe("input", *known, False, None, 0, *shares)
         if id(tensor) in self.left_behind:
             self.unsupported(
                 "a result shows a tensor from before its .data, flags or shape changed"
@@ -382,12 +382,12 @@ class Recorder(
         spent = self.spent(output)
         requires_grad = (
             spent is None
-            and tensor.requires_grad
+            and tensor._flows is True
             and not any(op is elementwise.detach_copy for op, _ in steps)
         )
         inference, version = tensor._inference, tensor._writes.value
-        kinds = inference, spent, version, apart, untracked, self.is_own(output, turns)
-        return OutputRecipe("computed", value, steps, requires_grad, number, *kinds)
+        kinds = spent, version, apart, untracked, stale, self.is_own(output, turns)
+        return OutputRecipe("computed", value, steps, requires_grad, number, inference, *kinds)
 
 
 @contextmanager

@@ -246,10 +246,13 @@ class _ReplayWriter(NumberLines):
         inputs = [self.kept.get(v) or self.by_value[v] for v in leaf.graph.inputs]
         edges = [self.edge(leaf, position, inputs) for position in backward.wrt]
         found = _tuple(edges)
+        for i, known in enumerate(leaf.graph.inputs):
+            if known in leaf.moved and known not in self.kept:
+                inputs[i] = f"left_behind({inputs[i]})"
         if all(edge in self.names for edge in edges):
             leaf.site.edges = tuple([self.names[edge] for edge in edges])
             found = self.bind("edges", leaf.site.edges)
-        saved = [self.saved(v) for v in backward.saved if v not in runner.pack]
+        saved = [self.saved(v, leaf) for v in backward.saved if v not in runner.pack]
         checked = [self.by_value[v] for v, _ in leaf.watched]
         ahead = [f" + {count}" if count else "" for _, count in leaf.watched]
         versions = [f"(v{i}, v{i}.value{more})" for i, more in enumerate(ahead)]
@@ -283,9 +286,9 @@ class _ReplayWriter(NumberLines):
             return f"end_of({inputs[position]})"
         return self.bind(f"e{position}", (AccumulateGrad.of(tensor), 0))
 
-    def saved(self, value: Value) -> str:
+    def saved(self, value: Value, leaf: Leaf) -> str:
         name = self.by_value[value]
-        return f"{name}._alias()" if name.startswith("o") else name
+        return f"{name}._alias()" if name.startswith("o") or value in leaf.moved else name
 
     def results(self, leaf: Leaf) -> None:
         """Return the outputs in the structure the function returned."""

@@ -16,7 +16,7 @@ from ..autograd.late import end_of
 from ..cuda.arrays import write_into
 from ..runtime.callbacks import pointer_of
 from ..tensor import Tensor
-from .backward_node import as_before
+from .backward_node import as_before, left_behind
 from .ending import ALIASED, KIN, Ending, NotReplayable, Overtaken, start
 from .inputs import Source
 from .recording import MOVED
@@ -36,6 +36,7 @@ class EffectsWriter(_ReplayWriter):
         self.names |= {
             "copyto": np.copyto if entry.signature.device < 0 else write_into,
             "as_before": as_before,
+            "left_behind": left_behind,
             "end_of": end_of,
             "pointer_of": pointer_of,
             "NotReplayable": NotReplayable,
@@ -159,6 +160,8 @@ class EffectsWriter(_ReplayWriter):
                 self.add(f"copyto(t{target}.array, {positions[new]}.array)")
             if count:
                 self.add(f"t{target}._writes.value += {count}")
+        for target, count in ending.turned:
+            self.add(f"t{target}._writes.value += {count}")
 
     def conclude(self, leaf: Leaf, ending: Ending) -> None:
         """Make the outputs, leave gradients, run what runs again, and return."""

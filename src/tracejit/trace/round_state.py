@@ -93,7 +93,7 @@ class Describer:
             raise Unfollowed
         self.tensors.append(x)
         kind, layout = x.spec, layout_of(x)
-        grad = (x.requires_grad, x.is_leaf, x._grad is None, x._base is None, x._inference)
+        grad = (x._flows, x._grad_fn is None, x._grad is None, x._base is None, x._inference)
         return type(x), kind.dtype, kind.shape, layout, x._writes.value, grad
 
     def _same(self, x: Any) -> Any:

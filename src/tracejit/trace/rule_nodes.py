@@ -82,7 +82,7 @@ class Untold(Node):
 
 def closed(gradient: Tensor, given: Sequence[Tensor], once: bool) -> Tensor:
     """A gradient computed from ``given`` ones, which must not be differentiated again with respect to these."""
-    tracked = [g._edge() for g in given if g.requires_grad]
+    tracked = [g._edge() for g in given if g._flows]
     if not MODES.grad or not tracked:
         return gradient
     result: Tensor = alias_of(gradient)
@@ -97,7 +97,7 @@ def on_tape(value: Value, known: Mapping[Value, Any], graph: Graph) -> Any:
         return closed(gradient, given, value.attributes["once"])
     if value.op is rule:
         inputs = RuleParts.of(value).inputs
-        if not MODES.grad or not any(known[x].requires_grad for x in inputs):
+        if not MODES.grad or not any(known[x]._flows for x in inputs):
             return None
         if MODES.recorder is not None:
             MODES.recorder.opaque("a custom function in compiled code that is recorded again")

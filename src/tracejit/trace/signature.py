@@ -188,10 +188,10 @@ def first_position(tensors: Sequence[Tensor], tensor: Tensor) -> int:
     return next(i for i, t in enumerate(tensors) if t is tensor)
 
 
-def tensor_key(tensor: Tensor) -> tuple[type, Any, bool, bool]:
+def tensor_key(tensor: Tensor) -> tuple[type, Any, bool | None, bool]:
     """Class, layout, whether gradients are wanted, and whether it is an inference tensor."""
     layout = tensor._layout or layout_of(tensor)
-    return type(tensor), layout, tensor.requires_grad, tensor._inference
+    return type(tensor), layout, tensor._flows, tensor._inference
 
 
 def call_key(modes: tuple[Any, ...], structure: Any, tensors: Sequence[Tensor]) -> Any:

@@ -151,7 +151,7 @@ class ArgumentGradient:
     def broken(self, names: dict[str, Any]) -> list[str]:
         """Python conditions under which ``t`` is not as expected; adds what they refer to to ``names``."""
         names |= {"registered": REGISTERED, "has_hooks": has_hooks, "lies_like": lies_like}
-        end = "(t._grad_fn is None if t._base is None else t.is_leaf)"
+        end = "(t._grad_fn is None if t._base is None else not t._flows or t._grad_fn is None)"
         found = ["registered[0] and has_hooks(t)", f"{end} is not {self.leaf}"]
         if self.read and self.layout is None:
             found.append("t._grad is not None")

@@ -157,7 +157,7 @@ def _members(
                 yield f"{kind} {key!r}", None, (position, "held")
                 continue
             if isinstance(value, Tensor):
-                mark: Any = (id(value), value.spec, value.requires_grad)
+                mark: Any = (id(value), value.spec, value._flows)
             else:
                 mark = token(value)
             yield f"{kind} {key!r}", value, (position, mark)

@@ -19,9 +19,10 @@ from .state_checks import Bind, Check
 _WHAT = ("type or layout", "requires_grad", "is_leaf")
 
 
-def facts_of(tensor: Tensor) -> tuple[Any, bool, bool]:
+def facts_of(tensor: Tensor) -> tuple[Any, bool | None, bool]:
     """What Python can learn of a tensor besides its values, and what moves the counter."""
-    return layout_of(tensor), tensor.requires_grad, tensor.is_leaf
+    flows = tensor._flows  # by now a view has the history that it has
+    return layout_of(tensor), flows, tensor._grad_fn is None
 
 
 @dataclass(eq=False, slots=True)
@@ -30,7 +31,7 @@ class TensorFacts(Check):
 
     seen: list[int]
     objects: tuple[Tensor, ...]
-    known: tuple[tuple[str, Tensor, tuple[Any, bool, bool]], ...]
+    known: tuple[tuple[str, Tensor, tuple[Any, bool | None, bool]], ...]
 
     @classmethod
     def of(cls, tensors: Iterable[tuple[str, Tensor]]) -> TensorFacts:

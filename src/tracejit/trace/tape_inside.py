@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.node import AccumulateGrad, Edge, Node
 from ..autograd.saved import SavedTensor
 from ..ir.graph import Value
+from ..ops import elementwise
 from ..tensor import Tensor
 from ..tensor_core import Version
 from .freeing import History, history_of, kept_by
@@ -16,6 +17,10 @@ from .freeing import History, history_of, kept_by
 if TYPE_CHECKING:
     from .inputs import Signature
     from .recording import OutputRecipe, Step
+
+
+#: Why a result cannot be told apart from one without a history.
+NEW_LEAF = "it returns a new leaf that requires grad, or what hangs on that alone"
 
 
 class TapeInside:
@@ -30,6 +35,7 @@ class TapeInside:
     unsupported: Callable[[str], None]
     reads_of_parts: Callable[..., dict[Value, int]]
     overwritten: bool
+    rebound: set[int]
     freeing: bool
     first_node: int
     slots: dict[int, Any]
@@ -39,7 +45,7 @@ class TapeInside:
 
     def nodes_behind(self, outputs: Iterable[Tensor]) -> Iterator[Node]:
         """The leaves and the nodes made by the run that the histories of ``outputs`` lead to."""
-        stack = [t.grad_fn for t in outputs if t.requires_grad]
+        stack = [t.grad_fn for t in outputs if t._flows]
         seen: set[Node] = set()
         while stack:
             node = stack.pop()
@@ -70,7 +76,7 @@ class TapeInside:
                 if now == 0 and not self.written_apart:
                     continue
                 target, count = self.shown_outside(entry.tensor, written)
-                rewritten = count or id(target) in self.written_apart
+                rewritten = count or id(target) in self.written_apart or id(target) in self.rebound
                 if target is not None and entry.version == now and rewritten:
                     found[self.external[id(target)][1]] = count
                 elif entry.version != now and (not count or entry.version > now - count):
@@ -88,12 +94,24 @@ class TapeInside:
         target: Tensor | None = self.origin(kept)[0]
         if id(target) not in self.external:
             target = written.get(kept._writes)
-        return target, self.write_counts.get(id(target), 0)
+        return target, max(
+            self.write_counts.get(id(target), 0), 0
+        )  # no version counts other memory
 
     def tape(self, outputs: Sequence[Tensor], recipes: Sequence[OutputRecipe]) -> History:
         """Which inputs the outputs depend on, and where in between the run kept values for backward."""
         computed = [r.kind == "computed" for r in recipes]
         wanted = [r.requires_grad and c for r, c in zip(recipes, computed, strict=True)]
+        counts: set[Version] = set()
+        for output, recipe in zip(outputs, recipes, strict=True):
+            if recipe.apart is not None and output._writes in counts:
+                self.unsupported("two results show one tensor through .data")
+            counts.add(output._writes)
+            known = (
+                recipe.requires_grad if recipe.kind == "computed" else self._shows_history(output)
+            )
+            if output._flows and recipe.spent is None and not known:
+                self.unsupported(NEW_LEAF)
         if not any(wanted):
             return History()
         origins = [self.origin(t)[0] if c else None for t, c in zip(outputs, computed, strict=True)]
@@ -111,14 +129,18 @@ class TapeInside:
         found = history_of(roots, ends, self.first_node, name)
         for tensor, bits, one in zip(outputs, found.ends, wanted, strict=True):
             # All a compiled result can lead to are inputs; to a leaf that is gone nobody can ask for the way.
-            if one and self.new_leaves and (not bits or tensor.grad_fn is None):
-                self.unsupported(
-                    "it returns a new leaf that requires grad, or what hangs on that alone"
-                )
+            if one and (not bits or tensor.grad_fn is None):
+                self.unsupported(NEW_LEAF)
         return found.placed(
             *((positions[v], (n, t._writes), (n, "new")) for n, (t, v) in self.external.items()),
             *((~i, (t._writes,), None) for i, t in enumerate(origins) if t is not None),
         )
+
+    def _shows_history(self, output: Tensor) -> bool:
+        """Is the history of a view of a tensor from outside that of the tensor?"""
+        source, steps = self.origin(output)
+        cut = any(op is elementwise.detach_copy for op, _ in steps)
+        return source is output or (source._flows is True and not cut)
 
     def name_kept(self, written: Mapping[Version, Tensor], entry: SavedTensor) -> Any:
         """What history calls a tensor that a step kept: by the one from outside that it shows, or by its memory."""

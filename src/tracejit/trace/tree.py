@@ -21,7 +21,7 @@ from ..types import Scalar, TensorType
 from .freeing import History, Part, Parts, moved_bits
 from .inputs import Signature
 from .numbers import ItemRead, Number, NumberGuard, item_of, outcome_key
-from .recording import Recording
+from .recording import MOVED, Recording
 
 #: The only way on from a found size.
 FOUND = "found"
@@ -63,6 +63,11 @@ class Leaf:
         """Inputs the run writes to that differentiating twice reads again, as they were before."""
         written = {old for old, *_ in self.recording.writes}
         return tuple(v for v in self.backward.reread if v in written) if self.backward else ()
+
+    @cached_property
+    def moved(self) -> frozenset[Value]:
+        """Inputs that the call gives other memory: passes to come read what was in the old one."""
+        return frozenset(old for old, _, count in self.recording.writes if count == MOVED)
 
     @cached_property
     def checked(self) -> tuple[tuple[Value, int], ...]:

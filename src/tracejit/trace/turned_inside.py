@@ -26,9 +26,11 @@ class TurnedInside:
     """The part of a recorder that follows shapes changed in place."""
 
     failure: str | None
+    overwritten: bool
     scope: Any
     roots: dict[int, Value]
     parents: dict[int, tuple[Tensor, tuple[Step, ...]]]
+    external: dict[int, tuple[Tensor, Value]]
     views: dict[int, tuple[Value, Value]]
     alive: KeptAlive
     careful: Callable[[str], Any]
@@ -36,16 +38,26 @@ class TurnedInside:
     inside: Callable[[Tensor], bool]
     leave_behind: Callable[[Tensor, Value], None]
     not_in_rounds: Callable[[], None]
+    origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     show: Callable[[Tensor, Value], None]
     stop_trial: Callable[[str], None]
     unsupported: Callable[[str], None]
     value_of: Callable[[Tensor], Value]
+    write_counts: dict[int, int]
     write_through: Callable[[Value, Sequence[Step], Value], Value]
 
     def __init__(self) -> None:
         #: By identity: what lies in the memory of a tensor that was turned, and the views that lead from there to it.
         self.turned: dict[int, tuple[Value, tuple[Step, ...]]] = {}
         self.reshaped: list[Tensor] = []
+        self.outside_turned: dict[
+            int, int
+        ] = {}  # how often views of tensors from outside were turned
+
+    def no_view(self, tensor: Tensor) -> None:
+        """``tensor``, just made as a view, is none."""
+        if self.failure is None:
+            self.reshaped.append(tensor)
 
     def reshape_in_place(self, tensor: Tensor, view: Tensor, name: str) -> None:
         """``tensor`` is about to become ``view``, one of itself, by the method of this name."""
@@ -57,6 +69,9 @@ class TurnedInside:
                 if steps is None or hidden or not all(op in _TURNS for op, _ in steps):
                     self.unsupported(f"{name}() inside a compiled function")
                 else:
+                    self.overwritten = (
+                        True  # what was kept of it for backward passes is out of date
+                    )
                     self._become(tensor, steps, name, view)
 
     def detach_in_place(self, tensor: Tensor) -> None:
@@ -107,6 +122,10 @@ class TurnedInside:
             if shown is tensor:
                 self.parents[number] = source, known + more
         self.parents[id(tensor)] = source, known + steps
+        origin, _ = self.origin(source)
+        if id(origin) in self.external and origin._writes is tensor._writes:
+            for counts in (self.outside_turned, self.write_counts):
+                counts[id(origin)] = counts.get(id(origin), 0) + 1
         self.views.pop(id(tensor), None)
         self.reshaped.append(tensor)
 

@@ -164,7 +164,7 @@ class ViewsInside:
             op, step = take, Selected(self.value_of(operands[1]))
             attributes = {**attributes, "shared": True}
         steps: tuple[Step, ...] = ((step, dict(attributes)),)
-        if operands[0].requires_grad and not out._requires_grad and not MODES.grad:
+        if operands[0]._flows and not out._requires_grad and not MODES.grad:
             steps += ((elementwise.detach_copy, {}),)
         self.parents[id(out)] = (operands[0], steps)
         value = self.value_of(out)

@@ -15,7 +15,7 @@ from ..errors import DeviceError
 from ..ir.graph import Value
 from ..runtime.callbacks import KernelFailure
 from ..tensor import Tensor
-from .backward_node import CompiledBackward, as_before
+from .backward_node import CompiledBackward, as_before, left_behind
 from .ending import Ending, NotReplayable, Refused
 from .numbers import ANY, Number, NumberGuard, cell_maker, item_of, outcome_key
 from .results import result_of
@@ -203,7 +203,7 @@ class Walk:
         backward, positions = leaf.backward, runner.positions
         count = len(self.sources)
         saved = [
-            _saved(environment[positions[v]], positions[v] >= count)
+            _saved(environment[positions[v]], positions[v] >= count or v in leaf.moved)
             for v in backward.saved
             if v not in runner.pack
         ]
@@ -213,6 +213,9 @@ class Walk:
         ]
         inputs = [kept[v] if v in kept else environment[positions[v]] for v in leaf.graph.inputs]
         edges = [end_of(inputs[i]) for i in backward.wrt]
+        for i, value in enumerate(leaf.graph.inputs):
+            if value in leaf.moved and value not in kept:
+                inputs[i] = left_behind(inputs[i])
         node = CompiledBackward(self.entry.site(leaf), edges, inputs, saved, pack, versions)
         for number in leaf.wanted:
             tensor = environment[positions[leaf.shown[number]]]

@@ -77,7 +77,7 @@ class WritesInside(PartsInside, UnseenWrites):
         viewed = tensor
         tensor, steps = self.origin(viewed)
         self.value_of(tensor)
-        goes_on = not MODES.grad and viewed.requires_grad and self.unseen(viewed, tensor)
+        goes_on = not MODES.grad and viewed._flows is True and self.unseen(viewed, tensor)
         self.changes_for_parts(tensor)
         if any(op is movement.reshape for op, _ in steps):
             self.layout_read(viewed)  # whether it is a view may hang on sizes
@@ -173,7 +173,7 @@ class WritesInside(PartsInside, UnseenWrites):
 
     def no_tracked_alias(self, view: Tensor, tensor: Tensor) -> None:
         """A value is read: not that of an alias which, unlike the ``tensor`` it shows, takes part in autograd."""
-        if id(tensor) in self.tracked_aliases and view.requires_grad and not tensor.requires_grad:
+        if id(tensor) in self.tracked_aliases and view._flows and not tensor._flows:
             self.unsupported("a detached tensor that an in-place change made part of autograd")
 
     def _still_tracked(self, before: Value, after: Value, steps: Sequence[Step]) -> Value:

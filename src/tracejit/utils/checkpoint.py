@@ -18,7 +18,16 @@ from ..modes import MODES
 from ..random import get_rng_state, set_rng_state
 from ..tensor import Tensor
 
-__all__ = ["checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
+__all__ = [
+    "CheckpointError",
+    "checkpoint",
+    "checkpoint_sequential",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+    "set_device_states",
+]
 
 
 def checkpoint(
@@ -199,6 +208,39 @@ class _Hooks(tuple[Any, ...]):
 
     def __hash__(self) -> int:
         return hash(_Hooks)
+
+
+class CheckpointError(RuntimeError):
+    """What PyTorch raises where a second computation differs: here that is a plain ``RuntimeError``."""
+
+
+def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Two contexts that do nothing, for ``context_fn``.
+
+    >>> len(noop_context_fn())
+    2
+    """
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Accepted and without effect.
+
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     pass
+    """
+    yield
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Accepted and without effect: a second computation always goes to the end.
+
+    >>> with set_checkpoint_early_stop(False):
+    ...     pass
+    """
+    yield
 
 
 def checkpoint_sequential(

@@ -24,6 +24,7 @@ __all__ = [
     "is_parametrized",
     "register_parametrization",
     "remove_parametrizations",
+    "type_before_parametrizations",
 ]
 
 #: How many ``with cached():`` are open, and the values computed inside.
@@ -207,6 +208,17 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     if not isinstance(found, ModuleDict):
         return False
     return len(found) > 0 if tensor_name is None else tensor_name in found
+
+
+def type_before_parametrizations(module: Module) -> type[Module]:
+    """The class that a module had before it was given parametrizations.
+
+    >>> import tracejit as tj
+    >>> layer = tj.nn.utils.parametrizations.weight_norm(tj.nn.Linear(1, 1))
+    >>> type_before_parametrizations(layer) is tj.nn.Linear
+    True
+    """
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def remove_parametrizations(

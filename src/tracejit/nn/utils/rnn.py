@@ -17,6 +17,7 @@ from .masked import Padded, masked, told_lengths
 
 __all__ = [
     "PackedSequence",
+    "invert_permutation",
     "pack_padded_sequence",
     "pack_sequence",
     "pad_packed_sequence",
@@ -159,6 +160,16 @@ def _ordered(
         padded = padded.index_select(1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices]
     return padded.transpose(0, 1) if batch_first else padded, lengths
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """Where each position went; None for None.
+
+    >>> import tracejit as tj
+    >>> tj.nn.utils.rnn.invert_permutation(tj.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    return None if permutation is None else permutation.argsort()
 
 
 def pad_sequence(

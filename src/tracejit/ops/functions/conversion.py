@@ -131,7 +131,8 @@ def type_method(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
     if dtype is None:
         return self.dtype.tensor_name
     if isinstance(dtype, str):
-        names = {d.tensor_name.split(".")[1]: d for d in dtypes.ALL + dtypes.COMPLEX}
+        every = (*dtypes.ALL, *dtypes.COMPLEX, *dtypes.UNSIGNED, *dtypes.EIGHT_BITS)
+        names = {d.tensor_name.split(".")[1]: d for d in every}
         if dtype.split(".")[-1] not in names:
             raise TypeError(f"invalid type: {dtype!r}")
         return as_type(self, names[dtype.split(".")[-1]])

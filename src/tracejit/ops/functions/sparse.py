@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from .. import comparison as c
+from .. import movement as m
 from .. import source
-from ..table import FUNCTIONS, function
+from ..table import FUNCTIONS, METHODS, function
 from .common import Number, Tensor, check_tensor, is_tensor, shape_of
 from .factories import made
 
@@ -107,6 +109,86 @@ def coalesce(self: Tensor) -> Tensor:
     """
     check_tensor("coalesce", self)
     return self
+
+
+@function(namespace=False)
+def indices(self: Tensor) -> Tensor:
+    """Where the elements are that are not zero, one row for each dimension, in order.
+
+    Zeros that were given as values are not told from others.
+
+    >>> import tracejit as tj
+    >>> tj.sparse_coo_tensor([[1, 0], [0, 1]], [3.0, 4.0], (2, 2)).indices()
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    check_tensor("indices", self)
+    return m.permute(FUNCTIONS["nonzero"](self), dims=(1, 0))
+
+
+@function(namespace=False)
+def values(self: Tensor) -> Tensor:
+    """The elements that are not zero, in order.
+
+    >>> import tracejit as tj
+    >>> tj.sparse_coo_tensor([[1, 0], [0, 1]], [3.0, 4.0], (2, 2)).values()
+    tensor([4., 3.])
+    """
+    check_tensor("values", self)
+    return FUNCTIONS["masked_select"](self, c.ne(self, 0))
+
+
+@function(namespace=False)
+def is_coalesced(self: Tensor) -> bool:
+    """True: repeated places were added up when the tensor was made.
+
+    >>> import tracejit as tj
+    >>> tj.ones(1).to_sparse().is_coalesced()
+    True
+    """
+    check_tensor("is_coalesced", self)
+    return True
+
+
+@function(namespace=False)
+def sparse_dim(self: Tensor) -> int:
+    """How many dimensions have coordinates: all.
+
+    >>> import tracejit as tj
+    >>> tj.eye(2).to_sparse().sparse_dim()
+    2
+    """
+    check_tensor("sparse_dim", self)
+    dims: int = self.ndim
+    return dims
+
+
+@function(namespace=False)
+def dense_dim(self: Tensor) -> int:
+    """How many dimensions have no coordinates: none.
+
+    >>> import tracejit as tj
+    >>> tj.eye(2).to_sparse().dense_dim()
+    0
+    """
+    check_tensor("dense_dim", self)
+    return 0
+
+
+@function(namespace=False, method="_nnz")
+def count_of_values(self: Tensor) -> int:
+    """How many elements are not zero.
+
+    >>> import tracejit as tj
+    >>> tj.eye(3).to_sparse()._nnz()
+    3
+    """
+    check_tensor("_nnz", self)
+    count: int = FUNCTIONS["count_nonzero"](self).item()
+    return count
+
+
+METHODS["_indices"], METHODS["_values"] = indices, values
 
 
 def sparse_sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
