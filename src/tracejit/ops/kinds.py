@@ -37,6 +37,7 @@ SHARE = frozenset(
         "clamp_between",
         "clamp_inside",
         "relu",
+        "leaky",
         "floor",
         "ceil",
         "round_half_even",

@@ -248,9 +248,6 @@ class Entry(Made):
                 found = recorder.finish(leaves)
         if recorder.failure is not None:
             return
-        if self.root.leaves() and self.behind is None:  # so that a path joins the short record
-            with contextlib.suppress(Exception):  # compiling meets it again, and reports it
-                self._roll()
         try:
             graft(self.root, found, self.signature, structure)
         except Divergence as divergence:
@@ -258,6 +255,9 @@ class Entry(Made):
             recorder.unsupported(str(divergence))
         self._note_strides(tensors)
         self.compiled = False
+        if self.behind is None:  # now, so that no later call meets the long record
+            with contextlib.suppress(Exception):  # compiling meets it again, and reports it
+                self._roll()
 
     def _roll(self) -> bool:
         """Make loops of what repeats; True where there are some."""
