@@ -1,9 +1,9 @@
 """Elements some steps apart, in vector code: whole vectors of memory are read or written, and lanes shuffled.
 
 Components of short rows, every other column, the corners of windows: indices that grow by two to eight from round to
-round. As many vectors as the step has elements hold all that lanes are at; those of one step from each other lie in
-one *window*. LLVM's vectoriser does the same, but has no masks for what is left over, and stops with a failed
-assertion at some loops of half precision.
+round, but not by five or seven. As many vectors as the step has elements hold all that lanes are at; those of one step
+from each other lie in one *window*. LLVM's vectoriser does the same, but has no masks for what is left over, and stops
+with a failed assertion at some loops of half precision.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BITS",
-    "MOST_STEPS",
+    "STEPS",
     "SUFFIX",
     "Stepped",
     "Windows",
@@ -28,8 +28,8 @@ __all__ = [
     "store_stepped",
 ]
 
-#: Larger steps leave less than an eighth of what is read.
-MOST_STEPS = 8
+#: Larger steps leave less than an eighth of what is read, and of five or seven vectors too many are shuffled.
+STEPS = frozenset((2, 3, 4, 6, 8))
 BITS = {"float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i1": 1}
 SUFFIX = {"float": "f32", "double": "f64"}
 
@@ -85,7 +85,7 @@ def step_of(
         return found if known is None else (0, 0, ((known, 1),))
 
     found = sum_of(index)
-    if found is None or not 1 < found[0] <= MOST_STEPS or at.type == "i1":
+    if found is None or found[0] not in STEPS or at.type == "i1":
         return None
     step, behind, terms = found
     return Stepped(root, at.type, step, terms, behind)
