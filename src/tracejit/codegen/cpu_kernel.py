@@ -81,13 +81,11 @@ def points_together(
     3
     """
     writer = _writer(group, outputs, layout_of, "k", {})
-    axes = tuple(range(len(writer.nest.axes)))
-    ends = short_ends(writer, axes)
-    looped = axes if ends is None else axes[: -len(ends[0])]
+    looped, _ = _looped(writer)
     kept = min(len(looped), 1)  # a loop over all there is, is the range itself
     if len(looped) > 1:
         kept = len(looped) - (2 if crossed_reads(writer, looped) else 1)
-    return writer.group, writer.extents_product(axes[kept:])
+    return writer.group, writer.extents_product(range(kept, len(writer.nest.axes)))
 
 
 def _writer(
@@ -114,15 +112,20 @@ def _walked_by_lines(
     if lines is None:
         return None
     writer = Writer(lines, outputs, layout_of, name, overwrites)
-    ends = short_ends(writer, tuple(range(len(writer.nest.axes))))
+    _, ends = _looped(writer)
     return writer if ends is not None and len(ends[0]) == 1 else None
+
+
+def _looped(writer: Writer) -> tuple[tuple[int, ...], list[dict[int, str]] | None]:
+    """The axes that are loops where nothing is reduced, and the places along those that are printed apart."""
+    axes = tuple(range(len(writer.nest.axes)))
+    ends = short_ends(writer, axes)
+    return (axes if ends is None else axes[: -len(ends[0])]), ends
 
 
 def _write_points(writer: Writer) -> Function:
     """No reduction: one pass over the points."""
-    axes = tuple(range(len(writer.nest.axes)))
-    ends = short_ends(writer, axes)
-    looped = axes if ends is None else axes[: -len(ends[0])]
+    looped, ends = _looped(writer)
     indent, extent, grain, scope = _open_points(writer, looped)
     for place in ends or [{}]:
         if place:

@@ -246,8 +246,7 @@ class Rounds:
         return printer.emit(self.lines, printer.vector_text(instruction, operands, self.lanes))
 
     def _load(self, instruction: Instruction, part: int) -> str:
-        printer, type_ = self.printer, instruction.type
-        vector, align = printer.spell(type_), BITS[type_] // 8
+        type_ = instruction.type
         kind = self.body.kind(instruction.operands[0])
         if kind == "stepped" and self.lanes > 1:
             return load_stepped(self, self.read, instruction.operands[0], part)
@@ -255,14 +254,19 @@ class Rounds:
             return load_places(self, instruction, part)
         if kind == "table":
             return self._look_up(instruction, part)
-        address = self._address(instruction.operands[0], part)
-        if self.mask is None or self._is_padded(instruction.operands[0]):
+        mask = None if self._is_padded(instruction.operands[0]) else self.mask
+        return self.load_at(type_, self._address(instruction.operands[0], part), mask)
+
+    def load_at(self, type_: str, address: str, mask: str | None) -> str:
+        """A vector of memory, with zeros where a mask has none of it."""
+        printer, align = self.printer, BITS[type_] // 8
+        vector, truths = printer.spell(type_), printer.spell("i1")
+        if mask is None:
             read = type_ if self.lanes == 1 else vector
             return printer.emit(self.lines, f"load {read}, ptr {address}, align {align}")
         name = f"@llvm.masked.load.v{printer.lanes}{SUFFIX.get(type_, type_)}.p0"
-        mask = printer.spell("i1")
-        printer.target.declare(f"declare {vector} {name}(ptr, i32, {mask}, {vector})")
-        given = f"ptr {address}, i32 {align}, {mask} {self.mask}, {vector} zeroinitializer"
+        printer.target.declare(f"declare {vector} {name}(ptr, i32, {truths}, {vector})")
+        given = f"ptr {address}, i32 {align}, {truths} {mask}, {vector} zeroinitializer"
         return printer.emit(self.lines, f"call {vector} {name}({given})")
 
     def _is_padded(self, pointer: str) -> bool:
@@ -273,8 +277,7 @@ class Rounds:
         return self.printer.target.is_padded(self.body.definitions[pointer].operands[0])
 
     def _store(self, instruction: Instruction) -> None:
-        printer, type_ = self.printer, instruction.type
-        vector, align = printer.spell(type_), BITS[type_] // 8
+        type_ = instruction.type
         value, pointer = instruction.operands
         if self.body.kind(pointer) == "stepped" and self.lanes > 1:
             values = [self.operand(value, type_, part) for part in range(self.parts)]
@@ -287,18 +290,26 @@ class Rounds:
         whole = self._is_padded(pointer) and not self.body.reads(pointer)
         for part in range(self.parts):
             address, lanes = self._address(pointer, part), self.operand(value, type_, part)
-            if self.mask is None or whole:
-                written = type_ if self.lanes == 1 else vector
-                how = f"align {align}"
-                if pointer in self.streamed:
-                    how = f"align {align * self.lanes}, !nontemporal {self.streamed[pointer]}"
-                self.lines.append(f"  store {written} {lanes}, ptr {address}, {how}")
-                continue
-            name = f"@llvm.masked.store.v{printer.lanes}{SUFFIX.get(type_, type_)}.p0"
-            mask = printer.spell("i1")
-            printer.target.declare(f"declare void {name}({vector}, ptr, i32, {mask})")
-            given = f"{vector} {lanes}, ptr {address}, i32 {align}, {mask} {self.mask}"
-            self.lines.append(f"  call void {name}({given})")
+            self.store_at(
+                type_, lanes, address, None if whole else self.mask, self.streamed.get(pointer)
+            )
+
+    def store_at(
+        self, type_: str, value: str, address: str, mask: str | None, streamed: str | None = None
+    ) -> None:
+        """Write a vector, or what a mask has of it; past the caches where metadata says that it is ``streamed``."""
+        printer, align = self.printer, BITS[type_] // 8
+        vector, truths = printer.spell(type_), printer.spell("i1")
+        if mask is None:
+            written, how = type_ if self.lanes == 1 else vector, f"align {align}"
+            if streamed is not None:
+                how = f"align {align * self.lanes}, !nontemporal {streamed}"
+            self.lines.append(f"  store {written} {value}, ptr {address}, {how}")
+            return
+        name = f"@llvm.masked.store.v{printer.lanes}{SUFFIX.get(type_, type_)}.p0"
+        printer.target.declare(f"declare void {name}({vector}, ptr, i32, {truths})")
+        given = f"{vector} {value}, ptr {address}, i32 {align}, {truths} {mask}"
+        self.lines.append(f"  call void {name}({given})")
 
     def _look_up(self, instruction: Instruction, part: int) -> str:
         """Elements of a table of constants."""

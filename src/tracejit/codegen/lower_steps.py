@@ -160,7 +160,7 @@ def load_stepped(rounds: Rounds, windows: Windows, pointer: str, part: int) -> s
         addresses = _addresses(rounds, windows, pointer, part)
         masks = _masks(rounds, place, range(place.step), windows.behind(place))
         vectors = [
-            _load(rounds, place.type, address, mask)
+            rounds.load_at(place.type, address, mask)
             for address, mask in zip(addresses, masks, strict=True)
         ]
         rounds.stepped[key] = vectors
@@ -220,7 +220,7 @@ def store_stepped(rounds: Rounds, windows: Windows, pointer: str, values: list[s
             turns[number] = parts[part]
         rows = _side_by_side(rounds, place.type, turns)
         for row, address, mask in zip(rows, addresses, masks, strict=True):
-            _store(rounds, place.type, row or "poison", address, mask)
+            rounds.store_at(place.type, row or "poison", address, mask)
 
 
 def _side_by_side(rounds: Rounds, type_: str, parts: Sequence[str | None]) -> Sequence[str | None]:
@@ -342,29 +342,6 @@ def _bits(rounds: Rounds, count: str, type_: str, key: str) -> str:
         above = printer.emit(lines, f"zext i32 {above} to i64")
         rounds.linears[known] = printer.emit(lines, f"lshr i64 -1, {above}")
     return rounds.linears[known]
-
-
-def _load(rounds: Rounds, type_: str, address: str, mask: str | None) -> str:
-    printer, align = rounds.printer, BITS[type_] // 8
-    vector, truths = printer.spell(type_), printer.spell("i1")
-    if mask is None:
-        return printer.emit(rounds.lines, f"load {vector}, ptr {address}, align {align}")
-    name = f"@llvm.masked.load.v{rounds.lanes}{SUFFIX.get(type_, type_)}.p0"
-    printer.target.declare(f"declare {vector} {name}(ptr, i32, {truths}, {vector})")
-    given = f"ptr {address}, i32 {align}, {truths} {mask}, {vector} zeroinitializer"
-    return printer.emit(rounds.lines, f"call {vector} {name}({given})")
-
-
-def _store(rounds: Rounds, type_: str, value: str, address: str, mask: str | None) -> None:
-    printer, align = rounds.printer, BITS[type_] // 8
-    vector, truths = printer.spell(type_), printer.spell("i1")
-    if mask is None:
-        rounds.lines.append(f"  store {vector} {value}, ptr {address}, align {align}")
-        return
-    name = f"@llvm.masked.store.v{rounds.lanes}{SUFFIX.get(type_, type_)}.p0"
-    printer.target.declare(f"declare void {name}({vector}, ptr, i32, {truths})")
-    given = f"{vector} {value}, ptr {address}, i32 {align}, {truths} {mask}"
-    rounds.lines.append(f"  call void {name}({given})")
 
 
 def _shuffled(rounds: Rounds, type_: str, a: str, b: str, lanes: list[int]) -> str:

@@ -60,12 +60,14 @@ def complex_parts(graph: Graph) -> Graph:
 
 def _worth_while(graph: Graph) -> set[Value]:
     """The complex values of which nothing but parts is needed, where these save memory traffic."""
+    kept = set(graph.outputs) | {g.value for g in graph.guards}
+    found = {v for v in graph.values if _can_split(v) and v not in kept}
+    if not found:  # as in nearly all graphs
+        return found
     users: dict[Value, list[Value]] = {}
     for value in graph.values:
         for x in value.value_operands:
             users.setdefault(x, []).append(value)
-    kept = set(graph.outputs) | {g.value for g in graph.guards}
-    found = {v for v in graph.values if _can_split(v) and v not in kept}
     while True:
         whole = {
             v
