@@ -183,7 +183,7 @@ def build_table(items: Sequence[Step | Loop]) -> Table:
     return make_table([signed(word) for word in table_words(items)])
 
 
-def make_table(words: Sequence[int]) -> Table:
+def make_table(words: Sequence[int] | np.ndarray) -> Table:
     """The table with these words, as `table_words` lays them out.
 
     >>> make_table(table_words([])).n_steps

@@ -114,23 +114,24 @@ class ProgramPlan:
         self.symbolic = list({id(x): x for x in numbers if is_symbolic(x)}.values())
         self.scope = scope or Extents()
         self.compute = Computed(self.scope, self.symbolic)
-        self.places = [i for i, word in enumerate(self.words) if is_symbolic(word)]
+        numbers_of = {id(x): n for n, x in enumerate(self.symbolic)}
+        self.places = np.array([i for i, w in enumerate(self.words) if is_symbolic(w)], np.intp)
+        self.sources = np.array([numbers_of[id(self.words[i])] for i in self.places], np.intp)
         self.promised = [i for i, word in enumerate(self.words) if type(word) is Promised]
-        self.fixed = [0 if is_symbolic(word) else signed(word) for word in self.words]
+        fixed = [0 if is_symbolic(word) else signed(word) for word in self.words]
+        self.fixed = np.array(fixed, np.int64)
         self.fill_types = filler(self.types)
         self.fill_constants = [filler(c) for c in plan.constants]
         self.fill_hosts = [filler(call) for call in self.hosts]
 
     def bind(self, sizes: Mapping[int, int]) -> Program:
         """The program for these values of the symbols."""
-        found = dict(zip(map(id, self.symbolic), self.compute(sizes), strict=True))
-
-        def number(x: Any) -> Any:
-            return found.get(id(x), x)
-
+        computed = self.compute(sizes)
+        found = dict(zip(map(id, self.symbolic), computed, strict=True))
         words = self.fixed.copy()
-        for place in self.places:
-            words[place] = signed(settled(number(self.words[place])))
+        if computed:
+            numbers = [signed(settled(x)) for x in computed]  # some are addresses of kernels
+            words[self.places] = np.array(numbers, np.int64)[self.sources]
         for place in self.promised:
             words[place] = settled(self.words[place])
         table = make_table(words)
@@ -145,7 +146,7 @@ class ProgramPlan:
         if memory is not None:
             names |= {**memory.names(), "refuse": fail}
         for name, size in self.sizes.items():
-            names[name] = number(size)
+            names[name] = found.get(id(size), size)
         constants = [
             _made(c if fill is None else fill(found), memory)
             for c, fill in zip(self.plan.constants, self.fill_constants, strict=True)

@@ -20,6 +20,7 @@ from ..ops.source import full
 from ..passes.absent import without
 from ..passes.gradient import Gradient, differentiate
 from ..passes.partition import partition
+from ..runtime.filling import Numbered
 from ..runtime.plan import Plan
 from ..runtime.program import Program, ProgramPlan
 from ..runtime.quick import LIST
@@ -150,9 +151,9 @@ class Backward:
     device: int = -1
     capture: bool = False
     present: Mapping[int, int] = field(default_factory=dict)  # told sizes for which it was made
-    default: DType = field(
-        default_factory=get_default_dtype
-    )  # the default dtype of the recorded run
+    #: The default dtype of the recorded run.
+    default: DType = field(default_factory=get_default_dtype)
+    numbered: dict[str, Numbered] = field(default_factory=dict)  # types, by what has them
 
     def plan(
         self,
@@ -167,9 +168,7 @@ class Backward:
         """
         key = patterns, tuple(pack), absent
         found = self.plans.get(key)
-        if (
-            found is not None
-        ):  # another would be made for the same example sizes, and decide the same
+        if found is not None:  # another, made for the same example sizes, would decide the same
             return found if found.holds(bound.sizes) else None
         offsets = [pack.get(v) for v in self.saved]
         revalue(bound.scope, self.present)
@@ -243,6 +242,15 @@ class BoundBackward:
         """The gradients from what was saved."""
         return self.bound.graph(self.plan.graph)
 
+    def _numbers(self, name: str, values: Sequence[Value]) -> list[TensorType]:
+        """The types of ``values`` of the plan with numbers for sizes; how is worked out once for each ``name``."""
+        known = self.plan.numbered.get(name)
+        if known is None:
+            known = Numbered(self.bound.scope, [v.spec for v in values])
+            self.plan.numbered[name] = known
+        found: list[TensorType] = known(self.bound.sizes)
+        return found
+
     @cached_property
     def offsets(self) -> list[int | None]:
         """Where each saved value lies in the pack, None for those outside."""
@@ -254,7 +262,7 @@ class BoundBackward:
         first = len(self.saved) - sum(v in self.pack for v in self.plan.saved)
         patterns: list[Pattern] = []
         copied: list[int] = []
-        kinds = [v.spec for v in self.graph.inputs[len(self.saved) :]]
+        kinds = self._numbers("seeds", self.plan.graph.inputs[len(self.saved) :])
         for i, layout in enumerate(layouts):
             if layout is None:
                 shape = kinds[i].shape
@@ -298,7 +306,7 @@ class BoundBackward:
     @cached_property
     def wrt_types(self) -> list[TensorType]:
         """The types of the inputs that get gradients."""
-        return [v.spec for v in self.gradient_graph.outputs]
+        return self._numbers("wrt", self.plan.gradient.graph.outputs)
 
     def rest(
         self, seeds: Sequence[Tensor | None], wanted: Sequence[bool] | None
