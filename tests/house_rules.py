@@ -41,6 +41,7 @@ LAYERS: dict[str, int] = {
     **dict.fromkeys(
         ("early", "jit", "bound_function", "compiled_module", "explain", "inspection"), 5
     ),
+    "copied_function": 5,
     **dict.fromkeys(
         ("verification", "nn", "optim", "func", "amp", "fft", "linalg", "special", "profiling"), 5
     ),

@@ -67,7 +67,7 @@ def test_what_is_called_once_is_not_recorded():
     assert f.entries == {}
     assert calls == [True] * 3
     assert f.wait(60.0)
-    g = tj.compile(lambda x: x * 2 + 1, mode="background", strict=True)
+    g = tj.compile(lambda x: x * 2 + 1, mode="background", strict=True, dynamic=False)
     for _ in range(2):
         for size in (1, 2, 3):
             g(tj.ones(size))
@@ -79,7 +79,7 @@ def test_what_is_called_once_is_not_recorded():
 
 def test_few_signatures_called_once_are_remembered(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tracejit.config.max_signatures", 4)
-    f = tj.compile(lambda x: x + 1, mode="background")
+    f = tj.compile(lambda x: x + 1, mode="background", dynamic=False)
     for size in range(1, 30):
         f(tj.ones(size))
     assert len(f._met) == 4

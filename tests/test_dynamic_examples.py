@@ -20,9 +20,9 @@ MODULES = ("dynamic", "report", "backends", "measure", "processes", "workloads")
 MET = {
     "sequence_lstm": (5, 5),
     "tree_lstm": (8, 8),
-    "cartpole": (4, 4),
-    "karate_gcn": (8, 8),
-    "mixture_of_experts": (3, 3),
+    "cartpole": (2, 2),
+    "karate_gcn": (1, 1),
+    "mixture_of_experts": (2, 2),
     "adaptive_depth": (1, 2),
     "agent_loop": (1, 20),
     "newton": (1, 2),

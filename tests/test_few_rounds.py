@@ -158,7 +158,7 @@ def kernels(compiled):
 
 def counts(function, sizes):
     """How many kernels there are after each length and batch size; everything is compared with eager execution."""
-    compiled = tj.compile(function, strict=True)
+    compiled = tj.compile(function, strict=True, dynamic=False)
     found = []
     for length, batch in sizes:
         xs = tj.randn(length, batch, INPUT)

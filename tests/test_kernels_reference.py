@@ -200,7 +200,7 @@ def test_results_do_not_depend_on_threads(name: str) -> None:
     try:
         for threads in (1, 2, 3):
             set_num_threads(threads)
-            compiled = tj.compile(PROGRAMS[name], strict=True)
+            compiled = tj.compile(PROGRAMS[name], strict=True, dynamic=False)
             compiled(tj.from_numpy(x))
             results.append(compiled(tj.from_numpy(x)).numpy().tobytes())
     finally:
@@ -211,7 +211,7 @@ def test_results_do_not_depend_on_threads(name: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_serve_every_size(name: str) -> None:
     """Twenty batch sizes from one to 4096: the second and later sizes make no machine code."""
-    compiled = tj.compile(PROGRAMS[name], strict=True)
+    compiled = tj.compile(PROGRAMS[name], strict=True, dynamic=False)
     sizes = [3, 1, 2, 4, 5, 7, 8, 16, 31, 32, 33, 64, 100, 128, 255, 256, 512, 1000, 2048, 4096]
     if name == "columns":
         sizes.remove(1)  # a sum of one element is no sum, and has a kernel of its own

@@ -177,7 +177,7 @@ def test_programs_are_native_and_agree_with_eager(name):
 )
 def test_plans_serve_other_sizes(name):
     """What is decided about places is the same for all ordinary sizes."""
-    compiled = tj.compile(PROGRAMS[name], strict=True)
+    compiled = tj.compile(PROGRAMS[name], strict=True, dynamic=False)
     square = name in ("rows_written_one_by_one", "read_between_writes", "banded", "stack_of_rows")
     for columns in (16, 20, 64):
         for _ in range(2):

@@ -70,15 +70,20 @@ def compile_module(
     verify: bool = False,
     background: bool = False,
     capture: bool = False,
+    dynamic: bool | None = None,
 ) -> CompiledModule:
     """A compiled twin of ``module``."""
     cls: Any = type(module)
     twin: CompiledModule = object.__new__(_class_for(cls))
     object.__setattr__(twin, "__dict__", module.__dict__)
     object.__setattr__(twin, "_orig_mod", module)
-    call = CompiledFunction(
-        _Call(module), strict=strict, verify=verify, background=background, capture=capture
-    )
+    options: dict[str, Any] = {
+        "verify": verify,
+        "background": background,
+        "capture": capture,
+        "dynamic": dynamic,
+    }
+    call = CompiledFunction(_Call(module), strict=strict, **options)
     object.__setattr__(twin, "compiled", call)
     return twin
 

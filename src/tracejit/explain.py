@@ -48,7 +48,8 @@ class Explanation:
             for number, entry in enumerate(entries)
         ]
         reasons = list(function.reasons)
-        return cls(function.name, function.stats, signatures, reasons, function.uses.constants())
+        constants = [*function.uses.constants(), *function.shapes.constants]
+        return cls(function.name, function.stats, signatures, reasons, constants)
 
     def __str__(self) -> str:
         stats = self.stats

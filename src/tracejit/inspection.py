@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .bound_function import Stats
     from .trace.entry import Entry
     from .trace.number_uses import NumberUses
+    from .trace.shape_uses import ShapeUses
 
 LOG = logging.getLogger("tracejit")
 
@@ -26,6 +27,7 @@ class Inspection:
     entries: dict[Any, list[Entry]]
     reasons: list[str]
     uses: NumberUses
+    shapes: ShapeUses
     strict: bool
     _warned: set[str]
 

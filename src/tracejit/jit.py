@@ -7,10 +7,8 @@ the tree's programs; whatever is new is run eagerly, recorded, and added.
 
 from __future__ import annotations
 
-import copy
 import functools
 import logging
-import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 from . import config, dtypes, scripting
 from .backoff import Backoff
 from .bound_function import BoundFunction, Stats, name_of
+from .copied_function import OPTIONS, Copies
 from .errors import ArgumentError
 from .inspection import Inspection
 from .locks import renewed_rlock
@@ -33,7 +32,8 @@ from .trace.numbers import ANY, UnfitError
 from .trace.places import TURNS
 from .trace.ran_codes import WideError
 from .trace.retrace import why_new
-from .trace.routes import MAX_ROUTES, open_door, route_of
+from .trace.routes import MAX_ROUTES
+from .trace.shape_uses import ShapeUses, exact
 from .trace.signature import call_key
 from .trace.state_calls import listening
 from .trace.strays import left_over, run_beside
@@ -45,10 +45,9 @@ globals().update({name: getattr(scripting, name) for name in scripting.__all__})
 globals().update(names_of_jit())
 
 BUSY = "another thread was recording"
-OPTIONS = ("strict", "verify", "background", "capture")  # as ``_compiled`` takes them
 
 
-class CompiledFunction(Keeping, Inspection):
+class CompiledFunction(Keeping, Inspection, Copies):
     """A function that records itself and replays fused kernels; made by :func:`compile`."""
 
     __slots__ = ("_routes",)  # signatures that native code recognises, see `trace.routes`
@@ -63,12 +62,13 @@ class CompiledFunction(Keeping, Inspection):
         verify: bool = False,
         background: bool = False,
         capture: bool = False,
+        dynamic: bool | None = None,
     ) -> None:
         plain = isinstance(function, FunctionType)  # the attributes of other callables are state
         functools.update_wrapper(self, function, updated=("__dict__",) if plain else ())
         self.function = function
         self.strict, self.verify = strict, verify
-        self.background, self.capture = background, capture
+        self.background, self.capture, self.dynamic = background, capture, dynamic
         if not config.disabled:
             warm_up()
         self.name = getattr(function, "__name__", None) or name_of(function)
@@ -77,6 +77,7 @@ class CompiledFunction(Keeping, Inspection):
         self.entries: dict[Any, list[Entry]] = {}
         self.plans = PlanStore()
         self.uses = NumberUses()
+        self.shapes = ShapeUses(dynamic)
         self.reasons: list[str] = []
         self._backoffs: dict[Any, Backoff] = {}
         self._met: dict[Any, None] = {}
@@ -120,12 +121,22 @@ class CompiledFunction(Keeping, Inspection):
                 for entry in found:
                     if entry.holds() and (not entry.pinned or entry.accepts(tensors)):
                         return self._replay(entry, tensors, args, kwargs, numbers)
-            return self._record(key, tensors, args, kwargs)
+            return self._unknown(key, tensors, args, kwargs, numbers)
         except Exception as error:
             error.__traceback__ = shortened(error)
             raise
 
     __call__ = _call  # in native code once a route was found
+
+    def _unknown(
+        self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any
+    ) -> Any:
+        """A call with a signature that has no entry of its own: served with others like it, or recorded."""
+        if self.shapes.active:
+            entry, wide = self._wide_entry_for(key, tensors)
+            if entry is not None:
+                return self._replay(entry, wide, args, kwargs, numbers)
+        return self._record(key, tensors, args, kwargs)
 
     def _replay(
         self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any, numbers: Any
@@ -157,6 +168,9 @@ class CompiledFunction(Keeping, Inspection):
         if isinstance(end, Pending):
             log.debug("%s: its kernels are not there yet", self.name)
         elif isinstance(end, NotReplayable):
+            if self.shapes.unserved(entry, end):
+                self._forget(entry)
+                return self._record(entry.key, tensors, args, kwargs)
             self._explain(str(end))
             if self.uses.without_sizes(entry, str(end)):
                 self._forget(entry)
@@ -180,13 +194,6 @@ class CompiledFunction(Keeping, Inspection):
             found.__traceback__ = shortened(found)
             raise
 
-    def _find_route(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> None:
-        """Have native code recognise calls like this one."""
-        found = route_of(entry, tensors, args, kwargs, self.stats.served, self._routes)
-        if found is not None:
-            self._routes = (*self._routes, found)
-            open_door(CompiledFunction)
-
     def _leave(
         self, branch: UnseenSegment, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any
     ) -> Any:
@@ -199,7 +206,7 @@ class CompiledFunction(Keeping, Inspection):
             result = self._eager(args, kwargs)
             end.passed()  # it came back: no error this time
             return result
-        if self.uses.missed(entry, branch):
+        if self.shapes.missed(entry, branch) or self.uses.missed(entry, branch):
             self._forget(entry)
             return self._record(entry.key, tensors, args, kwargs)
         if entry.open:
@@ -216,8 +223,10 @@ class CompiledFunction(Keeping, Inspection):
     def _record(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         """A new signature, or a known one under new Python state; while another thread records, just run."""
         numbers: list[Any] = []
+        key, tensors = exact(key, tensors)
         if key[3] is not None or self.uses.held.known:
             key, numbers = self.uses.learn_call(key, tensors, (args, kwargs))
+        key, tensors = self.shapes.learn(key, tensors)
         backoff = self._backoffs.get(key)
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
@@ -275,12 +284,14 @@ class CompiledFunction(Keeping, Inspection):
         self._routes = ()
         log.info("%s is recorded: %s", self.name, why)
         refused: type[Exception] | None = None
+        reason: str | None = None
         with listening() as listener:
             try:
                 result = entry.record(tensors, args, kwargs, why)
             except UnfitError as unfit:
-                refused = UnfitError
-                self.uses.give_up(str(unfit))
+                refused, reason = UnfitError, str(unfit)
+                if not entry.extents:
+                    self.uses.give_up(reason)
             except WideError:
                 refused = WideError
             except Exception:
@@ -291,10 +302,14 @@ class CompiledFunction(Keeping, Inspection):
             if refused is WideError:
                 return self._collected(args, kwargs)
             self.stats.eager_calls -= 1
+            if entry.extents:
+                return self._with_constants(entry, tensors, args, kwargs, reason)
             if entry.varying:
                 return self._record(entry.key, tensors, args, kwargs)
             return self._recorded(entry, tensors, args, kwargs, why)
-        given_up = entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
+        given_up = self.shapes.gives_up(entry) or (
+            entry.failure is not None and self.uses.without_sizes(entry, entry.failure)
+        )
         if entry.apart or given_up or listener.learned:  # the next call is recorded in another way
             self._forget(entry)
             return result
@@ -305,29 +320,6 @@ class CompiledFunction(Keeping, Inspection):
         if reason and (steady or self._backoffs[entry.key].hopeless):
             self._explain(reason)
         return result
-
-    # --- copies and pickles ----------------------------------------------------------------------------------------
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        """Functions are not copied; other callables are, and start without recordings."""
-        if isinstance(self.function, FunctionType):
-            return self
-        function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(function, **self.options)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """By name where the name leads here, else as the function with the options."""
-        found: Any = sys.modules.get(getattr(self, "__module__", ""))
-        for part in getattr(self, "__qualname__", "").split("."):
-            found = getattr(found, part, None)
-        if found is self:
-            return self.__qualname__
-        return _compiled, (self.function, *self.options.values())
-
-    @property
-    def options(self) -> dict[str, bool]:
-        """What it was made with, by name."""
-        return {name: getattr(self, name) for name in OPTIONS}
 
 
 def compile(
@@ -357,9 +349,11 @@ def compile(
             recorded, kernels are compiled by a thread behind the program, and calls run eagerly until they are there;
             ``f.wait()`` waits for them. "reduce-overhead" makes every program on a GPU that
             can be one a CUDA graph; by default those become one for which it pays.
+        dynamic: whether one recording may serve other extents of the arguments: True from the second signature on
+            that differs in nothing else, None from the third one on, False never.
         disable: return ``model`` as it is.
 
-    ``dynamic``, ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.
+    ``backend``, ``options`` and the other modes are PyTorch's; they are accepted and change nothing.
 
     Raises:
         TypeError: ``model`` is not callable.
@@ -371,23 +365,29 @@ def compile(
     >>> f(tj.ones(3)), f(tj.ones(3))
     (tensor(6.), tensor(6.))
     """
-    del dynamic, backend, options
-    strict = strict or fullgraph
+    del backend, options
+    given: dict[str, Any] = {
+        "strict": strict or fullgraph,
+        "verify": verify,
+        "mode": mode,
+        "dynamic": dynamic,
+    }
     if model is None:
-        return functools.partial(compile, strict=strict, verify=verify, mode=mode, disable=disable)
+        return functools.partial(compile, **given, disable=disable)
     if disable:
         return model
     if isinstance(model, (staticmethod, classmethod)):
-        return type(model)(compile(model.__func__, strict=strict, verify=verify, mode=mode))
-    return _compiled(model, strict, verify, mode == "background", mode == "reduce-overhead")
+        return type(model)(compile(model.__func__, **given))
+    modes = (mode == "background", mode == "reduce-overhead")
+    return _compiled(model, given["strict"], verify, *modes, dynamic)
 
 
-def _compiled(model: Any, *options: bool) -> Any:
+def _compiled(model: Any, *options: Any) -> Any:
     from .compiled_module import CompiledModule, compile_module
     from .nn.module import Module
 
     if isinstance(model, (CompiledModule, CompiledFunction)):
-        if not any(options):
+        if not any(options) and options[-1] is None:
             return model
         model = model._orig_mod if isinstance(model, CompiledModule) else model.function
     if not callable(model):

@@ -98,8 +98,8 @@ class InfoMethods(TensorCore):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True when the elements lie in memory row by row without gaps."""
-        _lies(self)
-        return self._array is None or bool(self._array.flags.c_contiguous)
+        found = self._array is None or bool(self._array.flags.c_contiguous)
+        return found if MODES.recorder is None else MODES.recorder.is_row_major(self, found)
 
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""

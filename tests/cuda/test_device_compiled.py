@@ -92,13 +92,26 @@ def test_few_elements_are_reduced_by_one_launch(backward: bool, library: Any) ->
 
 
 def test_sizes_share_a_plan_and_kernels(library: Any) -> None:
-    f = tj.compile(lambda x, w: ((x @ w).softmax(-1) + 1).sum(0), strict=True)
+    f = tj.compile(lambda x, w: ((x @ w).softmax(-1) + 1).sum(0), strict=True, dynamic=False)
     for rows in (5, 7, 9, 12):
         for _ in range(2):
             x, w = tj.randn(rows, 6), tj.randn(6, 10)
             close(f(x.cuda(), w.cuda()), ((x @ w).softmax(-1) + 1).sum(0))
     assert f.plans.made == 1
     assert len(library.images) == len({k.source for k in f.kernels} | set(library.images))
+
+
+def test_one_recording_serves_all_sizes(library: Any) -> None:
+    f = tj.compile(lambda x, w: ((x @ w).softmax(-1) + 1).sum(0), strict=True)
+    for rows in (5, 7, 9, 12, 20, 11):
+        x, w = tj.randn(rows, 6), tj.randn(6, 10)
+        mine = x.cuda().requires_grad_()
+        found = f(mine, w.cuda())
+        close(found, ((x @ w).softmax(-1) + 1).sum(0))
+        found.sum().backward()
+        assert mine.grad.is_cuda
+    assert f.stats.recordings == 3
+    assert library.launched
 
 
 def test_host_and_device_calls_are_two_signatures() -> None:

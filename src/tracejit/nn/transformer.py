@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ..cuda.arrays import placed
-from ..device import index_of
-from ..dtypes import DType, get_default_dtype
+from ..dtypes import DType
+from ..ops.functions.factories import full
+from ..ops.functions.triangles import triu
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -224,6 +223,5 @@ class Transformer(Module):
         sz: int, device: Any = None, dtype: DType | None = None
     ) -> Tensor:
         """A float mask that is -inf above the diagonal: no step may attend to a later one."""
-        kind = (get_default_dtype() if dtype is None else dtype).np
-        mask = np.triu(np.full((sz, sz), -np.inf), 1).astype(kind)
-        return Tensor._wrap(placed(mask, index_of(device)))
+        mask: Tensor = triu(full((sz, sz), -math.inf, dtype=dtype, device=device), diagonal=1)
+        return mask

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def one_device(recorder: Recorder, outputs: Sequence[Tensor]) -> int:
-    """The device that everything a run read, wrote and returned lies on; numbers may come from the host."""
+    """The device that everything a run read, wrote and returned lies on; numbers and sizes may come from the host."""
     keys = {id(key) for _, key, _, _ in recorder.keys.values()}  # of random draws
-    given = [t for t, _ in recorder.external.values() if id(t) not in keys]
+    apart = keys | recorder.handed_over
+    given = [t for t, _ in recorder.external.values() if id(t) not in apart]
     read = {t.get_device() for t in given if t.spec.shape or t.is_cuda}
     left = {t.get_device() for t in (*outputs, *recorder.written.values())}
     found = (read | left) or {-1}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from ..autograd.late import end_of
@@ -76,6 +77,14 @@ class Ending:
         self.always = bool(self.tracked) or not self.overlaps.simple
         written = {position for position, *_ in self.writes}
         self.fixed = sorted({*self.overlaps.fixed, *written.difference(self.overlaps.varying)})
+
+    def showing(self, recipes: tuple[OutputRecipe, ...]) -> Ending:
+        """The same with other sizes in the views that outputs are."""
+        if recipes is self.recipes:
+            return self
+        other = copy(self)
+        other.recipes = recipes
+        return other
 
     def spent_edges(
         self, recipe: OutputRecipe, sources: Sequence[Source], positions: dict[Any, int]

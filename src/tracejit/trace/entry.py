@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import config, dtypes
+from .. import config
 from ..ir.builder import Builder
 from ..ir.graph import Value
 from ..ir.rules import SplitRuleError
@@ -29,13 +29,14 @@ from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import SIZES, number_positions
 from .outside import known_objects, unrepeatable, with_facts
 from .places import Place, PlaceKey
-from .recorded_run import Given, run_recorded
+from .recorded_run import Given, changing_modes, run_recorded
 from .recorder import Recorder
 from .replay_checks import make_accepts
 from .rolled_tree import roll_tree, unroll_tree
 from .round_loops import roll_rounds
 from .segments import Runner
 from .serving import serving
+from .shape_uses import EXTENTS, groups_in
 from .signature import leaf_names, unique
 from .sized_walk import SizedWalk
 from .state import StateGuard, watch
@@ -70,7 +71,10 @@ class Entry(Made):
         self.varying, self.sizes, self.number_names = found
         self.form, self.held, self.sized = form_of(args, kwargs), *places_in(key[3])
         names = [*leaf_names(owner.function, args, kwargs), *leaf_names_of(key[3])]
-        self.names = unique([*names, *([SIZES] if self.sizes or self.sized else [])])
+        self.extents = groups_in(key)
+        self.plain_extents: list[int] = []  # groups of which the latest run made plain numbers
+        told = [SIZES] if self.sizes or self.sized else []
+        self.names = unique([*names, *told, *([EXTENTS] if self.extents else [])])
         self.signature: Signature = Signature(Builder(owner.name), graphs=owner.capture)
         self.root = Segment()
         self.guard: StateGuard | None = None
@@ -85,7 +89,7 @@ class Entry(Made):
         self.parted = self.compiled = False  # did what cannot be recorded lie behind a branch?
         self.tried = False  # to compile, in vain, for a reason that may pass
         self.pinned: tuple[tuple[int, Any], ...] = ()  # arguments, and what is expected of each
-        self.types = [str(layout_of(t)) for t in tensors]
+        self.types = [str(layout) for _, layout, *_ in key[4 : 4 + len(tensors)]]
         self.wants: list[bool] = [t._flows is True for t in tensors]
         self.strides: dict[Value, Any] = {}
         self.history: list[str] = []
@@ -136,7 +140,7 @@ class Entry(Made):
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
         self.handed_out = recorder.handed_out
-        modes = _modes()
+        modes = changing_modes()
         count = len(self.signature.sources)
         leaves: list[Any] = []
         kept = False
@@ -147,7 +151,7 @@ class Entry(Made):
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None
-            check_error(error, recorder)
+            check_error(error, recorder, bool(self.extents))
             with recorder.careful("an error"):
                 end = Raise.of(error, recorder.failure is None)
                 kept = self._end_in(end, recorder, guard, tensors, why)
@@ -165,7 +169,7 @@ class Entry(Made):
         if self.unstable is not None:
             self.owner.uses.learn_run(self.form, guard)
             recorder.unsupported(f"it changes Python state: {self.unstable}")
-        if modes != _modes():
+        if modes != changing_modes():
             recorder.unsupported("it changes the gradient mode or the default dtype")
         if call.changed:
             recorder.unsupported("it changes its arguments")
@@ -196,7 +200,8 @@ class Entry(Made):
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
         held = {place.key for place in self.held}
         guard = watch(self.owner.function, statics, self.places, held, uses.ran)
-        check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
+        numbers = self.varying or uses.item_lines or guard.places or self.extents
+        check_codes(guard.codes if numbers else ())
         return guard
 
     def _end_in(
@@ -381,20 +386,10 @@ class Entry(Made):
                         self.tried = True
                         raise NotReplayable(f"{reason}; it is tried once more") from None
                     self.failure = reason
-                    self.owner.compile_failed(self.failure)
+                    if not self.extents:  # else they are constants of the next recording
+                        self.owner.compile_failed(self.failure)
         if self.failure is not None:
             raise NotReplayable(self.failure)
-
-
-def _modes() -> tuple[Any, ...]:
-    """The thread's modes that code can change."""
-    return (
-        MODES.grad,
-        MODES.inference,
-        MODES.autocast,
-        MODES.saved_hooks,
-        dtypes.get_default_dtype(),
-    )
 
 
 __all__ = ["Entry", "NotReplayable", "Refused", "UnseenSegment"]

@@ -220,12 +220,13 @@ class FindsSizes:
     rounds: Any
     plain_tape: Callable[[], None]
     line: tuple[str, int] | None
-    origin: Callable[[Tensor], tuple[Tensor, tuple[Any, ...]]]
+    widened_arguments: list[Tensor]
 
     def __init__(self) -> None:
         self.apart = False  # was a size found where numbers vary?
         self.size_lines: Collection[Any] = ()  # where ints are read from tensors that index
         self.scope: RecordedExtents | None = None
+        self.handed_over: set[int] = set()  # the tensors in which a call hands over sizes
         self.pending: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.decided: dict[Any, tuple[Decision, ...]] = {}  # before each end of a piece
 
@@ -278,6 +279,7 @@ class FindsSizes:
 
     def sizes_handed_over(self, vector: Tensor) -> list[Any]:
         """The sizes among the arguments, which a call hands over as the elements of ``vector``."""
+        self.handed_over.add(id(vector))
         return self.sizes_of(self.value_of(vector), vector.array.tolist())
 
     def sizes_of(self, vector: Value, values: list[int]) -> list[Any]:
@@ -315,6 +317,8 @@ class FindsSizes:
         self.builder.scope = None
         if self.scope is not None:
             self.scope.closed = True
+        for tensor in self.widened_arguments:
+            tensor._run_time_type = None
 
     def not_in_rounds(self) -> None:
         """Something happens that an open loop cannot hold."""
@@ -354,16 +358,6 @@ class FindsSizes:
             for name, x in zip(op.operands, operands, strict=False):
                 if node.saved and name in node.saved and type(x) is Extent:
                     node.saved[name] = x
-
-    def layout_read(self, tensor: Tensor) -> None:
-        """The run asks how a tensor lies in memory: where sizes have a part in that, it is known for these only."""
-        if self.scope is None or self.scope.closed:
-            return
-        base, steps = self.origin(tensor)
-        shapes = (base.spec.shape, [attributes for _, attributes in steps], tensor.spec.shape)
-        if has_extents(shapes):
-            for number in self.scope.values():
-                int(self.scope.extent((((number,), 1),)))
 
 
 def user_line(above: int = 1) -> tuple[str, int] | None:

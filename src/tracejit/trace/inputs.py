@@ -58,6 +58,9 @@ class Signature:
     numbers: NumberTable = field(default_factory=NumberTable)
     cells: dict[Any, Value] = field(default_factory=dict)
     sizes: Registry = field(default_factory=Registry)
+    extents: Value | None = (
+        None  # the extents among the arguments that are sizes, as a call hands them over
+    )
     loops: dict[Any, Value] = field(default_factory=dict)  # open loops, one value for equal ones
     taken: set[str] = field(default_factory=set)  # names of the first `named` inputs
     named: int = 0

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from .. import config
 from ..backoff import Backoff
+from .routes import open_door, route_of
+from .shape_uses import exact
 from .signature import flatten, statics_of
 from .state import watch
+from .tree import is_rolled
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
     from .entry import Entry
     from .number_uses import NumberUses
+    from .shape_uses import ShapeUses
 
 __all__ = ["CHURN", "Keeping"]
 
@@ -33,10 +37,12 @@ class Keeping:
     function: Callable[..., Any]
     strict: bool
     stats: Any
+    _recorded: Callable[..., Any]
     _explain: Callable[[str], None]
     _note: Callable[[str], None]
     entries: dict[Any, list[Entry]]
     uses: NumberUses
+    shapes: ShapeUses
     _routes: tuple[Any, ...]
     _backoffs: dict[Any, Backoff]
     _met: dict[Any, None]
@@ -47,6 +53,32 @@ class Keeping:
         """The entry that serves a call."""
         known = self.entries.get(key, ())
         return next((e for e in known if e.holds() and (not e.pinned or e.accepts(tensors))), None)
+
+    def _wide_entry_for(self, key: Any, tensors: list[Tensor]) -> tuple[Entry | None, list[Tensor]]:
+        """The entry for all extents like those of a call, and the tensors to give it."""
+        wide = self.shapes.wide(key, tensors)
+        return (None, tensors) if wide is None else (self._entry_for(*wide), wide[1])
+
+    def _find_route(self, entry: Entry, tensors: list[Tensor], args: Any, kwargs: Any) -> None:
+        """Have native code recognise calls like this one."""
+        found = route_of(entry, tensors, args, kwargs, self.stats.served, self._routes)
+        if found is not None:
+            self._routes = (*self._routes, found)
+            open_door(type(self))
+
+    def _with_constants(
+        self, entry: Any, tensors: list[Tensor], args: Any, kwargs: Any, why: str | None
+    ) -> Any:
+        """The result of a recorded run with numbers for the extents that ``entry`` takes for sizes.
+
+        They are constants from then on, unless it ends in an error as well, which is the user's.
+        """
+        key, own = exact(entry.key, tensors)
+        made = type(entry)(entry.owner, key, own, args, kwargs)
+        result = self._recorded(made, own, args, kwargs, f"extents are numbers: {why}")
+        if self.shapes.without(entry, str(why)):
+            self._forget(entry)
+        return result
 
     def _changes_always(self) -> bool:
         """Has no signature been met twice for so long that recording this one is in vain?"""
@@ -112,6 +144,11 @@ class Keeping:
             self._back_off(entry.key, reason, patience=0)
             variants = self.entries[entry.key] = variants[1:]
         variants.append(entry)
+        if entry.opened or is_rolled(entry.root):
+            self.shapes.has_loops(entry.key)
+        for key in self.shapes.replaced(entry):
+            if not any(known.compiled for known in self.entries.get(key, ())):
+                self.entries.pop(key, None)
         if len(self.entries) > config.max_signatures:
             oldest = next(iter(self.entries))
             self.entries.pop(oldest)

@@ -54,13 +54,14 @@ def plain_state(checks: Iterable[Check]) -> None:
             own.update({key: x for key, x in found.items() if x is not own[key]})
 
 
-def check_error(error: Exception, recorder: Recorder) -> None:
+def check_error(error: Exception, recorder: Recorder, wide: bool = False) -> None:
     """Raise :class:`UnfitError` for an error that only true numbers would have avoided, if nothing was done yet.
 
-    Any other error is the user's, and so are the numbers in it.
+    In a ``wide`` run, where extents of the arguments are sizes, it may be any. Other errors are the user's, and so are
+    the numbers in them.
     """
     misfit = "VaryingFloat" in str(error) or "VaryingInt" in str(error)
-    if misfit and isinstance(error, TypeError) and not recorder.has_effects:
+    if (wide or (misfit and isinstance(error, TypeError))) and not recorder.has_effects:
         raise UnfitError(f"numbers are constants here ({error})") from None
     if recorder.showed_sizes_or_numbers:
         _plain_error(error)

@@ -22,10 +22,15 @@ from ..tensor import Tensor
 from ..types import Scalar
 from ..varying import VaryingFloat, VaryingInt, is_varying, plain
 from .compared_items import compared_in, comparison_of_item
-from .found_sizes import user_line
+from .found_sizes import has_extents, user_line
 from .number_fitness import check_codes
 from .numbers import ItemRead, Number, NumberGuard, UnfitError, outcome_key
 from .plain_parts import plain_parts
+
+#: Numbers of a list that are read one by one.
+MAX_ITEMS = 32
+#: The same for bools, each of which is a branch.
+MAX_BOOLS = 8
 
 if TYPE_CHECKING:
     from .inputs import Signature
@@ -68,6 +73,17 @@ class NumbersInside:
         """What was read as a list of sizes is more: from the next recording on, the numbers are read one by one."""
         self.value_lists |= self.lists_read
         self.unsupported(reason)
+
+    def follows_items(self, tensor: Tensor) -> bool:
+        """Are the values, which are asked for as a list, few enough to be read one by one?"""
+        kind = tensor.spec
+        if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
+            return False
+        most = MAX_BOOLS if kind.dtype.category == "bool" else MAX_ITEMS
+        few = tensor.array.size <= most and kind.shape[:1] <= (most,)
+        if kind.dtype.category == "int" and len(kind.shape) == 1:
+            few = few and self.is_value_list(tensor)
+        return bool(few and not kind.dtype.is_complex)
 
     def is_value_list(self, tensor: Tensor) -> bool:
         """Are the ints of a vector, asked for as a list, no sizes, as far as is known of the line?"""

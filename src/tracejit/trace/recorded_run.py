@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from ..dtypes import get_default_dtype
 from ..modes import MODES
 from ..tensor import Tensor
 from .held import see, seen_in, standing_for, with_held
@@ -116,8 +117,11 @@ def _run(
         recorder.follow = lambda: later.enter_context(following(guard))
     try:
         MODES.recorder = recorder  # not by a context manager, whose own code could be interrupted
-        if entry.sizes or entry.sized:  # before any number is handed out that may vary beside them
-            told = recorder.sizes_handed_over(given.tensors[-1])
+        # Sizes come first: no number that may vary beside them is handed out before.
+        if entry.extents:
+            recorder.extents_handed_over(given.tensors, entry.extents)
+        if entry.sizes or entry.sized:
+            told = recorder.sizes_handed_over(given.tensors[-2 if entry.extents else -1])
             sizes.update(zip(entry.sizes, told, strict=False))
             left.update(zip(entry.sized, told[len(entry.sizes) :], strict=True))
         if follows:
@@ -130,6 +134,7 @@ def _run(
         before = later.enter_context(standing_for(entry.held, left))
         result = function(*args, **kwargs)
         result = with_held(recorder, entry.held, before, result, outside)
+        entry.plain_extents = recorder.plain_extents()
         return result, flatten_result(result, leaves, outside)
     except BaseException:
         for place in entry.held:  # what it left there is the user's again
@@ -138,3 +143,14 @@ def _run(
     finally:
         recorder.follow = None
         later.close()
+
+
+def changing_modes() -> tuple[Any, ...]:
+    """The thread's modes that code can change."""
+    return (
+        MODES.grad,
+        MODES.inference,
+        MODES.autocast,
+        MODES.saved_hooks,
+        get_default_dtype(),
+    )

@@ -25,11 +25,13 @@ from ..tensor import Tensor
 from ..types import Scalar, TensorType
 from .absent_attributes import AbsentAttributes
 from .devices import one_device
-from .found_sizes import FindsSizes, SizesFound, has_extents, user_line
+from .extents_inside import ExtentsInside
+from .found_sizes import FindsSizes, SizesFound, user_line
 from .gradients_inside import GradientsInside
 from .identities import Identities
 from .inputs import Signature
 from .kept_alive import KeptAlive
+from .layouts_inside import LayoutsInside
 from .numbers import outcome_key
 from .numbers_inside import NumbersInside
 from .places import Place
@@ -42,18 +44,16 @@ from .writes_inside import WritesInside
 
 MAX_STATEMENTS = 200_000
 _NUMBERS = frozenset({bool, int, float})
-#: Numbers of a list that are read one by one.
-MAX_ITEMS = 32
-#: The same for bools, each of which is a branch.
-MAX_BOOLS = 8
 
 
 class Recorder(
     GradientsInside,
     NumbersInside,
     FindsSizes,
+    ExtentsInside,
     WritesInside,
     ViewsInside,
+    LayoutsInside,
     AbsentAttributes,
     Identities,
     TurnedInside,
@@ -64,6 +64,7 @@ class Recorder(
         GradientsInside.__init__(self)
         NumbersInside.__init__(self)
         FindsSizes.__init__(self)
+        ExtentsInside.__init__(self)
         Identities.__init__(self)
         ViewsInside.__init__(self)
         TurnedInside.__init__(self)
@@ -262,17 +263,6 @@ class Recorder(
             self.escape(tensor, how)
         self.lists_read.add(user_line())
         return found
-
-    def follows_items(self, tensor: Tensor) -> bool:
-        """Are the values, which are asked for as a list, few enough to be read one by one?"""
-        kind = tensor.spec
-        if self.failure is not None or has_extents(kind.shape) or len(kind.shape) > 2:
-            return False
-        most = MAX_BOOLS if kind.dtype.category == "bool" else MAX_ITEMS
-        few = tensor.array.size <= most and kind.shape[:1] <= (most,)
-        if kind.dtype.category == "int" and len(kind.shape) == 1:
-            few = few and self.is_value_list(tensor)
-        return bool(few and not kind.dtype.is_complex)
 
     def random_key(self, generator: Any) -> tuple[Tensor, int]:
         """The key tensor and call number of the next random op."""

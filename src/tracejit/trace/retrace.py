@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..tensor import Tensor
 from .held import Held, arguments_in
 from .number_uses import Varying
+from .shape_uses import groups_in
 from .signature import Static
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ def differences(entry: Entry, key: Any) -> Iterator[str]:
         yield "what the function leaves in its state is read at every call from here on"
     elif key[3] != known[3]:
         yield _structures(key[3], known[3])
+    if groups_in(key) and not groups_in(known):
+        yield "extents of the arguments changed again, and vary from here on"
+        return
     tensors, places = _tensors_and_places(key[4:])
     known_tensors, known_places = _tensors_and_places(known[4:])
     if len(tensors) != len(known_tensors):
@@ -74,7 +78,7 @@ def _tensors(name: str, now: Any, before: Any) -> str:
     before_kind, before_layout, *before_flags = before
     if kind is not before_kind:
         return f"{name}: now a {kind.__name__}, before a {before_kind.__name__}"
-    if layout is not before_layout:
+    if layout != before_layout:
         return f"{name}: now {layout}, before {before_layout}"
     which = int(flags[0] == before_flags[0])
     what = ("requires_grad", "inference tensor")[which]

@@ -60,7 +60,7 @@ def route_of(
     guard = entry.guard
     if serve is None or guard is None or entry.routeless > MAX_ROUTELESS:
         return None
-    if len(tensors) > MAX_TENSORS or entry.sizes or entry.held:  # which Python adds to the tensors
+    if len(tensors) > MAX_TENSORS or entry.sizes or entry.held or entry.extents:  # added by Python
         entry.routeless = MAX_ROUTELESS + 1
         return None
     if sum(route[_ENTRY] is entry for route in known) >= MAX_OF_ENTRY:

@@ -23,6 +23,7 @@ from .backward import BoundBackward
 from .backward_node import as_before
 from .bound import Bound
 from .ending import Ending
+from .freeing import History
 from .numbers import ANY, Number
 from .segments import Results, Runner
 from .signature import SizeLeaf
@@ -44,6 +45,10 @@ MAX_PLANS = 8
 
 class OtherSizes(Exception):
     """The plan does not hold for the sizes of a call."""
+
+
+class Unplanned(NotReplayable):
+    """There is no plan for the sizes of a call, nor will there be one."""
 
 
 class Latest:
@@ -116,6 +121,8 @@ class Found:
 
     def __init__(self, finding: Finding, walk: SizedWalk, positions: Mapping[Value, int]) -> None:
         self.op = finding.op
+        #: Extents of arguments, which are as they should be.
+        self.handed_over = finding.value is walk.entry.signature.extents
         self.positions = [positions[x] for x in finding.operands if isinstance(x, Value)]
         self.attributes = walk.numbered(dict(finding.attributes))
         self.axes = told_axes(finding)
@@ -124,6 +131,10 @@ class Found:
     def run(self, environment: list[Any], told: dict[int, int]) -> None:
         """Add the result to the environment and its sizes to ``told``."""
         operands = [environment[i].array for i in self.positions]
+        if self.handed_over:
+            environment.append(environment[self.positions[0]])
+            told.update(zip(self.numbers, operands[0].tolist(), strict=True))
+            return
         index = max(map(device_index, operands), default=-1)
         result = on_device(index, self.op.evaluate, operands, self.attributes(told))
         environment.append(Tensor._wrap(ordered(result)))
@@ -220,7 +231,12 @@ class SizedWalk(Walk):
         """What the end of a path does, worked out once per set of sizes."""
         assert isinstance(leaf, SizedLeaf)
         if leaf.ending is None:
-            leaf.ending = Ending(self.entry.owner.name, leaf, self.sources, runner.positions)
+            assert leaf.ends is not None
+            known = leaf.ends.ending
+            if known is None:
+                known = Ending(self.entry.owner.name, leaf, self.sources, runner.positions)
+                leaf.ends.ending = known
+            leaf.ending = known.showing(leaf.recording.outputs)
         return leaf.ending
 
     def chosen(self, segment: Segment, told: Mapping[int, int]) -> Any:
@@ -239,7 +255,7 @@ class SizedWalk(Walk):
     def planned(self, told: dict[int, int]) -> SizedWalk:
         """A walk by another plan, for sizes of which ``told`` are known."""
         if self.number + 1 >= MAX_PLANS:
-            raise NotReplayable("sizes known only at run time need too many plans")
+            raise Unplanned("sizes known only at run time need too many plans")
         if self.unplanned is None:
             try:
                 return self.entry.planned_for(told, self.number + 1)
@@ -249,7 +265,7 @@ class SizedWalk(Walk):
                 log.debug("planning failed", exc_info=True)
                 reason = getattr(error, "summary", None) or str(error)
                 self.unplanned = f"no plan for sizes known only at run time ({reason})"
-        raise NotReplayable(self.unplanned)
+        raise Unplanned(self.unplanned)
 
     def ended(self, leaf: Leaf, told: Mapping[int, int], sizes: Mapping[int, int]) -> Leaf:
         """The end of a path for these sizes."""
@@ -266,6 +282,14 @@ class SizedLeaf(Leaf):
     told: Mapping[int, int] = dataclasses.field(default_factory=dict)
     ends: SizedEnds | None = None
     ending: Ending | None = None
+
+    @property
+    def tape(self) -> History:
+        """The history of the run, which is the same for all sizes."""
+        assert self.ends is not None
+        if self.ends.tape is None:
+            self.ends.tape = super().tape
+        return self.ends.tape
 
     def types(self, values: Sequence[Value]) -> tuple[TensorType, ...]:
         """The types of recorded values."""
@@ -293,6 +317,9 @@ class SizedEnds:
         self.steps = walk.numbered(tuple([r.steps for r in leaf.recording.outputs]))
         self.structure = walk.numbered(sizes_in(leaf.structure))
         self.typed: dict[tuple[Value, ...], Numbered] = {}
+        self.graph = dataclasses.replace(leaf.graph, inputs=(*leaf.graph.inputs, *self.late))
+        self.ending: Ending | None = None  # this and the next are the same for all sizes
+        self.tape: History | None = None
 
     def types(self, values: tuple[Value, ...], told: Mapping[int, int]) -> tuple[TensorType, ...]:
         """The types of recorded values, for these sizes."""
@@ -315,12 +342,13 @@ class SizedEnds:
             raise OtherSizes
         walk, leaf = self.walk, self.leaf
         recording = leaf.recording
-        steps = zip(recording.outputs, self.steps(told), strict=True)
-        outputs = tuple(dataclasses.replace(r, steps=s) if s else r for r, s in steps)
-        graph = dataclasses.replace(leaf.graph, inputs=(*leaf.graph.inputs, *self.late))
+        if self.steps.fill is not None:
+            steps = zip(recording.outputs, self.steps(told), strict=True)
+            outputs = tuple(dataclasses.replace(r, steps=s) if s else r for r, s in steps)
+            recording = dataclasses.replace(recording, outputs=outputs)
         new = SizedLeaf(
-            dataclasses.replace(recording, outputs=outputs),
-            graph,
+            recording,
+            self.graph,
             with_sizes(leaf.structure, iter(self.structure(told))),
             told=told,
             ends=self,

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..extents import Extent
+
 
 class _Missing:
     def __repr__(self) -> str:
@@ -71,7 +73,7 @@ def describe(value: Any) -> str:
     if value is MISSING or type(value) in _VALUES or isinstance(value, np.generic):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
-    return f"a {type(value).__qualname__}"
+    return "a size" if type(value) is Extent else f"a {type(value).__qualname__}"
 
 
 def was_and_is(before: Any, now: Any) -> str:

@@ -19,7 +19,7 @@ from ..ir.graph import Graph, Value
 from ..ir.loops import body_of, is_loop, loop_value
 from ..symbols import SMALLEST
 from ..types import Shape, TensorType
-from .found_sizes import Registry, has_extents
+from .found_sizes import Registry, has_extents, plain
 from .inputs import Signature, Source
 from .numbers import NumberGuard
 from .recording import MOVED
@@ -70,6 +70,9 @@ def structure_of(
     sizes = Sizes(told, found.sizes, found.marks, None if marks is None else iter(marks))
     # What comes of integers and Python numbers has the default dtype.
     parts: list[Any] = [tuple(wants), signature.device, get_default_dtype().short]
+    if signature.extents is not None:  # known before the inputs that have them
+        for number in signature.sizes.found[signature.extents]:
+            told.number(number)
     for source in signature.sources:
         numbers[source.value] = len(numbers)
         parts.append(_source_key(source, strides.get(source.value), sizes))
@@ -101,7 +104,7 @@ def form_key(inputs: Sequence[Value], statements: Sequence[Value], results: Sequ
 def _source_key(source: Source, strides: Shape | None, sizes: Sizes) -> Any:
     kind = source.value.spec
     extents = _sizes_key(kind.shape, sizes)
-    lie = None if strides is None else stride_pattern(kind.shape, strides)
+    lie = None if strides is None else stride_pattern(plain(kind.shape), strides)
     if lie is not None and lie[0] == "free":
         sizes.met.extend(s for s in strides or () if s >= SMALLEST)
     return source.kind, source.position, source.value.name, kind.dtype.short, extents, lie
@@ -263,7 +266,7 @@ class Symbols:
         shape = self.replaced(kind.shape, numbers)
         new = self.mapping[value] = Value(TensorType(shape, kind.dtype), name=value.name)
         if strides is not None:
-            pattern = stride_pattern(kind.shape, strides)
+            pattern = stride_pattern(plain(kind.shape), strides)
             walked = strides if pattern[0] == "free" else ()
             free = [self.size(s, numbers) for s in walked if s >= SMALLEST]
             self.strides[new] = strides_of(pattern, shape, free)

@@ -208,6 +208,9 @@ class SymbolicTree:
             self.others = frozenset(found.sizes)
             self.whole = False
             with self.scope.deciding() as decisions:
+                if self.signature.extents is not None:
+                    self._present(root)
+                    self.symbols.late(self.signature.extents)
                 for source in self.signature.sources:
                     self.symbols.source(source.value, strides.get(source.value))
                 self._mirror(root)

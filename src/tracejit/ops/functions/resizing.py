@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import ArgumentValueError, ShapeError
+from ...extents import is_symbolic
 from .. import elementwise as e
 from .. import limits
 from .. import movement as m
@@ -81,7 +82,10 @@ def _sizes(
     if scale_factor is None:
         raise ArgumentValueError("either size or scale_factor should be defined")
     scales = _per_dim("scale_factor", scale_factor, own)
-    wanted = tuple(math.floor(float(n) * f) for n, f in zip(own, scales, strict=True))
+    wanted = tuple(
+        n * int(f) if is_symbolic(n) and float(f).is_integer() else math.floor(float(n) * f)
+        for n, f in zip(own, scales, strict=True)
+    )
     return wanted, nothing if recompute else tuple(map(float, scales))
 
 
@@ -266,10 +270,21 @@ def _keys(distance: Any, a: float = -0.75) -> Any:
 def _nearest(x: Tensor, dim: int, n: int, want: int, scale: float | None, exact: bool) -> Tensor:
     if n == want:
         return x
+    if is_symbolic(n) and scale in (2, 4, 8):  # whose positions follow from the form alone
+        return _repeated(x, dim, n, int(scale))
     step = np.float32(1.0 / scale) if scale else np.float32(n) / np.float32(want)
     shift = np.float32(0.5) if exact else np.float32(0)
     places = [min(int((np.float32(i) + shift) * step), n - 1) for i in range(want)]
     return mix_along(x, dim=dim, places=(tuple(places),), weights=((1.0,) * want,))
+
+
+def _repeated(x: Tensor, dim: int, n: int, times: int) -> Tensor:
+    """Every element along ``dim``, which has ``n``, several times in a row."""
+    shape = shape_of(x)
+    wide = m.expand(
+        m.unsqueeze(x, dims=(dim + 1,)), shape=(*shape[: dim + 1], times, *shape[dim + 1 :])
+    )
+    return m.reshape(wide, shape=(*shape[:dim], n * times, *shape[dim + 1 :]))
 
 
 @function(method=False)
