@@ -294,6 +294,13 @@ def test_a_worker_that_dies_is_a_reason(bench: dict[str, ModuleType], tmp_path: 
 
 
 @pytest.mark.thorough
+def test_lengths_are_timed():
+    done = run("benchmarks/lengths.py", "--calls", "5", "--backend", "tracejit")
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert done.stdout.count("| tracejit |") == 4
+
+
+@pytest.mark.thorough
 def test_benchmarks_pass_as_tests(tmp_path: Path):
     """Untimed: every benchmark once, on small data."""
     done = run(

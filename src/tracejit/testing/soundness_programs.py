@@ -137,6 +137,7 @@ class Author(Choices):
         self.writes = False  # does the function write to its arguments?
         self.wants = 0.5  # how often arguments require gradients
         self.nested: _Given | None = self.pick(_NESTED) if self.chance(0.15) else None
+        self.grows = self.chance(0.3)  # do the arguments have other numbers of rows from call to call?
         self.rated = self.chance(0.35)  # is there a number among the arguments?
         self.overlapping = False  # may calls run at the same time?
 
@@ -242,9 +243,20 @@ class Author(Choices):
         return recipe
 
     def _again(self) -> list[str]:
-        """New values for one argument or all."""
+        """New values for one argument or all, sometimes in another number of rows."""
+        if self.grows and self.rows and self.chance(0.7):
+            return self._step(self._set(self._resized()))
         lines = self.given if self.chance(0.5) else [self.pick(self.given)]
         return self._step(lines)
+
+    def _resized(self) -> list[str]:
+        """How to make the arguments with another number of rows."""
+        old, self.rows = self.rows, self.whole(1, 7)
+        moved = {f"({old + k}, N": f"({self.rows + k}, N" for k in (0, 1)}
+        return [
+            next((line.replace(a, b) for a, b in moved.items() if a in line), line)
+            for line in self.given
+        ]
 
     def _fresh(self) -> str:
         names = {f.name for f in self.features}
