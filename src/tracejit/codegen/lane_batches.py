@@ -66,31 +66,35 @@ class Batch:
 
 
 def batch_module(
-    dtype: str,
-    machine: Machine,
+    kind: Kind,
     symbol: str,
     arrays: int,
     numbers: int,
     write: Callable[[Batch], None],
+    given: Kind | None = None,
 ) -> str:
-    """The module with a kernel over tiles; its arguments: arrays, numbers, how many members, bytes of scratch memory.
+    """The module with a kernel over tiles; its arguments: arrays, numbers, how many members, vectors of scratch memory.
 
-    >>> batch_module("f32", Machine(64, 8, 3), "nothing", 1, 0, lambda batch: None).count("@nothing(")
+    What is put back has elements ``given`` by another kind, if there is one, with as many lanes.
+
+    >>> kind = Kind("f32", Machine(64, 8, 3))
+    >>> batch_module(kind, "nothing", 1, 0, lambda batch: None).count("@nothing(")
     1
     """
-    kind = Kind(dtype, machine)
+    given = given or kind
     f = inner(kind, f"i32 @{symbol}(ptr %args, i64 %lo, i64 %hi, i64 %worker)")
     words = [f.make(f"load ptr, ptr {f.at('%args', i, 'i64')}") for i in range(arrays)]
     words += [f.word("%args", arrays + i) for i in range(numbers)]
     count, vectors = (f.word("%args", arrays + numbers + i) for i in range(2))
-    scratch = f.make(f"alloca {kind.vector}, i64 {vectors}, align 64")
+    scratch = f.make(f"alloca {given.vector}, i64 {vectors}, align 64")
     with f.loop("%lo", "%hi") as tile:
         first = f.product(tile, kind.lanes)
         write(Batch(Lanes(f, kind), words, first, count, scratch))
     f.add("ret i32 0")
     more = _MORE.format(v=kind.vector, s=kind.suffix)
-    declared = dict.fromkeys((declarations(kind) + "\n" + declarations(_narrow(kind))).splitlines())
-    return "\n".join([*declared, more, _take(kind), _give(kind), f.finish()])
+    kinds = (kind, given, _narrow(kind), _narrow(given))
+    declared = dict.fromkeys(line for k in kinds for line in declarations(k).splitlines())
+    return "\n".join([*declared, more, _take(kind), _give(given), f.finish()])
 
 
 #: So many members are turned round together: a square of vectors, of which a register holds two where it is wide.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from .lane_batches import Batch, batch_module
 from .lane_factors import FACTORS
 from .lane_rotations import ROTATIONS
+from .vector_kind import Kind
 from .vector_machine import Machine
 
 __all__ = ["KERNELS", "lane_module"]
@@ -22,4 +23,4 @@ def lane_module(name: str, dtype: str, machine: Machine) -> str:
     1
     """
     arrays, numbers, write = KERNELS[name]
-    return batch_module(dtype, machine, f"tracejit_many_{name}", arrays, numbers, write)
+    return batch_module(Kind(dtype, machine), f"tracejit_many_{name}", arrays, numbers, write)

@@ -46,7 +46,7 @@ def row_product(x: Array, dims: tuple[int, ...]) -> Array | None:
 
 
 def _columns(x: Array) -> Array:
-    found = x[..., 0] * x[..., 1]
+    found = np.multiply(x[..., 0], x[..., 1])
     for place in range(2, x.shape[-1]):
         found *= x[..., place]
     return found
