@@ -18,9 +18,8 @@ from .comparison import eq, gt, isfinite, logical_and
 from .elementwise import mul, where
 from .movement import slice
 from .namespace import wide, xp
-from .orders import by_network, first_in_order, place_in_order, places_among, stable_order
+from .orders import along_last, first_in_order, place_in_order, places_among, stable_order
 from .reduction import accumulated, argmax, check_order, nonempty, sum
-from .slabs import along_rows
 from .table import Array, Ints, Sample, contraction, indexing
 
 _ALONG = (
@@ -50,7 +49,7 @@ def argsort(x: Array, *, dim: int, descending: bool) -> Array:
         return n.zeros((), np.int64)
     x = wide(x)
     if n is np:
-        return _along_last(
+        return along_last(
             lambda rows: stable_order(rows, descending), x, dim, (0, x.shape[dim], descending)
         )
     if not x.size:
@@ -80,7 +79,7 @@ def first_positions(x: Array, *, dim: int, count: int, descending: bool) -> Arra
     if xp(x) is np:
         few = int(count)
         places = (0, few, descending)
-        return _along_last(lambda rows: first_in_order(rows, few, descending), wide(x), dim, places)
+        return along_last(lambda rows: first_in_order(rows, few, descending), wide(x), dim, places)
     order = argsort.evaluate((x,), {"dim": dim, "descending": descending})
     return order[(*(np.s_[:],) * dim, np.s_[:count])]
 
@@ -101,7 +100,7 @@ def position_at(x: Array, *, dim: int, place: int) -> Array:
     """The position that is number ``place`` of the stable order of x along ``dim``; extent one is kept."""
     if xp(x) is np:
         places = (int(place), 1, False)
-        return _along_last(lambda rows: place_in_order(rows, int(place)), wide(x), dim, places)
+        return along_last(lambda rows: place_in_order(rows, int(place)), wide(x), dim, places)
     order = argsort.evaluate((x,), {"dim": dim, "descending": False})
     return order[(*(np.s_[:],) * dim, np.s_[place : place + 1])]
 
@@ -111,21 +110,6 @@ def leading(x: Any, *, dim: int, count: int, descending: bool) -> Any:
     if descending and type(count) is int and count == 1:
         return argmax(x, dims=(dim,), keepdim=True)
     return first_positions(x, dim=dim, count=count, descending=descending)
-
-
-def _along_last(
-    function: Callable[[Array], Array], x: Array, dim: int, places: tuple[int, int, bool]
-) -> Array:
-    """Places of the order along ``dim`` (the first, how many, is it descending): by a kernel, or by ``function``.
-
-    That is given an array whose last axis is ``dim``.
-    """
-    last = dim == x.ndim - 1
-    rows = np.ascontiguousarray(x if last else np.moveaxis(x, dim, -1))
-    found = by_network(rows, *places)
-    if found is None:
-        found = along_rows(function, rows, places[1], np.int64)
-    return np.ascontiguousarray(found if last else np.moveaxis(found, -1, dim))
 
 
 def running_type(x: TensorType, *, dim: int) -> TensorType:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .op import Array
+from .slabs import along_rows
 
 #: Elements per piece of a row when few positions are asked for.
 PIECE = 64
@@ -159,6 +160,24 @@ def by_network(x: Array, first: int, count: int, descending: bool) -> Array | No
     if x.dtype.char not in _KNOWN or not x.dtype.isnative:
         return None
     return _network[0](x, first, count, descending)
+
+
+def along_last(
+    function: Callable[[Array], Array], x: Array, dim: int, places: tuple[int, int, bool]
+) -> Array:
+    """Places of the order along ``dim`` (the first, how many, is it descending): by a kernel, or by ``function``.
+
+    That is given an array whose last axis is ``dim``.
+
+    >>> along_last(lambda rows: stable_order(rows, False), np.array([[3, 1], [2, 5]]), 0, (0, 2, False)).tolist()
+    [[1, 0], [0, 1]]
+    """
+    last = dim == x.ndim - 1
+    rows = np.ascontiguousarray(x if last else np.moveaxis(x, dim, -1))
+    found = by_network(rows, *places)
+    if found is None:
+        found = along_rows(function, rows, places[1], np.int64)
+    return np.ascontiguousarray(found if last else np.moveaxis(found, -1, dim))
 
 
 def _words(ranks: Array, bits: int) -> Array:
