@@ -160,7 +160,9 @@ class Lanes:
         return Lane(self, self.f.make(text))
 
     def number(self, value: float) -> Lane:
-        """A constant in all lanes."""
+        """A constant in all lanes, rounded to their precision."""
+        if self.kind.nbytes == 4:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
         bits = struct.unpack("<Q", struct.pack("<d", value))[0]
         one = f"{self.kind.scalar} 0x{bits:016X}"
         return Lane(self, f"<{', '.join([one] * self.kind.lanes)}>")

@@ -1,0 +1,118 @@
+"""Fourier transforms of many rows by kernels, for the bodies of the ops: eager and compiled code alike."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from ..codegen.lane_fourier import RADICES, fourier_module
+from ..codegen.vector_machine import vector_machine
+from ..cuda.arrays import address_of
+from ..ops.host_fourier import set_fourier
+from .launcher import Step, Table, build_table
+from .vector_modules import VectorModule, address
+
+__all__ = ["transform"]
+
+#: Elements of rows that are worth a hand-over to another thread.
+_GRAIN = 1 << 13
+_KINDS = {"f": "f32", "F": "f32", "d": "f64", "D": "f64"}
+
+
+def transform(
+    mode: str, x: np.ndarray, n: int, inverse: bool, scale: float
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The transform of ``n`` elements along the last dimension, and which rows of it are not finite.
+
+    ``mode`` says what rows are ("complex", "of_real" or "to_real"). None where there is no kernel for the length.
+
+    >>> found = transform("of_real", np.ones((40, 8)), 8, False, 1.0)
+    >>> found is None or found[0][7].real.tolist()
+    [8.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    machine = vector_machine()
+    length = n if mode == "complex" else n // 2
+    if machine is None or config.disabled:
+        return None
+    factors = _factors(length)
+    if factors is None or (n % 2 and mode != "complex"):
+        return None
+    kind = _KINDS[x.dtype.char]
+    real = np.dtype(f"f{int(kind[1:]) // 8}")
+    rows = np.ascontiguousarray(x)
+    count, lanes = rows.size // rows.shape[-1], machine.vector // real.itemsize
+    shape = (*x.shape[:-1], n // 2 + 1 if mode == "of_real" else n)
+    out = np.empty(shape, real if mode == "to_real" else np.result_type(real, np.complex64))
+    tiles = -(-count // lanes)
+    marks = np.empty(tiles * lanes, real)
+    constants, stages = _constants(length, n, inverse, scale, real.char)
+    grain = 1 << (max(1, _GRAIN // (2 * length * lanes)) - 1).bit_length()
+    table = _table(kind, mode, grain)
+    places = [address_of(y) for y in (rows, out, marks, constants, stages)]
+    room = 4 * (length + 1 + lanes)
+    table.run_slots(0, 1, *places, length, len(factors), count, room, tiles)
+    return out, np.flatnonzero(marks[:count])
+
+
+@cache
+def _factors(n: int) -> tuple[int, ...] | None:
+    """Radices whose product is n; None where there are none."""
+    found = []
+    for radix in RADICES:
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    return tuple(found) if n == 1 else None
+
+
+@lru_cache(maxsize=256)
+def _constants(
+    length: int, n: int, inverse: bool, scale: float, char: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sign, the scale and the roots of unity; radix, steps and stride of each stage, and how many roots they have.
+
+    Roots are rounded once, where the machine has numbers that are more precise.
+    """
+    sign = 1 if inverse else -1
+    numbers, words, left, stride = [np.array([sign, scale])], list[int](), length, 1
+    for radix in _factors(length) or ():
+        steps = left // radix
+        turns = np.arange(steps)[:, None] * np.arange(1, radix)
+        numbers.append(_roots(sign * turns, left).ravel())
+        words += (radix, steps, stride)
+        left, stride = steps, stride * radix
+    words.append(sum(map(len, numbers)) - 2)
+    if n != length:
+        k = np.arange(length + 1)
+        roots = _roots(sign * k, n).reshape(-1, 2)
+        numbers.append((sign * np.stack([-roots[:, 1], roots[:, 0]], -1)).ravel())
+    return np.concatenate(numbers).astype(char), np.array(words, np.int64)
+
+
+def _roots(turns: np.ndarray, n: int) -> np.ndarray:
+    """Cosines and sines of ``turns / n`` of a circle, exact where those are simple."""
+    rest = turns % n
+    angle = rest.astype(np.longdouble) * (8 * np.arctan(np.longdouble(1)) / n)
+    found = np.stack([np.cos(angle), np.sin(angle)], -1)
+    quarter, within = np.divmod(4 * rest, n)
+    simple = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])[quarter]
+    return np.where((within == 0)[..., None], simple, found).astype(np.float64)
+
+
+@cache
+def _table(kind: str, mode: str, grain: int) -> Table:
+    """A program of one step whose arguments are its slots, and the number of tiles the last of them."""
+    arguments = [(slot, 0) for slot in range(9)]
+    return build_table([Step(_address(kind, mode), arguments, (len(arguments), 0), grain)])
+
+
+@cache
+def _address(kind: str, mode: str) -> int:
+    machine: Any = vector_machine()
+    return address(VectorModule(f"tracejit_fourier_{mode}", fourier_module(kind, mode, machine)))
+
+
+set_fourier(transform)
