@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .lane_batches import Batch, batch_module
+from .lane_columns import Columns
 from .lane_factors import Odd
-from .lanes import Lane, Lanes, Rows
+from .lanes import Lane, Lanes
 from .vector_kind import Kind, inner
 from .vector_machine import Machine
 
@@ -25,18 +26,22 @@ RADICES = (4, 2, 3, 5)
 MODES = ("complex", "of_real", "to_real")
 #: Arrays: rows, results, which of these are not finite, constants (the sign of the exponent, the scale of results,
 #: roots of unity of all stages, then those of real rows), stages (radix, steps, stride of each, then how many numbers
-#: their roots are). Numbers: complex elements, stages.
-_ARRAYS, _NUMBERS = 5, 2
+#: their roots are). Numbers: complex elements, stages, columns next to each other (of columns).
+_ARRAYS, _NUMBERS = 5, 3
 
 
-def fourier_module(dtype: str, mode: str, machine: Machine) -> str:
-    """The module with the kernel ``tracejit_fourier_<mode>``.
+def fourier_module(dtype: str, mode: str, machine: Machine, columns: bool = False) -> str:
+    """The module with the kernel ``tracejit_fourier_<mode>`` over rows, or over columns.
 
     >>> fourier_module("f32", "complex", Machine(64, 8, 3)).count("define i32 @tracejit_fourier_complex(")
     1
     """
     kind = Kind(dtype, machine)
-    write = {"complex": _of_complex, "of_real": _of_real, "to_real": _to_real}[mode]
+    one = {"complex": _of_complex, "of_real": _of_real, "to_real": _to_real}[mode]
+
+    def write(batch: Batch) -> None:
+        one(_Transform(batch, columns))
+
     module = batch_module(kind, f"tracejit_fourier_{mode}", _ARRAYS, _NUMBERS, write)
     return "\n".join([module, *[_stage(kind, radix) for radix in RADICES]])
 
@@ -194,11 +199,12 @@ def _stage(kind: Kind, radix: int) -> str:
 class _Transform:
     """What the kernels share."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, columns: bool) -> None:
         self.batch, self.f, self.t = batch, batch.f, batch.lanes
         self.rows, self.out, self.marks, self.constants, self.stages, *numbers = batch.words
-        self.n, self.count = numbers
+        self.n, self.count, inner_ = numbers
         self.odd = Odd(self.t)
+        self.columns = Columns(batch, inner_) if columns else None
         pair = f"[2 x {self.t.kind.vector}]"
         size = self.f.sum(self.n, 1 + self.t.kind.lanes)
         self.here, self.there = batch.scratch, self.f.at(batch.scratch, size, pair)
@@ -225,13 +231,24 @@ class _Transform:
         self.roots = roots.get()
         return x.get(), y.get()
 
-    def give(self, place: str, elements: str) -> None:
+    def take(self, pairs: str, real: bool = False) -> None:
+        """So many complex elements, or pairs of real ones."""
+        if self.columns is not None:
+            self.columns.take(self.rows, pairs, self.here, real)
+        else:
+            self.batch.take(self.rows, self.f.sum(pairs, pairs), self.here)
+
+    def give(self, place: str, pairs: str, real: bool = False) -> None:
         """Put results back; rows with some that are not finite are noted."""
-        numbers = Rows(self.t, place, 1)
-        with self.f.loop(0, elements) as i:
-            self.odd.unless_finite(numbers[i][0])
+        numbers = _Numbers(self.t, place)
+        with self.f.loop(0, pairs) as k:
+            for part in (numbers[k].re, numbers[k].im):
+                self.odd.unless_finite(part)
         self.odd.note(self.batch, self.marks)
-        self.batch.give(place, elements, self.out)
+        if self.columns is not None:
+            self.columns.give(place, pairs, self.out, real)
+        else:
+            self.batch.give(place, self.f.sum(pairs, pairs), self.out)
 
     def mirrored(self, x: _Numbers, k: str) -> _Complex:
         """The conjugate of the number as far from the end as k is from the start."""
@@ -239,23 +256,20 @@ class _Transform:
         return _Complex(other.re, -other.im)
 
 
-def _of_complex(batch: Batch) -> None:
-    transform = _Transform(batch)
-    f = batch.f
-    elements = f.sum(transform.n, transform.n)
-    batch.take(transform.rows, elements, transform.here)
+def _of_complex(transform: _Transform) -> None:
+    f, t, n = transform.f, transform.t, transform.n
+    transform.take(n)
     found, _ = transform.run(transform.here, transform.there)
-    numbers, factor = _Numbers(batch.lanes, found), _constant(batch.lanes, transform.constants, 1)
-    with f.loop(0, transform.n) as k:
+    numbers, factor = _Numbers(t, found), _constant(t, transform.constants, 1)
+    with f.loop(0, n) as k:
         numbers[k] = numbers[k].times(factor)
-    transform.give(found, elements)
+    transform.give(found, n)
 
 
-def _of_real(batch: Batch) -> None:
+def _of_real(transform: _Transform) -> None:
     """The sum of both halves of each pair of frequencies is that of the even elements, their difference of the odd."""
-    transform = _Transform(batch)
-    f, t, n = batch.f, batch.lanes, transform.n
-    batch.take(transform.rows, f.sum(n, n), transform.here)
+    f, t, n = transform.f, transform.t, transform.n
+    transform.take(n, real=True)
     found, other = transform.run(transform.here, transform.there)
     x, y = _Numbers(t, found), _Numbers(t, other)
     x[n] = x["0"]
@@ -264,14 +278,13 @@ def _of_real(batch: Batch) -> None:
         a, b = x[k], transform.mirrored(x, k)
         odd = (a - b) * _root(t, transform.roots, k)
         y[k] = (a + b + odd).times(half)
-    transform.give(other, f.sum(f.sum(n, n), 2))
+    transform.give(other, f.sum(n, 1))
 
 
-def _to_real(batch: Batch) -> None:
+def _to_real(transform: _Transform) -> None:
     """The imaginary parts of the first and the last frequency are not looked at."""
-    transform = _Transform(batch)
-    f, t, n = batch.f, batch.lanes, transform.n
-    batch.take(transform.rows, f.sum(f.sum(n, n), 2), transform.here)
+    f, t, n = transform.f, transform.t, transform.n
+    transform.take(f.sum(n, 1))
     x, y = _Numbers(t, transform.here), _Numbers(t, transform.there)
     for end in ("0", n):
         x[end] = _Complex(x[end].re, t.number(0.0))
@@ -283,4 +296,4 @@ def _to_real(batch: Batch) -> None:
         odd = (a - b) * _root(t, own, k)
         y[k] = (a + b + odd).times(factor)
     found, _ = transform.run(transform.there, transform.here)
-    transform.give(found, f.sum(n, n))
+    transform.give(found, n, real=True)

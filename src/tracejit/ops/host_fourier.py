@@ -16,8 +16,8 @@ from .op import Array
 
 __all__ = ["fourier_of_host", "set_fourier"]
 
-#: What transforms rows along the last dimension by a kernel, and says which rows are not finite.
-Transform = Callable[[str, Array, int, bool, float], tuple[Array, Array] | None]
+#: What transforms rows along a dimension by a kernel, and says which of them are not finite.
+Transform = Callable[[str, Array, int, bool, float, int], tuple[Array, Array] | None]
 _kernel: list[Transform] = []
 #: Elements of an array, and rows, from which on a kernel serves, and most elements of a row.
 _MANY, _ROWS, _SHORT = 1 << 11, 8, 1 << 10
@@ -28,7 +28,7 @@ def set_fourier(transform: Transform) -> None:
     """Install what transforms rows by a kernel, or gives None.
 
     >>> before = list(_kernel)
-    >>> set_fourier(lambda mode, x, n, inverse, scale: None)
+    >>> set_fourier(lambda mode, x, n, inverse, scale, dim: None)
     >>> _kernel[:] = before
     """
     _kernel[:] = [transform]
@@ -42,36 +42,42 @@ def fourier_of_host(
     >>> fourier_of_host("rfft", np.ones((1, 4)), (1,), "backward").real.tolist()
     [[4.0, 0.0, 0.0]]
     """
-    last = x.ndim - 1
-    if not _kernel or last not in dims or x.size < _MANY or x.dtype.char not in "fdFD":
+    own = [x.shape[d] for d in dims] if sizes is None else list(sizes)
+    if not all(_serves(x, d, n) for d, n in zip(dims, own, strict=True)):
         return _by_library(name, x, dims, norm, sizes)
-    if _MODES[name] != "complex" and dims[-1] != last:  # real is what lies along another one
-        return _by_library(name, x, dims, norm, sizes)
-    n = sizes[dims.index(last)] if sizes else x.shape[last]
-    if n > _SHORT or x.size < _ROWS * x.shape[last] or not x.dtype.isnative:
-        return _by_library(name, x, dims, norm, sizes)
-    if len(dims) > 1:
-        return _one_after_the_other(name, x, dims, norm, sizes)
+    whole = "ifft" if name[0] == "i" else "fft"
+    if name != "rfft":  # the last one is what becomes real
+        for d, n in zip(dims[:-1], own, strict=False):
+            x = _along(whole, x, d, n, norm)
+    x = _along(name, x, dims[-1], own[-1], norm)
+    if name == "rfft":
+        for d, n in zip(dims[:-1], own, strict=False):
+            x = _along(whole, x, d, n, norm)
+    return x
+
+
+def _serves(x: Array, dim: int, n: int) -> bool:
+    """Is a kernel worth it along a dimension, of so many elements?"""
+    if not _kernel or x.size < _MANY or x.dtype.char not in "fdFD" or not x.dtype.isnative:
+        return False
+    inner = math.prod(x.shape[dim + 1 :])
+    beside = inner if dim < x.ndim - 1 else x.size // x.shape[dim]
+    return 1 < n <= _SHORT and beside >= _ROWS
+
+
+def _along(name: str, x: Array, dim: int, n: int, norm: str) -> Array:
+    """A transform along one dimension, of n elements."""
     inverse = name[0] == "i"
-    found = _kernel[0](_MODES[name], x, n, inverse, _scale(n, norm, inverse))
+    found = _kernel[0](_MODES[name], x, n, inverse, _scale(n, norm, inverse), dim)
     if found is None:
-        return _by_library(name, x, dims, norm, sizes)
+        return _by_library(name, x, (dim,), norm, (n,))
     result, odd = found
     if len(odd):  # what infinities become depends on the order of operations
-        again = _by_library(name, x.reshape(-1, x.shape[-1])[odd], (1,), norm, sizes)
+        if dim < x.ndim - 1:
+            return _by_library(name, x, (dim,), norm, (n,))
+        again = _by_library(name, x.reshape(-1, x.shape[-1])[odd], (1,), norm, (n,))
         result.reshape(-1, result.shape[-1])[odd] = again
     return result
-
-
-def _one_after_the_other(name: str, x: Array, dims: Shape, norm: str, sizes: Shape | None) -> Array:
-    """The last dimension by itself: before the others where the array is real, after them where the result is."""
-    last = x.ndim - 1
-    others = tuple(d for d in dims if d != last)
-    own = (x.shape[last] if sizes is None else sizes[dims.index(last)],)
-    whole = "ifft" if name[0] == "i" else "fft"
-    if name == "irfft":
-        return fourier_of_host(name, _by_library(whole, x, others, norm), (last,), norm, own)
-    return _by_library(whole, fourier_of_host(name, x, (last,), norm, own), others, norm)
 
 
 def _scale(n: int, norm: str, inverse: bool) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache, lru_cache
 from typing import Any
 
@@ -23,9 +24,9 @@ _KINDS = {"f": "f32", "F": "f32", "d": "f64", "D": "f64"}
 
 
 def transform(
-    mode: str, x: np.ndarray, n: int, inverse: bool, scale: float
+    mode: str, x: np.ndarray, n: int, inverse: bool, scale: float, dim: int = -1
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The transform of ``n`` elements along the last dimension, and which rows of it are not finite.
+    """The transform of ``n`` elements along a dimension, and which rows of it are not finite (or columns: any or none).
 
     ``mode`` says what rows are ("complex", "of_real" or "to_real"). None where there is no kernel for the length.
 
@@ -35,26 +36,29 @@ def transform(
     """
     machine = vector_machine()
     length = n if mode == "complex" else n // 2
-    if machine is None or config.disabled:
+    if machine is None or config.disabled or (n % 2 and mode != "complex"):
         return None
     factors = _factors(length)
-    if factors is None or (n % 2 and mode != "complex"):
+    if factors is None:
         return None
     kind = _KINDS[x.dtype.char]
     real = np.dtype(f"f{int(kind[1:]) // 8}")
-    rows = np.ascontiguousarray(x)
-    count, lanes = rows.size // rows.shape[-1], machine.vector // real.itemsize
-    shape = (*x.shape[:-1], n // 2 + 1 if mode == "of_real" else n)
+    dim %= x.ndim
+    after = n // 2 + 1 if mode == "of_real" else n
+    shape = (*x.shape[:dim], after, *x.shape[dim + 1 :])
     out = np.empty(shape, real if mode == "to_real" else np.result_type(real, np.complex64))
-    tiles = -(-count // lanes)
+    rows, lanes = np.ascontiguousarray(x), machine.vector // real.itemsize
+    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
+    columns = dim < x.ndim - 1
+    tiles = outer * -(-inner // lanes) if columns else -(-outer // lanes)
     marks = np.empty(tiles * lanes, real)
     constants, stages = _constants(length, n, inverse, scale, real.char)
     grain = 1 << (max(1, _GRAIN // (2 * length * lanes)) - 1).bit_length()
-    table = _table(kind, mode, grain)
+    table = _table(kind, mode, columns, grain)
     places = [address_of(y) for y in (rows, out, marks, constants, stages)]
     room = 4 * (length + 1 + lanes)
-    table.run_slots(0, 1, *places, length, len(factors), count, room, tiles)
-    return out, np.flatnonzero(marks[:count])
+    table.run_slots(0, 1, *places, length, len(factors), inner, outer, room, tiles)
+    return out, np.flatnonzero(marks if columns else marks[:outer])
 
 
 @cache
@@ -103,16 +107,17 @@ def _roots(turns: np.ndarray, n: int) -> np.ndarray:
 
 
 @cache
-def _table(kind: str, mode: str, grain: int) -> Table:
+def _table(kind: str, mode: str, columns: bool, grain: int) -> Table:
     """A program of one step whose arguments are its slots, and the number of tiles the last of them."""
-    arguments = [(slot, 0) for slot in range(9)]
-    return build_table([Step(_address(kind, mode), arguments, (len(arguments), 0), grain)])
+    arguments = [(slot, 0) for slot in range(10)]
+    return build_table([Step(_address(kind, mode, columns), arguments, (len(arguments), 0), grain)])
 
 
 @cache
-def _address(kind: str, mode: str) -> int:
+def _address(kind: str, mode: str, columns: bool) -> int:
     machine: Any = vector_machine()
-    return address(VectorModule(f"tracejit_fourier_{mode}", fourier_module(kind, mode, machine)))
+    source = fourier_module(kind, mode, machine, columns)
+    return address(VectorModule(f"tracejit_fourier_{mode}", source))
 
 
 set_fourier(transform)
