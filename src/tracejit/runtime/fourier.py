@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import config
-from ..codegen.lane_fourier import RADICES, fourier_module
-from ..codegen.vector_machine import vector_machine
 from ..cuda.arrays import address_of
 from ..ops.host_fourier import set_fourier
-from .launcher import Step, Table, build_table
-from .vector_modules import VectorModule, address
 
 __all__ = ["transform"]
 
@@ -34,6 +30,8 @@ def transform(
     >>> found is None or found[0][7].real.tolist()
     [8.0, 0.0, 0.0, 0.0, 0.0]
     """
+    from ..codegen.vector_machine import vector_machine
+
     machine = vector_machine()
     length = n if mode == "complex" else n // 2
     if machine is None or config.disabled or (n % 2 and mode != "complex"):
@@ -64,6 +62,8 @@ def transform(
 @cache
 def _factors(n: int) -> tuple[int, ...] | None:
     """Radices whose product is n; None where there are none."""
+    from ..codegen.lane_fourier import RADICES
+
     found = []
     for radix in RADICES:
         while n % radix == 0:
@@ -107,14 +107,20 @@ def _roots(turns: np.ndarray, n: int) -> np.ndarray:
 
 
 @cache
-def _table(kind: str, mode: str, columns: bool, grain: int) -> Table:
+def _table(kind: str, mode: str, columns: bool, grain: int) -> Any:
     """A program of one step whose arguments are its slots, and the number of tiles the last of them."""
+    from .launcher import Step, build_table
+
     arguments = [(slot, 0) for slot in range(10)]
     return build_table([Step(_address(kind, mode, columns), arguments, (len(arguments), 0), grain)])
 
 
 @cache
 def _address(kind: str, mode: str, columns: bool) -> int:
+    from ..codegen.lane_fourier import fourier_module
+    from ..codegen.vector_machine import vector_machine
+    from .vector_modules import VectorModule, address
+
     machine: Any = vector_machine()
     source = fourier_module(kind, mode, machine, columns)
     return address(VectorModule(f"tracejit_fourier_{mode}", source))

@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import config
-from ..codegen.lane_orders import ORDER_SYMBOL, order_module
-from ..codegen.vector_machine import vector_machine
 from ..cuda.arrays import address_of
 from ..ops.orders import set_network
-from .launcher import Step, Table, build_table
-from .vector_modules import VectorModule, address
 
 __all__ = ["order"]
 
@@ -30,6 +26,8 @@ def order(x: np.ndarray, first: int, count: int, descending: bool) -> np.ndarray
     >>> found is None or found.tolist()
     [[0, 2, 1]]
     """
+    from ..codegen.vector_machine import vector_machine
+
     machine = vector_machine()
     if machine is None or config.disabled:
         return None
@@ -47,14 +45,20 @@ def order(x: np.ndarray, first: int, count: int, descending: bool) -> np.ndarray
 
 
 @cache
-def _table(dtype: str, grain: int) -> Table:
+def _table(dtype: str, grain: int) -> Any:
     """A program of one step whose arguments are its slots, and the number of tiles the last of them."""
+    from .launcher import Step, build_table
+
     arguments = [(slot, 0) for slot in range(9)]
     return build_table([Step(_address(dtype), arguments, (len(arguments), 0), grain)])
 
 
 @cache
 def _address(dtype: str) -> int:
+    from ..codegen.lane_orders import ORDER_SYMBOL, order_module
+    from ..codegen.vector_machine import vector_machine
+    from .vector_modules import VectorModule, address
+
     machine: Any = vector_machine()
     return address(VectorModule(ORDER_SYMBOL, order_module(dtype, machine)))
 

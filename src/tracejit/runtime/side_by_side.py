@@ -13,12 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import config
-from ..codegen.lane_kernels import KERNELS, lane_module
-from ..codegen.vector_machine import vector_machine
 from ..cuda.arrays import address_of
 from ..ops.side_by_side import set_side_by_side
-from .launcher import Step, Table, build_table
-from .vector_modules import VectorModule, address
 
 __all__ = ["run"]
 
@@ -41,6 +37,8 @@ def run(
     >>> found is None or found[0].tolist()
     [4.0, 4.0, 4.0]
     """
+    from ..codegen.vector_machine import vector_machine
+
     machine = vector_machine()
     if machine is None or config.disabled:
         return None
@@ -61,16 +59,22 @@ def _grain(elements: int) -> int:
 
 
 @cache
-def _table(name: str, dtype: str, grain: int) -> Table:
+def _table(name: str, dtype: str, grain: int) -> Any:
     """A program of one step whose arguments are its slots, and the number of tiles the last of them."""
+    from ..codegen.lane_kernels import KERNELS
+    from .launcher import Step, build_table
+
     arrays, numbers, _ = KERNELS[name]
-    place = _address(name, dtype)
     arguments = [(slot, 0) for slot in range(arrays + numbers + 2)]
-    return build_table([Step(place, arguments, (len(arguments), 0), grain)])
+    return build_table([Step(_address(name, dtype), arguments, (len(arguments), 0), grain)])
 
 
 @cache
 def _address(name: str, dtype: str) -> int:
+    from ..codegen.lane_kernels import lane_module
+    from ..codegen.vector_machine import vector_machine
+    from .vector_modules import VectorModule, address
+
     machine: Any = vector_machine()
     return address(VectorModule(f"tracejit_many_{name}", lane_module(name, dtype, machine)))
 
