@@ -146,7 +146,10 @@ from .random import (
     set_rng_state,
 )
 from .runtime import draws as _draws  # noqa: F401  (lets random sources draw on devices)
+from .runtime import fourier as _fourier  # noqa: F401  (Fourier transforms of short rows)
 from .runtime import functions as _kernels  # noqa: F401  (special functions of large arrays)
+from .runtime import row_orders as _row_orders  # noqa: F401  (orders of short rows)
+from .runtime import side_by_side as _side_by_side  # noqa: F401  (batches of small matrices)
 from .serialization import load, save
 from .settings import (
     are_deterministic_algorithms_enabled,

@@ -266,7 +266,9 @@ def fold_point(writer: Writer, accumulators: Scope, indent: int) -> None:
 
 def step_in_order(writer: Writer, name: str, step: str, element: str, indent: int) -> None:
     """Fold an element into a variable, in this order."""
-    text = step.format(acc=name, x=element).replace(f"{name} += ", f"{name} = {name} + ")
+    text = step.format(acc=name, x=element)
+    for symbol in "+*":
+        text = text.replace(f"{name} {symbol}= ", f"{name} = {name} {symbol} ")
     writer.text.add(indent, text)
 
 

@@ -356,7 +356,7 @@ def combine_of(value: Value) -> Combine:
     if kind == "sum":
         return Combine(accumulate, f"{cast}(0)", "{acc} += {x}", "{acc} += {x}")
     if kind == "prod":
-        return Combine(accumulate, f"{cast}(1)", "{acc} = {acc} * {x}", "{acc} = {acc} * {x}")
+        return Combine(accumulate, f"{cast}(1)", "{acc} *= {x}", "{acc} *= {x}")
     name = "maximum" if kind == "max" else "minimum"
     if source is dtypes.bool_:
         symbol = "|" if kind == "max" else "&"

@@ -12,19 +12,19 @@ so only results that do not depend on them have a gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
-from ..errors import LinAlgError, ShapeError
+from ..errors import ShapeError
 from ..types import TensorType
+from . import packed
 from .comparison import eq
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import cast, where
-from .host_matrices import linalg
 from .lapack import guarded, refusing
 from .library_threads import small_on_one_thread
 from .linear_algebra import (
@@ -93,12 +93,7 @@ def _of_lower(g: Any) -> Any:
 @small_on_one_thread
 def cholesky_lower(x: Array) -> Array:
     """The lower triangular L with ``L @ L.mH = x`` for Hermitian positive-definite matrices."""
-    found = guarded("cholesky", linalg(x).cholesky, x)
-    if not xp(x).isfinite(found).all():  # LAPACK takes inf and nan for positive
-        raise LinAlgError(
-            "linalg.cholesky: Matrix is not positive definite: it has nan or inf in it"
-        )
-    return found
+    return guarded("cholesky", packed.cholesky, x)
 
 
 def _eigh_type(x: TensorType) -> TensorType:
@@ -122,13 +117,7 @@ def _eigh_grad(g: Any, out: Any) -> Any:
 @small_on_one_thread
 def eigen_symmetric(x: Array) -> Array:
     """Eigenvalues in the first row, eigenvectors as columns below, of Hermitian matrices (lower triangle read)."""
-    n = xp(x)
-
-    def packed(x: Array) -> Array:
-        values, vectors = linalg(x).eigh(x)
-        return n.concatenate([values[..., None, :], vectors], -2)
-
-    return guarded("eigh", packed, x)
+    return guarded("eigh", packed.eigh, x)
 
 
 # --- any square matrices ------------------------------------------------------------------------
@@ -193,8 +182,7 @@ def _qr_grad(g: Any, out: Any) -> Any:
 @small_on_one_thread
 def qr_packed(x: Array) -> Array:
     """Q above R of the reduced decomposition of tall matrices."""
-    n = xp(x)
-    return n.concatenate(linalg(x).qr(wide(x)), -2).astype(x.dtype, copy=False)
+    return packed.qr(wide(x)).astype(x.dtype, copy=False)
 
 
 def _svd_type(x: TensorType) -> TensorType:
@@ -235,13 +223,7 @@ def _svd_grad(g: Any, out: Any) -> Any:
 @small_on_one_thread
 def svd_packed(x: Array) -> Array:
     """U, a row of singular values, and V^H below each other, of tall matrices."""
-    n = xp(x)
-
-    def packed(x: Array) -> Array:
-        u, s, vh = linalg(x).svd(x, full_matrices=False)
-        return n.concatenate([u, s[..., None, :], vh], -2)
-
-    return guarded("svd", packed, x)
+    return guarded("svd", packed.svd, x)
 
 
 def _complement_type(x: TensorType) -> TensorType:
@@ -320,32 +302,7 @@ def _lu_grad(g: Any, out: Any, x_type: TensorType) -> Any:
 @small_on_one_thread
 def lu_packed(x: Array) -> Array:
     """L without its diagonal and U in one matrix; the row (from one) each was exchanged with in a last column."""
-    n = xp(x)
-    factored = _lu_of(n)
-    out = n.zeros((*x.shape[:-1], x.shape[-1] + 1), wide(x).dtype)
-    if x.size:
-        for index in np.ndindex(*x.shape[:-2]):
-            out[index][:, :-1], pivots = factored(wide(x[index]))
-            out[index][: len(pivots), -1] = pivots + 1
-    else:
-        out[..., : min(x.shape[-2:]), -1] = n.arange(1, min(x.shape[-2:]) + 1)
-    return out.astype(x.dtype, copy=False)
-
-
-def _lu_of(n: Any) -> Callable[[Array], tuple[Array, Array]]:
-    """LAPACK's factorisation of one matrix; exchanges counted from zero. A zero pivot is no error."""
-    if n is not np:
-        from cupyx.scipy.linalg import lu_factor
-
-        return partial(lu_factor, check_finite=False)
-    from scipy.linalg import get_lapack_funcs
-
-    def factored(x: Array) -> tuple[Array, Array]:
-        (getrf,) = get_lapack_funcs(("getrf",), (x,))
-        found, pivots, _ = getrf(x)
-        return found, pivots
-
-    return factored
+    return packed.lu(wide(x)).astype(x.dtype, copy=False)
 
 
 def _order_type(pivots: TensorType, *, rows: int) -> TensorType:
@@ -357,11 +314,15 @@ def order_of_pivots(pivots: Array, *, rows: int) -> Array:
     """Where each row of the factors stands in the matrix, of exchanges of rows counted from one."""
     n = xp(pivots)
     order = n.broadcast_to(n.arange(rows), (*pivots.shape[:-1], rows)).copy()
-    for i in range(pivots.shape[-1] if order.size else 0):
-        other = pivots[..., i : i + 1].real.astype(np.int64) - 1
-        here, there = order[..., i : i + 1].copy(), n.take_along_axis(order, other, -1)
-        order[..., i : i + 1] = there
-        n.put_along_axis(order, other, here, -1)
+    if not order.size:
+        return order
+    each = order.reshape(-1, rows)
+    exchanges = pivots.reshape(len(each), pivots.shape[-1]).real.astype(np.int64) - 1
+    numbers = n.arange(len(each))
+    for i in range(pivots.shape[-1]):
+        other, here = exchanges[:, i], each[:, i].copy()
+        each[:, i] = each[numbers, other]
+        each[numbers, other] = here
     return order
 
 
@@ -390,8 +351,12 @@ def _pinv_grad(g: Any, x: Any, out: Any) -> Any:
 @small_on_one_thread
 def pseudo_inverse(x: Array, atol: Array, rtol: Array) -> Array:
     """The Moore-Penrose inverse; singular values up to ``atol`` or ``rtol`` times the largest count as zero."""
-    n = xp(x)
-    u, s, vh = linalg(x).svd(wide(x), full_matrices=False)
+    n, (rows, columns) = xp(x), x.shape[-2:]
+    if rows < columns:
+        found = pseudo_inverse.evaluate((n.conj(n.swapaxes(x, -1, -2)), atol, rtol), {})
+        return n.conj(n.swapaxes(found, -1, -2))
+    whole = guarded("svd", packed.svd, wide(x))
+    u, s, vh = whole[..., :rows, :], whole[..., rows, :].real, whole[..., rows + 1 :, :]
     used = s > n.maximum(s[..., :1] * rtol, atol)
     inverted = n.where(used, 1 / n.where(used, s, 1), 0).astype(s.dtype)
     turned = n.conj(n.swapaxes(vh, -1, -2)) * inverted[..., None, :]

@@ -3,8 +3,7 @@
 ``norm`` says which direction divides by the number of points, as in NumPy: "backward", "ortho" (by its root, both) or
 "forward". The matrix of a transform is symmetric: the transform of the gradient is the gradient of the transform.
 
-Host arrays are transformed by SciPy, several rows at once in vectors and in several threads, which NumPy does not do
-(complex single precision takes a sixth of the time). A row's bits depend neither on the other rows nor on the threads.
+A row's bits depend neither on the other rows nor on the threads.
 """
 
 # mypy: disable-error-code="has-type"
@@ -16,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import config
 from ..dtypes import DType
 from ..errors import ShapeError
 from ..types import Shape, TensorType
 from . import promotion as p
 from .complex_numbers import conjugate
 from .elementwise import where
+from .host_fourier import fourier_of_host
 from .namespace import wide, xp
 from .source import arange
 from .table import Array, Sample, contraction
@@ -35,17 +34,12 @@ _ONE = {"dims": (1,), "norm": "ortho"}
 
 def _transform(name: str, x: Array, dims: Shape, norm: str, sizes: Shape | None = None) -> Array:
     """``name`` of the library's transforms along ``dims``, of ``sizes`` if those are not the array's."""
+    if xp(x) is np:
+        return fourier_of_host(name, x, dims, norm, sizes)
     n = xp(x)
-    along: dict[str, Any] = {"axes": dims, "s": sizes, "norm": norm}
     if len(dims) == 1:  # costs less
-        along = {"axis": dims[0], "n": sizes[0] if sizes else None, "norm": norm}
-    else:
-        name += "n"
-    if n is not np:
-        return getattr(n.fft, name)(x, **along)
-    import scipy.fft
-
-    return getattr(scipy.fft, name)(x, workers=max(config.threads, 1), **along)
+        return getattr(n.fft, name)(x, n=sizes[0] if sizes else None, axis=dims[0], norm=norm)
+    return getattr(n.fft, name + "n")(x, s=sizes, axes=dims, norm=norm)
 
 
 def _checked(x: TensorType, dims: Shape) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from .namespace import extension, xp
 from .op import Array
 
-__all__ = ["linalg"]
+__all__ = ["lapack_of", "linalg"]
 
 #: Fewest rows of matrices for each of which a call is worth it.
 LEAST = 48
@@ -53,6 +53,21 @@ def _library() -> ModuleType | None:
 Lapack = Callable[
     [str], Any
 ]  # a routine for matrices of some type, by its name without the letter of the type
+
+
+def lapack_of(x: Array) -> Lapack | None:
+    """LAPACK's routines for the type of ``x``, in which those that are left to NumPy are computed: double when small.
+
+    >>> found = lapack_of(np.eye(2, dtype=np.float32))
+    >>> found is None or found("getrf")(np.eye(2))[2]
+    0
+    """
+    prefix, library = _PREFIXES.get(x.dtype.char), _library()
+    if prefix is None or library is None:
+        return None
+    if min(x.shape[-2:]) < LEAST:
+        prefix = {"s": "d", "c": "z"}.get(prefix, prefix)
+    return lambda name: getattr(library, prefix + name)
 
 
 def _routines(x: Array) -> Lapack | None:

@@ -21,7 +21,7 @@ from .comparison import eq, isnan
 from .elementwise import cast, where
 from .movement import pad, reshape, slice
 from .namespace import wide, xp
-from .positions import check_index, wrapped
+from .positions import aligned, check_index, taken_along, wrapped
 from .source import arange, full
 from .table import Array, Ints, Sample, indexing
 
@@ -203,17 +203,6 @@ def _gather_grad(g: Any, x_type: TensorType, index: Any, dim: int) -> Any:
     return where(eq(reshape(positions, shape=shape), index), g, 0.0)
 
 
-def _aligned(index: Array, shape: Shape, dim: int) -> tuple[Array, ...]:
-    """Open index arrays that address ``x`` with ``index`` along ``dim``."""
-    n = xp(index)
-    grid = [
-        n.arange(extent).reshape((1,) * d + (-1,) + (1,) * (index.ndim - 1 - d))
-        for d, extent in enumerate(index.shape)
-    ]
-    grid[dim] = wrapped(index, shape[dim], dim, negative=False)
-    return tuple(grid)
-
-
 @indexing(
     _gather_type,
     grad={"x": lambda g, x_type, index, dim: _gather_grad(g, x_type, index, dim)},
@@ -230,7 +219,7 @@ def gather(x: Array, index: Array, *, dim: int) -> Array:
     """``x[i, index[i, j]]``-like: one element of x along ``dim`` per element of ``index``."""
     if not x.ndim:
         return xp(x).take(x.reshape(1), wrapped(index, 1, 0, negative=False))
-    return x[_aligned(index, x.shape, dim)]
+    return taken_along(x, index, dim)
 
 
 def _scatter_type(
@@ -280,7 +269,7 @@ def scatter(x: Array, index: Array, value: Array, *, dim: int) -> Array:
     result = xp(x).array(x, copy=True, order="C")
     if not x.ndim:
         return _used(value, index).reshape(()) if index.size else result
-    result[_aligned(index, x.shape, dim)] = _used(value, index)
+    result[aligned(index, x.shape, dim)] = _used(value, index)
     return result
 
 
@@ -308,7 +297,7 @@ def _accumulated(x: Array, index: Array, value: Array, dim: int, name: str) -> A
     value = value.reshape(1) if not x.ndim else value
     combine, places, values = (
         getattr(n, name),
-        _aligned(index, flat.shape, dim),
+        aligned(index, flat.shape, dim),
         _used(value, index),
     )
     if n is np:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import LinAlgError
+from .lapack_errors import reason
 from .library_threads import one_thread
 from .namespace import wide, xp
+from .side_by_side import triangles
 from .table import Array
 
 
@@ -28,7 +30,7 @@ def refusing(name: str, function: Any, *operands: Array) -> Any:
     try:
         return function(*operands)
     except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"linalg.{name}: {error}") from None
+        raise LinAlgError(reason(name, operands[0], str(error))) from None
 
 
 def _watched(*operands: Array) -> AbstractContextManager[Any]:
@@ -46,6 +48,8 @@ MANY = 4
 
 def solve_triangles(a: Array, b: Array, lower: bool, out: Array) -> None:
     """Write X with ``a @ X = b`` to ``out``, for matrices in equal batches of which a triangle of ``a`` is read."""
+    if triangles(a, b, lower, out):
+        return
     batch, rows = out.shape[:-2], out.shape[-2]
     if xp(a, b) is np and math.prod(batch) >= MANY * rows:
         _substitute(a, b, lower, out)

@@ -12,11 +12,11 @@ import numpy as np
 from .. import dtypes
 from ..errors import ShapeError
 from ..types import TensorType
+from . import packed
 from .comparison import eq, gt, lt
 from .complex_numbers import conjugated
 from .contraction import matmul, transposed
 from .elementwise import where
-from .host_matrices import linalg
 from .lapack import guarded, solve_triangles
 from .library_threads import small_on_one_thread
 from .movement import cat, slice, sum_to, unsqueeze
@@ -85,7 +85,7 @@ def _inverse_grad(g: Any, out: Any) -> Any:
 @small_on_one_thread
 def inverse(x: Array) -> Array:
     """The inverse of each matrix."""
-    return guarded("inv", linalg(x).inv, x)
+    return guarded("inv", packed.inv, x)
 
 
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
@@ -116,7 +116,7 @@ def solve(a: Array, b: Array) -> Array:
     if n is not np:  # where batches are equal, not broadcast
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = (n.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    return guarded("solve", linalg(a).solve, a, b)
+    return guarded("solve", packed.solve, a, b)
 
 
 @contraction(
@@ -167,7 +167,7 @@ def _spread(g: Any) -> Any:
 @small_on_one_thread
 def determinant(x: Array) -> Array:
     """The determinant of each matrix; its gradient needs an inverse."""
-    return xp(x).asarray(linalg(x).det(wide(x)), x.dtype)
+    return xp(x).asarray(packed.det(wide(x)), x.dtype)
 
 
 def _real_number_type(x: TensorType) -> TensorType:
@@ -182,7 +182,7 @@ def _real_number_type(x: TensorType) -> TensorType:
 @small_on_one_thread
 def log_abs_determinant(x: Array) -> Array:
     """The logarithm of the absolute value of each determinant."""
-    found = linalg(x).slogdet(wide(x))[1]
+    found = packed.slogdet(wide(x))[1]
     return xp(x).asarray(found, x.real.dtype)
 
 
@@ -203,7 +203,7 @@ def _packed_grad(g: Any, x: Any) -> Any:
 def sign_and_log_determinant(x: Array) -> Array:
     """The sign of each determinant of real matrices and the logarithm of its absolute value, of one factorisation."""
     n = xp(x)
-    sign, size = linalg(x).slogdet(wide(x))
+    sign, size = packed.slogdet(wide(x))
     return n.stack([n.where(n.isnan(size), 0, sign), size], -1).astype(x.dtype, copy=False)
 
 
@@ -224,7 +224,7 @@ def _sign_grad(g: Any, x: Any, out: Any) -> Any:
 def determinant_sign(x: Array) -> Array:
     """The sign of each determinant, 0 of one that is no number."""
     n = xp(x)
-    sign, size = linalg(x).slogdet(wide(x))
+    sign, size = packed.slogdet(wide(x))
     return n.asarray(n.where(n.isnan(size), 0, sign), x.dtype)
 
 

@@ -18,9 +18,8 @@ from .comparison import eq, gt, isfinite, logical_and
 from .elementwise import mul, where
 from .movement import slice
 from .namespace import wide, xp
-from .orders import first_in_order, place_in_order, places_among, stable_order
+from .orders import along_last, first_in_order, place_in_order, places_among, stable_order
 from .reduction import accumulated, argmax, check_order, nonempty, sum
-from .slabs import along_rows
 from .table import Array, Ints, Sample, contraction, indexing
 
 _ALONG = (
@@ -50,7 +49,9 @@ def argsort(x: Array, *, dim: int, descending: bool) -> Array:
         return n.zeros((), np.int64)
     x = wide(x)
     if n is np:
-        return _along_last(lambda rows: stable_order(rows, descending), x, dim, x.shape[dim])
+        return along_last(
+            lambda rows: stable_order(rows, descending), x, dim, (0, x.shape[dim], descending)
+        )
     if not x.size:
         return n.zeros(x.shape, np.int64)
     if not descending:
@@ -77,7 +78,8 @@ def first_positions(x: Array, *, dim: int, count: int, descending: bool) -> Arra
     """The first ``count`` positions of the stable order of x along ``dim``."""
     if xp(x) is np:
         few = int(count)
-        return _along_last(lambda rows: first_in_order(rows, few, descending), wide(x), dim, few)
+        places = (0, few, descending)
+        return along_last(lambda rows: first_in_order(rows, few, descending), wide(x), dim, places)
     order = argsort.evaluate((x,), {"dim": dim, "descending": descending})
     return order[(*(np.s_[:],) * dim, np.s_[:count])]
 
@@ -97,7 +99,8 @@ def _place_type(x: TensorType, *, dim: int, place: int) -> TensorType:
 def position_at(x: Array, *, dim: int, place: int) -> Array:
     """The position that is number ``place`` of the stable order of x along ``dim``; extent one is kept."""
     if xp(x) is np:
-        return _along_last(lambda rows: place_in_order(rows, int(place)), wide(x), dim, 1)
+        places = (int(place), 1, False)
+        return along_last(lambda rows: place_in_order(rows, int(place)), wide(x), dim, places)
     order = argsort.evaluate((x,), {"dim": dim, "descending": False})
     return order[(*(np.s_[:],) * dim, np.s_[place : place + 1])]
 
@@ -107,14 +110,6 @@ def leading(x: Any, *, dim: int, count: int, descending: bool) -> Any:
     if descending and type(count) is int and count == 1:
         return argmax(x, dims=(dim,), keepdim=True)
     return first_positions(x, dim=dim, count=count, descending=descending)
-
-
-def _along_last(function: Callable[[Array], Array], x: Array, dim: int, count: int) -> Array:
-    """``function`` of an array whose last axis is ``dim``, which makes ``count`` positions of each row, and back."""
-    last = dim == x.ndim - 1
-    rows = np.ascontiguousarray(x if last else np.moveaxis(x, dim, -1))
-    found = along_rows(function, rows, count, np.int64)
-    return np.ascontiguousarray(found if last else np.moveaxis(found, -1, dim))
 
 
 def running_type(x: TensorType, *, dim: int) -> TensorType:

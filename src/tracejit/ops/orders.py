@@ -14,11 +14,18 @@ from collections.abc import Callable
 import numpy as np
 
 from .op import Array
+from .slabs import along_rows
 
 #: Elements per piece of a row when few positions are asked for.
 PIECE = 64
 #: What finds places by a kernel.
 _search: list[Callable[[Array, Array, bool], Array | None]] = []
+#: What finds orders of short rows by a kernel.
+_network: list[Callable[[Array, int, int, bool], Array | None]] = []
+#: Elements of an array, and rows, from which on it does, and most elements of a row.
+_MANY, _ROWS, _SHORT_ROW = 1 << 11, 4, 1 << 10
+#: Types that it knows: single and double precision, signed numbers of 32 and 64 bits.
+_KNOWN = "fdilq"
 #: Fewest elements whose order is worth finding in another way than NumPy's.
 SHORT = 16
 
@@ -124,6 +131,53 @@ def places_among(sequence: Array, values: Array, right: bool) -> Array:
 def set_search(search: Callable[[Array, Array, bool], Array | None]) -> None:
     """Install what finds such places by a kernel, or gives None."""
     _search[:] = [search]
+
+
+def set_network(order: Callable[[Array, int, int, bool], Array | None]) -> None:
+    """Install what finds orders of short rows by a kernel, or gives None.
+
+    >>> before = list(_network)
+    >>> set_network(lambda x, first, count, descending: None)
+    >>> _network[:] = before
+    """
+    _network[:] = [order]
+
+
+def by_network(x: Array, first: int, count: int, descending: bool) -> Array | None:
+    """Places ``first`` and ``count - 1`` more of `stable_order`; None where others are to find them.
+
+    >>> found = by_network(np.array([[3.0, 7.0, 5.0]] * 1000), 1, 2, False)
+    >>> found is None or found[7].tolist()
+    [2, 1]
+    """
+    if not _network or x.size < _MANY or x.ndim < 2 or x.dtype.kind not in "fiub":
+        return None
+    if x.dtype.itemsize < 4 and x.dtype.kind != "f":  # numbers that a larger type has too
+        x = x.astype(np.int32)
+    n = x.shape[-1]
+    if not 2 <= n <= _SHORT_ROW or x.size < _ROWS * n or not count:
+        return None
+    if x.dtype.char not in _KNOWN or not x.dtype.isnative:
+        return None
+    return _network[0](x, first, count, descending)
+
+
+def along_last(
+    function: Callable[[Array], Array], x: Array, dim: int, places: tuple[int, int, bool]
+) -> Array:
+    """Places of the order along ``dim`` (the first, how many, is it descending): by a kernel, or by ``function``.
+
+    That is given an array whose last axis is ``dim``.
+
+    >>> along_last(lambda rows: stable_order(rows, False), np.array([[3, 1], [2, 5]]), 0, (0, 2, False)).tolist()
+    [[1, 0], [0, 1]]
+    """
+    last = dim == x.ndim - 1
+    rows = np.ascontiguousarray(x if last else np.moveaxis(x, dim, -1))
+    found = by_network(rows, *places)
+    if found is None:
+        found = along_rows(function, rows, places[1], np.int64)
+    return np.ascontiguousarray(found if last else np.moveaxis(found, -1, dim))
 
 
 def _words(ranks: Array, bits: int) -> Array:

@@ -20,6 +20,7 @@ from .. import config, dtypes
 from ..dtypes import DType
 from ..ops.namespace import set_kernel_function
 from ..ops.orders import set_search
+from ..ops.row_products import set_row_product
 from ..ops.slabs import SHARED, set_native
 
 #: Elements from which on a kernel serves: SciPy would take milliseconds.
@@ -28,6 +29,8 @@ LARGE = 1 << 17
 LARGE_DEAR = 1 << 16
 #: Values from which on a kernel searches for their places, and how many of them at a time in one vector.
 SEARCHED, _EACH = 1 << 14, 1 << 9
+#: Elements of rows that are multiplied at a time: a second thread is not worth waking for fewer.
+_MULTIPLIED = 1 << 15
 #: Our names by SciPy's, where they are others.
 _NAMES = {"expit": "sigmoid", "gammaln": "lgamma"}
 _FINE = (np.dtype("float32"), np.dtype("float64"))
@@ -55,7 +58,26 @@ def _table(name: str, kind: DType) -> Any:
     return _program(write_function(name, kind), 2)
 
 
-def _program(function: Any, count: int) -> Any:
+def _row_product(x: np.ndarray) -> np.ndarray | None:
+    """The product of every row; None where NumPy is to multiply."""
+    if config.disabled:
+        return None
+    rows, n = np.ascontiguousarray(x), x.shape[-1]
+    out = np.empty(x.shape[:-1], x.dtype)
+    table = _product_table(dtypes.from_numpy(x.dtype), max(1, _MULTIPLIED // n).bit_length())
+    table.run_slots(0, table.n_steps, rows.ctypes.data, out.ctypes.data, n, out.size)
+    return out
+
+
+@cache
+def _product_table(kind: DType, grain: int) -> Any:
+    """The program of products of rows, so many of which go together as a power of two says."""
+    from ..codegen.cpu_functions import write_row_product
+
+    return _program(write_row_product(kind), 3, 1 << grain)
+
+
+def _program(function: Any, count: int, grain: int | None = None) -> Any:
     """A program of one step: so many parameters of the function are its slots, and the extent is the last one."""
     from ..codegen.kernel import KernelCode
     from .kernels import build
@@ -63,7 +85,7 @@ def _program(function: Any, count: int) -> Any:
 
     kernel = build(KernelCode(function.name, (function,), None, ()))
     slots = [(slot, 0) for slot in range(count)]
-    return build_table([Step(kernel.addresses[0], slots, (count, 0), function.grain)])
+    return build_table([Step(kernel.addresses[0], slots, (count, 0), grain or function.grain)])
 
 
 @cache
@@ -108,4 +130,5 @@ def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarr
 
 set_kernel_function(_apply)
 set_search(_search)
+set_row_product(_row_product)
 set_native(_elementwise)

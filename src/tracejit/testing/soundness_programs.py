@@ -137,7 +137,9 @@ class Author(Choices):
         self.writes = False  # does the function write to its arguments?
         self.wants = 0.5  # how often arguments require gradients
         self.nested: _Given | None = self.pick(_NESTED) if self.chance(0.15) else None
-        self.grows = self.chance(0.3)  # do the arguments have other numbers of rows from call to call?
+        self.grows = self.chance(
+            0.3
+        )  # do the arguments have other numbers of rows from call to call?
         self.rated = self.chance(0.35)  # is there a number among the arguments?
         self.overlapping = False  # may calls run at the same time?
 

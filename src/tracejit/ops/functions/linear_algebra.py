@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import dtypes
+from ...modes import MODES
 from .. import comparison as c
 from .. import decompositions as d
 from .. import elementwise as e
@@ -68,6 +69,13 @@ def checked(name: str, x: Tensor) -> Tensor:
             f"linalg.{name}: Low precision dtypes not supported. Got {x.dtype.title}"
         )
     return x
+
+
+def _lower_alone(x: Tensor) -> Tensor:
+    """The same for what reads the lower triangle alone: where there is no gradient to share, ``x`` itself."""
+    if hasattr(x, "_edge") and not (MODES.grad and x.requires_grad):
+        return x
+    return _symmetric(x)
 
 
 def _symmetric(x: Tensor) -> Tensor:
@@ -153,7 +161,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
             [0., 3.]])
     """
     checked("cholesky", input)
-    lower = d.cholesky_lower(_symmetric(adjoint(input) if upper else input))
+    lower = d.cholesky_lower(_lower_alone(adjoint(input) if upper else input))
     return adjoint(lower) if upper else lower
 
 
@@ -203,7 +211,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
     checked("eigh", A)
     if UPLO not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    packed = d.eigen_symmetric(_symmetric(adjoint(A) if UPLO == "U" else A))
+    packed = d.eigen_symmetric(_lower_alone(adjoint(A) if UPLO == "U" else A))
     return Eigen(_row_of_real(packed, 0), la.rows_of(packed, 1, shape_of(A)[-1]))
 
 
