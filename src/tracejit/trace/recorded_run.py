@@ -110,6 +110,7 @@ def _run(
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
+    recorder.standing = frozenset([place.key for place in guard.places])
     later = ExitStack()
     follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
     if not follows:
