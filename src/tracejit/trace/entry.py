@@ -132,7 +132,7 @@ class Entry(Made):
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
         call = Given.of(self, tensors, args, kwargs)
-        guard = self._watched(call.statics)
+        guard = self._watched(call)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
         self.handed_out = recorder.handed_out
@@ -189,13 +189,13 @@ class Entry(Made):
         self._guard_by(recorder, guard, tensors)
         return result
 
-    def _watched(self, statics: Sequence[Any]) -> StateGuard:
+    def _watched(self, call: Given) -> StateGuard:
         """The Python state that a run hangs on."""
         uses = self.owner.uses
         if self.guard is None:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
-        held = {place.key for place in self.held}
-        guard = watch(self.owner.function, statics, self.places, held, uses.ran)
+        ways = self.places, {place.key for place in self.held}, uses.ran, call.appends
+        guard = watch(self.owner.function, call.statics, *ways)
         check_codes(guard.codes if self.varying or uses.item_lines or guard.places else ())
         return guard
 
