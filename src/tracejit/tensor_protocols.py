@@ -348,10 +348,10 @@ def _row(tensor: Any, index: int) -> Tensor:
     """``tensor[index]``, a view."""
     shape = tensor.spec.shape
     starts = (index,) + (0,) * (len(shape) - 1)
-    part = ops.movement.slice(
-        tensor, starts=starts, counts=(1, *shape[1:]), steps=(1,) * len(shape)
-    )
+    counts, steps = (1, *shape[1:]), (1,) * len(shape)
+    part = ops.movement.slice(tensor, starts=starts, counts=counts, steps=steps)
     row: Tensor = ops.movement.squeeze(part, dims=(0,))
+    ops.overlaps.are_pieces([row], "Unbind")
     return row
 
 
