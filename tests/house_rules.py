@@ -49,6 +49,7 @@ LAYERS: dict[str, int] = {
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5
     ),
     "_C": 5,
+    **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),
