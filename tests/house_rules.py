@@ -14,7 +14,9 @@ MAX_FUNCTION_LINES = 60
 
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
-    **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
+    **dict.fromkeys(
+        ("dtypes", "config", "errors", "types", "modes", "device", "layout", "meta"), 0
+    ),
     **dict.fromkeys(
         ("backoff", "bytecode", "extents", "generated", "locks", "polynomial", "sizes"), 0
     ),

@@ -74,6 +74,8 @@ class CustomOpDef:
         for key in _WITH_HISTORY:
             if key in self._kernels and (key.startswith("Comp") or MODES.grad):
                 return self._kernels[key]
+        if self._fake is not None and any(x.is_meta for x in tensors):
+            return self._fake
         where = "CUDA" if any(x.is_cuda for x in tensors) else "CPU"
         for key in (where, "CompositeExplicitAutograd"):
             if key in self._kernels:

@@ -13,6 +13,7 @@ from .cuda.pinned import is_pinned, pinned
 from .cuda.streams import lend
 from .device import device, device_at, index_of
 from .errors import DeviceError
+from .meta import ANY, META
 from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
@@ -174,7 +175,7 @@ class InfoMethods(TensorCore):
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return address_of(self.array)
+        return 0 if self.is_meta else address_of(self.array)
 
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
@@ -200,7 +201,18 @@ class InfoMethods(TensorCore):
 
     def get_device(self) -> int:
         """The number of the GPU it lies on; -1, the number of the host."""
-        return self._device_index()
+        return max(self._device_index(), -1)
+
+    @property
+    def is_meta(self) -> bool:
+        """Has it no memory?"""
+        return self._device_index() == META
+
+    def _data(self, refusal: str) -> Any:
+        """The array, of which numbers are read; ``RuntimeError`` where there are none."""
+        if ANY[0] and self.is_meta:
+            raise RuntimeError(refusal)
+        return self.array
 
     def _device_index(self) -> int:
         return device_index(self._block.array if self._array is None else self._array)

@@ -13,6 +13,7 @@ from .autograd.node import Node, next_number
 from .autograd.op_node import OpNode, Overwritten
 from .cuda.arrays import MODULES, address_of, is_writeable, write_into
 from .errors import AutogradError, DtypeError, ShapeError
+from .meta import ANY, NO_DATA, is_meta
 from .modes import MODES
 from .tensor_core import _SEVERAL, TensorCore, Version, ViewStep
 
@@ -84,6 +85,8 @@ class InplaceMethods(TensorCore):
         )
         if tracked:
             self._check_whole()
+        if ANY[0] and is_meta(new.array) and not is_meta(target):
+            raise NotImplementedError(NO_DATA)
         if not is_writeable(target):
             target = self._writeable(tracked)
         if tracked and from_tape:
@@ -92,7 +95,8 @@ class InplaceMethods(TensorCore):
                 new = ops.elementwise.clone(new)  # this becomes a copy of it, not the tensor itself
             assert new._grad_fn is not None
             self._keep_saved(new._grad_fn, since)
-        write_into(target, new.array)
+        if not (ANY[0] and is_meta(target)):
+            write_into(target, new.array)
         self._writes.value += 1
         if MODES.recorder is not None:
             MODES.recorder.assign(self, new)
