@@ -18,6 +18,7 @@ from .modes import MODES
 from .tensor import Tensor
 from .trace.outside import seen_outside
 from .trace.results import flatten_result
+from .trace.sent_logs import Record, muted
 from .trace.signature import Static, flatten, is_number, statics_of
 from .trace.state_lists import Appended
 
@@ -87,7 +88,8 @@ def replay_beside_eager(
     places = _Places(entry)
     before = _State(outside, generators)
     calls = [leaf.calls for leaf in entry.root.leaves()]
-    result = entry.replay(tensors, numbers)
+    with muted():
+        result = entry.replay(tensors, numbers)
     lines = _Lines(entry, calls)
     after = _State(outside, generators)
     ours, theirs = list[Any](), list[Any]()
@@ -143,7 +145,7 @@ class _Places:
     def __init__(self, entry: Entry) -> None:
         known = [leaf.recording for leaf in entry.root.leaves()]
         numbers = [place for r in known for place, _ in r.stores]
-        held = [place for r in known for place in r.held]
+        held = [place for r in known for place in r.held if not isinstance(place, Record)]
         self.places = list({place.key: place for place in (*numbers, *held)}.values())
         for place in self.places:
             if isinstance(place, Appended):

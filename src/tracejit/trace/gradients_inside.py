@@ -112,6 +112,7 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         self.taped: Counter[Value] = Counter()  # what nodes of the tape may have saved, how often
         self.freeing = False  # did a backward pass run inside?
         self.calls: list[Repeated] = []
+        self.sent: list[Any] = []  # records that were handed to loggers
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
         # Step counters, and how often they were counted.
         self.counted: dict[int, tuple[Tensor, int]] = {}

@@ -18,6 +18,7 @@ import numpy as np
 from ..tensor import Tensor
 from ..varying import is_varying, plain
 from .places import Place, PlaceKey, place_of
+from .sent_logs import check_sent
 from .signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
 from .state_checks import Read
 from .state_reads import Names
@@ -253,6 +254,8 @@ def with_held(
     left = [(p, p.read(), old) for p, old in zip(places, before, strict=True)]
     left = [(place, now, old) for place, now, old in left if now is not old]
     left += [(tail, tail.read(), None) for tail in appended if len(tail.target) != tail.start]
+    left += [(record, record.read(), None) for record in recorder.sent]
+    check_sent(recorder)
     for tail in appended:
         if tail.shrunk:
             recorder.overtaken = f"what was in {tail.name} was taken away meanwhile"

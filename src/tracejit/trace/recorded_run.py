@@ -119,7 +119,7 @@ def _run(
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
     recorder.standing = frozenset([place.key for place in guard.places])
-    recorder.python_state = partial(_python_state, guard, entry.held)
+    recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
     follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
     if not follows:
@@ -154,9 +154,9 @@ def _run(
         later.close()
 
 
-def _python_state(guard: StateGuard, held: Sequence[Place]) -> list[Any]:
+def _python_state(recorder: Recorder, guard: StateGuard, held: Sequence[Place]) -> list[Any]:
     """What a run can change besides tensors: what the guard compares, and what it leaves to others."""
     changed = (check.difference() for check in guard.checks)
     first = next((change for change in changed if change is not None), None)
     places = [place.read() for place in (*guard.places, *held)]
-    return [first, *places, *[len(x.target) for x in guard.appended]]
+    return [first, len(recorder.sent), *places, *[len(x.target) for x in guard.appended]]
