@@ -150,7 +150,7 @@ def _run(
             appended.put_plain()
         raise
     finally:
-        recorder.follow = None
+        recorder.follow, recorder.python_state = None, tuple  # which lead back to it
         later.close()
 
 
