@@ -125,8 +125,8 @@ class StateGuard:
         """The result of ``run()``, and what it changed in words, or None.
 
         >>> calls = []
-        >>> guard = watch(lambda: calls.append(1), ())
-        >>> guard.changed_by(lambda: calls.append(1))
+        >>> guard = watch(lambda: calls.insert(0, 1), ())
+        >>> guard.changed_by(lambda: calls.insert(0, 1))
         (None, "the length of global 'calls' was 0 and is 1")
         """
         result = run()
