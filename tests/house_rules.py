@@ -14,7 +14,9 @@ MAX_FUNCTION_LINES = 60
 
 #: First component below ``tracejit`` -> layer. A new one is placed here, deliberately.
 LAYERS: dict[str, int] = {
-    **dict.fromkeys(("dtypes", "config", "errors", "types", "modes", "device", "layout"), 0),
+    **dict.fromkeys(
+        ("dtypes", "config", "errors", "types", "modes", "device", "layout", "meta"), 0
+    ),
     **dict.fromkeys(
         ("backoff", "bytecode", "extents", "generated", "locks", "polynomial", "sizes"), 0
     ),
@@ -50,6 +52,7 @@ LAYERS: dict[str, int] = {
         ("masked", "paths", "quasirandom", "signal", "sparse", "foreach", "_dynamo", "_inductor"), 5
     ),
     "_C": 5,
+    **dict.fromkeys(("library", "operators", "schemas", "storage", "_tensor_str", "__config__"), 5),
     "": 6,
     # These use the package as its users do, by its public names.
     **dict.fromkeys(("cli", "testing", "__main__"), 7),

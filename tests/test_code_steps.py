@@ -24,7 +24,7 @@ def functions_of(module: types.ModuleType) -> Iterator[types.FunctionType]:
 
 def told(code: types.CodeType) -> list[tuple[str, Any]]:
     """What ``dis`` says; some versions leave out the names of keyword arguments."""
-    referring = {*dis.hasname, *dis.hasconst} - {dis.opmap.get("KW_NAMES")}
+    referring = {*dis.hasname, *dis.hasconst, *dis.hasfree} - {dis.opmap.get("KW_NAMES")}
     return [
         (i.opname, i.argval if i.opcode in referring else None) for i in dis.get_instructions(code)
     ]

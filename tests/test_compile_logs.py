@@ -196,7 +196,7 @@ def test_a_logger_that_decides_for_itself() -> None:
     assert (log.asked, notes.said) == (9, ["here"] * 3)
 
 
-def test_why_a_call_that_writes_runs_eagerly() -> None:
+def test_a_call_that_writes_is_compiled_and_writes() -> None:
     world = World()
 
     @tj.compile
@@ -207,4 +207,21 @@ def test_why_a_call_that_writes_runs_eagerly() -> None:
     for _ in range(3):
         function(tj.ones(2))
     assert world.notes.said == ["here"] * 3
-    assert "it calls logging.Logger.warning()" in str(function.explain())
+    assert function.stats.compiled_calls == 2
+
+
+def test_why_a_call_that_writes_what_was_raised_runs_eagerly() -> None:
+    world = World()
+
+    @tj.compile
+    def function(x):
+        try:
+            raise KeyError("key")
+        except KeyError:
+            world.log.exception("here")
+        return x * 2
+
+    for _ in range(3):
+        function(tj.ones(2))
+    assert world.notes.said == ["here"] * 3
+    assert "it calls logging.Logger.error()" in str(function.explain())

@@ -133,6 +133,8 @@ def test_hooks_see_and_replace_what_they_do_eagerly(function: Any, whole: bool) 
     inside = whole and function in (two, viewed, read_before)
     if inside or function in (scaled, clipped, masked, ignored, several):
         assert compiled.stats.compiled_calls == 3, compiled.explain()
+    elif whole and function is watched:  # the number that it appends varies from the second call on
+        assert compiled.stats.compiled_calls == 2, compiled.explain()
     else:
         assert compiled.stats.compiled_calls == 0
 

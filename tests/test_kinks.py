@@ -18,6 +18,15 @@ KINKS: dict[str, Callable[[Any], Any]] = {
     "relu6": F.relu6,
     "hardtanh": F.hardtanh,
     "max_pool1d": lambda x: F.max_pool1d(x[None], 2),
+    "avg_pool1d": lambda x: F.avg_pool1d(x[None], 2),
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x[None], 4),
+    "threshold": lambda x: F.threshold(x, 0.2, 9.0),
+    "hardshrink": lambda x: F.hardshrink(x, 0.35),
+    "softshrink": lambda x: F.softshrink(x, 0.35),
+    "rrelu": F.rrelu,
+    "abs": tj.abs,
+    "l1_loss": lambda x: F.l1_loss(x, tj.zeros(6)),
+    "nll_loss": lambda x: F.nll_loss(x.reshape(2, 3), tj.tensor([2, 0]), reduction="none"),
 }
 
 

@@ -49,6 +49,10 @@ serialization: MAP_LOCATION, add_safe_globals, get_safe_globals, safe_globals
 distributions.multivariate_normal: _precision_to_scale_tril, MultivariateNormal
 distributions.transforms: _clipped_sigmoid
 utils.data.dataloader: DataLoader, default_collate | utils.data.distributed: DistributedSampler
+__config__: show, parallel_info | storage: UntypedStorage | _tensor_str: PRINT_OPTS, printoptions, _str
+serialization: DEFAULT_PROTOCOL | distributed.device_mesh: DeviceMesh, init_device_mesh | library: Library, custom_op
+fx.experimental.symbolic_shapes: guard_size_oblivious, is_concrete_int, statically_known_true, hint_int, sym_eq
+fx.experimental.proxy_tensor: make_fx, get_proxy_mode | utils.cpp_extension: CUDA_HOME, load, BuildExtension
 utils.dlpack: to_dlpack, from_dlpack | utils.model_zoo: load_url | version: cuda, hip
 """
 NAMES = [
@@ -314,7 +318,7 @@ def test_new_tensors_in_a_context_of_a_device():
         for _ in range(3):
             assert compiled(tj.ones(2)).tolist() == [2.0, 2.0]
     assert compiled.stats.compiled_calls == 2
-    with pytest.raises(RuntimeError), tj.device("meta"):
+    with pytest.raises(RuntimeError), tj.device("xla"):
         pass
 
 

@@ -395,3 +395,39 @@ def test_threads_with_many_extents() -> None:
         thread.join()
     assert failures == []
     assert f.stats.compiled_calls > 100
+
+
+def test_errors_happen_once() -> None:
+    """What the run did before its error is not done again."""
+    counts = {"calls": 0}
+
+    def limited(x: Any) -> Any:
+        counts["calls"] += 1
+        if x.shape[0] > 8:
+            raise ValueError(f"too long: {x.shape[0]}")
+        return x * 2
+
+    f = tj.compile(limited)
+    lengths = (2, 3, 4, 5, 9, 6, 20, 7, 8, 9)
+    for calls, n in enumerate(lengths, 1):
+        if n > 8:
+            with pytest.raises(ValueError, match=f"too long: {n}"):
+                f(tj.ones(n))
+        else:
+            assert f(tj.ones(n)).tolist() == [2.0] * n
+        assert counts["calls"] == calls
+
+
+class OnlyNumbers:
+    """Adds one to what is a true int."""
+
+    def __add__(self, other: Any) -> Any:
+        found: Any = int.__add__(1, other)
+        return found
+
+
+def test_code_that_needs_true_numbers_gets_them() -> None:
+    one = OnlyNumbers()
+    f = tj.compile(lambda x: x * (one + x.shape[0]))
+    for n in (2, 3, 4, 5, 6):
+        assert f(tj.ones(n)).tolist() == [n + 1.0] * n

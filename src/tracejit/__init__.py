@@ -190,10 +190,11 @@ _LATE = (
         "jit",
         "multiprocessing",
     ),
-    *("quasirandom", "signal", "testing"),
+    *("__config__", "_tensor_str", "library", "quasirandom", "signal", "storage", "testing"),
 )
 #: Names of such modules that are names of this one, too: all of the compiler comes with them.
 _LATE_NAMES = {"CompiledFunction": "jit", "compile": "jit", "profile": "profiling"}
+_LATE_NAMES["UntypedStorage"] = "storage"
 
 
 def __getattr__(name: str) -> _Any:
@@ -326,6 +327,7 @@ __all__ = [
     "is_signed",
     "is_storage",
     "is_tensor",
+    "library",
     "linalg",
     "load",
     "long",

@@ -12,7 +12,7 @@ import dis
 import functools
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -131,6 +131,46 @@ def _steps(found: dis.Instruction, start: int, before: int) -> list[Step]:
         onward = before + dis.stack_effect(found.opcode, found.arg, jump=False)
     value = found.argrepr if name == "BINARY_OP" else found.argval
     return [Step(start, name, found.arg or 0, value, onward, jump)]
+
+
+def shared_name(code: CodeType, number: int) -> str:
+    """The name of a variable that nested functions share, by its number in an instruction.
+
+    >>> def outer():
+    ...     kept = 1
+    ...     return lambda: kept
+    >>> shared_name(outer().__code__, 0)
+    'kept'
+    """
+    own = code.co_varnames
+    cells = [name for name in code.co_cellvars if name not in own]
+    found: str = (*own, *cells, *code.co_freevars)[number]
+    return found
+
+
+#: What has a name or constant and reads nothing that has one.
+_READS_NOTHING = frozenset(dis.opname[code] for code in dis.hasconst) | {
+    "LOAD_CLOSURE",
+    "MAKE_CELL",
+}
+
+
+def used_for(
+    instructions: Iterable[tuple[str, Any]], methods: Collection[str]
+) -> tuple[set[str], set[str]]:
+    """The names that instructions, given with their names, read for one of these methods, and for anything else.
+
+    >>> used_for([("LOAD_GLOBAL", "seen"), ("LOAD_METHOD", "append")], {"append"})
+    ({'seen'}, {'append'})
+    """
+    found = [step for step in instructions if step[0] != "EXTENDED_ARG"]
+    ways: tuple[set[str], set[str]] = (set(), set())
+    for (operation, name), (after, method) in zip(found, [*found[1:], ("", None)], strict=True):
+        if isinstance(name, str) and not (
+            operation in _READS_NOTHING or operation.startswith("STORE_")
+        ):
+            ways[after not in ("LOAD_ATTR", "LOAD_METHOD") or method not in methods].add(name)
+    return ways
 
 
 def at_offset(steps: Sequence[Step], offset: int) -> int:

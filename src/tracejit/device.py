@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 from .errors import ArgumentError, DeviceError
+from .meta import ANY, META
 
 KNOWN = ("cpu", "cuda")
 #: Devices that programs name, to compare others with them, and that hold no tensors here.
@@ -52,11 +54,13 @@ class device:  # noqa: N801  (PyTorch's spelling)
         self.index = index if number is None else int(number)
 
     def __enter__(self) -> device:
-        """Make new tensors here, which is on the host: raises ``NotImplementedError`` for any other device."""
+        """Make new tensors here, on the host or without memory; ``NotImplementedError`` for any other device."""
         check_default(self)
+        DEFAULT.stack = (*DEFAULT.stack, index_of(self))
         return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        DEFAULT.stack = DEFAULT.stack[:-1]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, device):
@@ -84,6 +88,21 @@ def _type_name(value: object) -> str:
 CPU = device("cpu")
 
 
+class _Default(threading.local):
+    """Where new tensors are made: the number of the device, by `with` statements, and besides."""
+
+    stack: tuple[int, ...] = ()
+    always = -1
+
+    @property
+    def index(self) -> int:
+        """The number."""
+        return self.stack[-1] if self.stack else self.always
+
+
+DEFAULT = _Default()
+
+
 def check_device(wanted: str | device | int | None) -> device:
     """The device meant by ``wanted`` (None: the host); :class:`DeviceError` when it is not present."""
     if wanted is None or wanted is CPU:
@@ -91,6 +110,8 @@ def check_device(wanted: str | device | int | None) -> device:
     found = device(wanted)
     if found.type == "cpu":
         return CPU
+    if found.type == "meta":
+        return found
     if found.type != "cuda":
         raise DeviceError(
             f"there are no tensors on device '{found}'",
@@ -110,19 +131,24 @@ def check_default(wanted: str | device | int) -> None:
 
     >>> check_default("cpu")
     """
-    if check_device(wanted).type != "cpu":
+    if check_device(wanted).type not in ("cpu", "meta"):
         raise NotImplementedError(
             f"new tensors are made on the host: pass device={str(wanted)!r} where they are made"
         )
 
 
 def index_of(wanted: str | device | int | None) -> int:
-    """The number of the GPU meant by ``wanted``, -1 for the host; :class:`DeviceError` when it is not present.
+    """The number of the GPU meant by ``wanted``, -1 for the host, -2 for "meta"; :class:`DeviceError` for others.
 
     >>> index_of(None), index_of("cpu")
     (-1, -1)
     """
+    if wanted is None:
+        return DEFAULT.index
     found = check_device(wanted)
+    if found.type == "meta":
+        ANY[0] = True
+        return META
     return -1 if found.index is None or found.type == "cpu" else found.index
 
 
@@ -132,4 +158,6 @@ def device_at(index: int) -> device:
     >>> device_at(-1), device_at(1)
     (device(type='cpu'), device(type='cuda', index=1))
     """
+    if index == META:
+        return device("meta")
     return CPU if index < 0 else device("cuda", index)

@@ -10,9 +10,11 @@ from .autograd.op_node import OpNode
 from .cuda.arrays import MODULES, device_index, on_device, placed
 from .dtypes import float32, float64, get_default_dtype
 from .errors import ArgumentError, DeviceError
+from .meta import ANY, META, MetaArray, is_meta, meta_array
 from .modes import MODES
 from .ops.complex_numbers import complex_of_parts
 from .ops.elementwise import cast, div, mul
+from .ops.keys import making_device
 from .ops.source import literal
 from .ops.table import Op, Source, set_dispatcher
 from .tensor import Tensor
@@ -36,7 +38,7 @@ def apply(
     if modes.builder is not None:
         return modes.builder.emit(op, operands, attributes)
     arrays = []
-    requires_grad = False
+    requires_grad = is_view = False
     for x in operands:
         if isinstance(x, Tensor):
             array = x._array
@@ -51,15 +53,12 @@ def apply(
     attributes = attributes if recorder is None else _numbers_of(attributes)
     if recorder is not None and recorder.watched is not None and not modes.saved_hooks:
         return recorder.watched.apart(recorder, apply, op, operands, attributes, given)
-    if MODULES:
-        index, unplaced = _agree(op, operands, arrays)
-        result = on_device(index, op.evaluate, arrays, attributes)
-        out = Tensor._wrap(result)
-        out._unplaced = unplaced
+    if MODULES or ANY[0]:
+        out, result, is_view = _elsewhere(op, operands, arrays, attributes)
     else:
         result = op.evaluate(arrays, attributes)
         out = Tensor._wrap(result)
-    if op.is_view and _shares(result, arrays[0]):
+    if op.is_view and (is_view or _shares(result, arrays[0])):
         out._become_view(operands[0], op, attributes)
     elif modes.inference:
         out._inference = True
@@ -68,6 +67,23 @@ def apply(
     if recorder is not None:
         recorder.record(op, given or operands, attributes, out, given is not None)
     return out
+
+
+def _elsewhere(
+    op: Op, operands: tuple[Any, ...], arrays: list[Any], attributes: dict[str, Any]
+) -> tuple[Tensor, Any, bool]:
+    """The result where there are tensors on devices or without memory, its array, and whether it is known as a view."""
+    if ANY[0] and _lacks_memory(op, arrays):
+        result, is_view = _shown(op, operands, arrays, attributes)
+        return Tensor._wrap(result), result, is_view
+    if not MODULES:
+        result = op.evaluate(arrays, attributes)
+        return Tensor._wrap(result), result, False
+    index, unplaced = _agree(op, operands, arrays)
+    result = on_device(index, op.evaluate, arrays, attributes)
+    out = Tensor._wrap(result)
+    out._unplaced = unplaced
+    return out, result, False
 
 
 def _numbers_of(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -123,6 +139,32 @@ def _beside(op: Op, operands: tuple[Any, ...], attributes: dict[str, Any]) -> An
         wide = (cast(x, dtype=float32) if isinstance(x, Tensor) else x for x in operands)
         return cast(op(*wide), dtype=tensors[0].dtype)
     return apply(op, _with_numbers(op, operands), attributes, _given(op, operands))
+
+
+def _lacks_memory(op: Op, arrays: list[Any]) -> bool:
+    """Is this an operation on tensors without memory, or are tensors made like that?"""
+    if any(map(is_meta, arrays)):
+        if MODES.recorder is not None:
+            MODES.recorder.unsupported("a tensor without memory inside a compiled function")
+        return True
+    return not arrays and isinstance(op, Source) and making_device() == META
+
+
+def _shown(
+    op: Op, operands: tuple[Any, ...], arrays: list[Any], attributes: dict[str, Any]
+) -> tuple[MetaArray, bool]:
+    """What ``op`` gives, without its numbers, and whether that is a view: NumPy's. All else tells the type rule."""
+    if op.dynamic or op.tells_values:
+        raise NotImplementedError(
+            f"{op.name}: the shape of the result hangs on values, and a meta tensor has none"
+        )
+    if op.is_view and is_meta(arrays[0]):
+        found = op.evaluate(arrays, attributes)
+        if _shares(found, arrays[0]) or np.shares_memory(found, arrays[0]):
+            return found.view(MetaArray), True
+    types = [x.spec if isinstance(x, Tensor) else x for x in operands]
+    kind = op.infer(types, attributes)
+    return meta_array(kind.shape, kind.dtype.np), False
 
 
 def _shares(result: Any, source: Any) -> bool:

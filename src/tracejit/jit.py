@@ -231,7 +231,7 @@ class CompiledFunction(Keeping, Inspection, Copies):
         if backoff is not None and backoff.wait():
             self._explain(backoff.reason)
             return self._eager(args, kwargs)
-        if (self.background and self._is_first(key)) or self._always_new(key):
+        if (self.background and self._is_first(key)) or self._always_new(key, tensors):
             return self._eager(args, kwargs)
         lock = self._lock
         try:

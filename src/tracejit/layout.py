@@ -7,6 +7,7 @@ from typing import Any
 
 from .cuda.arrays import MODULES, device_index, is_on_device
 from .dtypes import from_numpy
+from .meta import ANY, META, is_meta
 from .types import Shape, TensorType
 
 
@@ -58,7 +59,7 @@ def contiguous_layout(type: TensorType, device: int = -1) -> MemoryLayout:
 
 def array_layout(array: Any) -> MemoryLayout:
     """The layout of an array; strides along extents of one are normalised, for they are never used."""
-    if MODULES and is_on_device(array):
+    if (MODULES and is_on_device(array)) or (ANY[0] and is_meta(array)):
         return _array_layout(array)
     key = array.shape, array.strides, array.dtype, array.flags.aligned
     found = _of_arrays.get(key)
@@ -79,6 +80,10 @@ def _array_layout(array: Any) -> MemoryLayout:
         strides = type.contiguous_strides() if dense else tuple(s // size for s in array.strides)
         aligned = aligned and all(s % size == 0 for s in array.strides)
         return intern_layout(type, strides, aligned, device)
+    if ANY[0] and is_meta(array):
+        dense = array.flags.c_contiguous
+        steps = tuple(s // size for s in array.strides)
+        return intern_layout(type, type.contiguous_strides() if dense else steps, True, META)
     if array.flags.c_contiguous:
         return intern_layout(type, type.contiguous_strides(), array.flags.aligned)
     whole = all(s % size == 0 for s in array.strides)

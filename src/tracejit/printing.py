@@ -84,7 +84,12 @@ def tensor_text(tensor: Tensor) -> str:
     dtype, shape = tensor.dtype, tuple(tensor.shape)
     suffixes = []
     default = dtypes.get_default_dtype()
-    if math.prod(shape) == 0:
+    if tensor.is_meta:
+        values = "..."
+        suffixes += ["device='meta'", f"size={shape}"]
+        if dtype not in (default, default.to_complex, dtypes.int64, dtypes.bool_):
+            suffixes.append(f"dtype={dtype!r}")
+    elif math.prod(shape) == 0:
         values = "[]"
         if len(shape) != 1:
             suffixes.append(f"size={shape}")

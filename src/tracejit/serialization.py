@@ -23,10 +23,20 @@ from .device import index_of
 from .saved_values import Packer, unpack
 from .tensor import Tensor
 
-__all__ = ["MAP_LOCATION", "add_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "DEFAULT_PROTOCOL",
+    "MAP_LOCATION",
+    "add_safe_globals",
+    "get_safe_globals",
+    "load",
+    "safe_globals",
+    "save",
+]
 
 #: What ``load`` takes as ``map_location``.
 MAP_LOCATION = Any
+#: The protocol of pickles that PyTorch's files are written with. None are written here.
+DEFAULT_PROTOCOL = 2
 
 _TREE = "tracejit"
 _CODES = {

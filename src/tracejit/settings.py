@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import dtypes
-from .device import check_default, device
+from .device import DEFAULT, check_default, device, device_at, index_of
 from .errors import ArgumentError
 from .modes import MODES
 from .tensor_kinds import KINDS, TensorKind
@@ -157,21 +157,22 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def get_default_device() -> device:
-    """Where new tensors are made: on the host, unless their own ``device=`` says otherwise.
+    """Where new tensors are made, unless their own ``device=`` says otherwise: on the host, or without memory.
 
     >>> import tracejit as tj
     >>> tj.get_default_device()
     device(type='cpu')
     """
-    return device("cpu")
+    return device_at(DEFAULT.index)
 
 
 def set_default_device(device: Any) -> None:
-    """Make new tensors on the host, where they are made anyway.
+    """Make new tensors on the host, where they are made anyway, or without memory ("meta").
 
     Raises ``NotImplementedError`` for any other device.
 
     >>> import tracejit as tj
     >>> tj.set_default_device("cpu")
     """
-    check_default(device)
+    check_default("cpu" if device is None else device)
+    DEFAULT.always = index_of("cpu" if device is None else device)

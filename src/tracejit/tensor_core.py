@@ -35,6 +35,11 @@ _UNTRACKED = (
     "with grad mode enabled."
 )
 
+_SEVERAL = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should replace the inplace operation by an out-of-place one."
+)
+
 
 class Version:
     """How often a storage was written to, and how often its history was replaced; shared by all tensors on it."""
@@ -87,6 +92,7 @@ class TensorCore(ops.OperatorMixin):
         ViewStep | None, ...
     ] = ()  # back from the shape of a base, step by step; None: no way
     _turned = 0  # how many of them there were when a view of it was made
+    _piece: str | None = None  # which of several views, made by one function, this is or shows
     _untracked_view = False  # made under no_grad from a tensor that requires grad
     _unplaced = False  # library code made it out of nothing: it goes where it is needed
     _run_time_type: Any = None  # the type with the sizes that are symbols in the recording going on
@@ -163,6 +169,8 @@ class TensorCore(ops.OperatorMixin):
         self._history = writes.history
         self._seen = writes.value
         self._inference = source._inference
+        if source._piece is not None:
+            self._piece = source._piece
         if source._untracked_view or (
             not MODES.grad and (source._requires_grad or base._requires_grad)
         ):
@@ -298,6 +306,12 @@ class TensorCore(ops.OperatorMixin):
         if self._untracked_view:
             self._history = -1
             raise AutogradError(_UNTRACKED, "Take the view outside no_grad, or clone() it.")
+        if self._piece is not None:
+            self._history = -1
+            raise AutogradError(
+                f"{self._piece} is a view and its base or another view of its base has been modified inplace. "
+                f"{_SEVERAL}"
+            )
         self._seen = writes.value
         grad, recorder, MODES.grad, MODES.recorder = MODES.grad, MODES.recorder, True, None
         try:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from .cuda.arrays import address_of, device_index
+import numpy as np
+
+from .cuda.arrays import address_of, device_index, fetched
 from .cuda.driver import is_available
 from .cuda.pinned import is_pinned, pinned
 from .cuda.streams import lend
-from .device import device
+from .device import device, device_at, index_of
 from .errors import DeviceError
+from .meta import ANY, META
 from .modes import MODES
 from .ops.shapes import normalize_dim
 from .tensor_core import TensorCore
@@ -24,8 +28,70 @@ class Storage:
     True
     """
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any = 0, *, device: Any = None) -> None:
+        """The memory of an array, or so many bytes of the host."""
+        if isinstance(array, int):
+            if device is not None and index_of(device) >= 0:
+                raise NotImplementedError("storages are made on the host: make a tensor instead")
+            array = np.zeros(array, np.uint8)
         self._owner = _owner(array)
+
+    def _bytes(self) -> Any:
+        """The bytes of the elements as they lie in memory."""
+        return fetched(self._owner).ravel("K").view(np.uint8)
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    size = __len__
+
+    def element_size(self) -> int:
+        """Bytes per element: one."""
+        return 1
+
+    def __getitem__(self, index: Any) -> Any:
+        """A byte, or the storage of some."""
+        found = self._bytes()[index]
+        return Storage(found.copy()) if isinstance(index, slice) else int(found)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[int]:
+        """The bytes."""
+        found: list[int] = self._bytes().tolist()
+        return found
+
+    def clone(self) -> Storage:
+        """A copy, on the host."""
+        return Storage(self._bytes().copy())
+
+    cpu = clone
+
+    def untyped(self) -> Storage:
+        """This storage, which has no type."""
+        return self
+
+    @property
+    def device(self) -> device:
+        """Where it lies."""
+        return device_at(device_index(self._owner))
+
+    @property
+    def is_cuda(self) -> bool:
+        """Does it lie on a GPU?"""
+        return device_index(self._owner) >= 0
+
+    def is_pinned(self) -> bool:
+        """Is it memory of the host that a GPU reads by itself?"""
+        return is_pinned(self._owner)
+
+    def is_shared(self) -> bool:
+        """Can other processes see it? Those of a GPU can."""
+        return self.is_cuda
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(device={self.device}) of size {len(self)}"
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
@@ -109,7 +175,7 @@ class InfoMethods(TensorCore):
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return address_of(self.array)
+        return 0 if self.is_meta else address_of(self.array)
 
     def untyped_storage(self) -> Storage:
         """The memory this tensor shares with its views."""
@@ -135,7 +201,18 @@ class InfoMethods(TensorCore):
 
     def get_device(self) -> int:
         """The number of the GPU it lies on; -1, the number of the host."""
-        return self._device_index()
+        return max(self._device_index(), -1)
+
+    @property
+    def is_meta(self) -> bool:
+        """Has it no memory?"""
+        return self._device_index() == META
+
+    def _data(self, refusal: str) -> Any:
+        """The array, of which numbers are read; ``RuntimeError`` where there are none."""
+        if ANY[0] and self.is_meta:
+            raise RuntimeError(refusal)
+        return self.array
 
     def _device_index(self) -> int:
         return device_index(self._block.array if self._array is None else self._array)

@@ -13,8 +13,9 @@ from .autograd.node import Node, next_number
 from .autograd.op_node import OpNode, Overwritten
 from .cuda.arrays import MODULES, address_of, is_writeable, write_into
 from .errors import AutogradError, DtypeError, ShapeError
+from .meta import ANY, NO_DATA, is_meta
 from .modes import MODES
-from .tensor_core import TensorCore, Version, ViewStep
+from .tensor_core import _SEVERAL, TensorCore, Version, ViewStep
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -45,6 +46,7 @@ class InplaceMethods(TensorCore):
                     "enabled.",
                     "Take the view outside no_grad, or clone() it.",
                 )
+            self._check_whole()
             if base.is_leaf:  # or a view of it that was made a leaf, and a view of that
                 raise AutogradError(
                     "a view of a leaf Variable that requires grad is being used in an in-place operation.",
@@ -54,6 +56,13 @@ class InplaceMethods(TensorCore):
             raise AutogradError(
                 "a leaf Variable that requires grad is being used in an in-place operation.",
                 _COPY_HINT,
+            )
+
+    def _check_whole(self) -> None:
+        """Refuse one of several views, which autograd cannot follow."""
+        if self._piece is not None:
+            raise AutogradError(
+                f"{self._piece} is a view and is being modified inplace. {_SEVERAL}"
             )
 
     def _next_node(self) -> int:
@@ -74,6 +83,10 @@ class InplaceMethods(TensorCore):
         tracked = MODES.grad and (
             from_tape or self._requires_grad or (base is not None and base._requires_grad)
         )
+        if tracked:
+            self._check_whole()
+        if ANY[0] and is_meta(new.array) and not is_meta(target):
+            raise NotImplementedError(NO_DATA)
         if not is_writeable(target):
             target = self._writeable(tracked)
         if tracked and from_tape:
@@ -82,7 +95,8 @@ class InplaceMethods(TensorCore):
                 new = ops.elementwise.clone(new)  # this becomes a copy of it, not the tensor itself
             assert new._grad_fn is not None
             self._keep_saved(new._grad_fn, since)
-        write_into(target, new.array)
+        if not (ANY[0] and is_meta(target)):
+            write_into(target, new.array)
         self._writes.value += 1
         if MODES.recorder is not None:
             MODES.recorder.assign(self, new)

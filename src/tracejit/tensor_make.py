@@ -11,7 +11,7 @@ import numpy as np
 
 from . import dtypes, ops
 from .cuda.arrays import device_index, is_on_device
-from .device import device, index_of
+from .device import DEFAULT, device, index_of
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentValueError, AutogradError, user_line
 from .interop import from_cuda_array, from_dlpack, from_numpy
@@ -48,7 +48,7 @@ def tensor(
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     result = _copy_of(data, wanted) if isinstance(data, Tensor) else _from_data(data, wanted)
-    if device is not None:
+    if device is not None or DEFAULT.index != -1:
         settle(result, device)
     if pin_memory:
         result = result.pin_memory()
@@ -117,7 +117,7 @@ def asarray(
 def _index_of_data(data: Any) -> int:
     """The device on which ``data`` lies."""
     if isinstance(data, Tensor):
-        return data.get_device()
+        return data._device_index()
     if hasattr(data, "__dlpack_device__") and not isinstance(data, np.ndarray):
         kind, index = data.__dlpack_device__()
         return int(index) if int(kind) == 2 else -1

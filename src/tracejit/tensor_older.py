@@ -175,7 +175,7 @@ class OlderMethods(TensorCore):
         """Is it on the host?"""
         return not self.is_cuda
 
-    is_sparse = is_quantized = is_meta = is_mps = is_xla = is_nested = is_sparse_csr = False
+    is_sparse = is_quantized = is_mps = is_xla = is_nested = is_sparse_csr = False
     is_mkldnn = is_xpu = is_vulkan = False
     name = None
     output_nr = 0

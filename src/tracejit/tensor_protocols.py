@@ -55,7 +55,7 @@ class ProtocolMethods(TensorCore):
         >>> tj.tensor([2.5]).item()
         2.5
         """
-        array = self.array
+        array = self._data("Tensor.item() cannot be called on meta tensors")
         if array.size != 1:
             raise AutogradError(
                 f"a Tensor with {array.size} elements cannot be converted to Scalar"
@@ -89,7 +89,7 @@ class ProtocolMethods(TensorCore):
         return (array.astype(np.float32) if self.dtype.is_extension else array).tolist()
 
     def __bool__(self) -> bool:
-        array = self.array
+        array = self._data("Tensor.item() cannot be called on meta tensors")
         if array.size != 1:
             count = "no values" if array.size == 0 else "more than one value"
             raise AutogradError(
@@ -162,7 +162,7 @@ class ProtocolMethods(TensorCore):
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
-        if not force and is_on_device(self.array):
+        if not force and self._device_index() != -1:
             raise ArgumentError(
                 f"can't convert {self.device} device type tensor to numpy.",
                 "Use Tensor.cpu() to copy the tensor to host memory first.",
@@ -340,18 +340,18 @@ class ProtocolMethods(TensorCore):
     @property
     def device(self) -> device:
         """Where the storage lives."""
-        index = self.get_device()
-        return CPU if index < 0 else device_at(index)
+        index = self._device_index()
+        return CPU if index == -1 else device_at(index)
 
 
 def _row(tensor: Any, index: int) -> Tensor:
     """``tensor[index]``, a view."""
     shape = tensor.spec.shape
     starts = (index,) + (0,) * (len(shape) - 1)
-    part = ops.movement.slice(
-        tensor, starts=starts, counts=(1, *shape[1:]), steps=(1,) * len(shape)
-    )
+    counts, steps = (1, *shape[1:]), (1,) * len(shape)
+    part = ops.movement.slice(tensor, starts=starts, counts=counts, steps=steps)
     row: Tensor = ops.movement.squeeze(part, dims=(0,))
+    ops.overlaps.are_pieces([row], "Unbind")
     return row
 
 

@@ -18,7 +18,9 @@ from .modes import MODES
 from .tensor import Tensor
 from .trace.outside import seen_outside
 from .trace.results import flatten_result
+from .trace.sent_logs import Record, muted
 from .trace.signature import Static, flatten, is_number, statics_of
+from .trace.state_lists import Appended
 
 if TYPE_CHECKING:
     from .jit import CompiledFunction
@@ -86,7 +88,8 @@ def replay_beside_eager(
     places = _Places(entry)
     before = _State(outside, generators)
     calls = [leaf.calls for leaf in entry.root.leaves()]
-    result = entry.replay(tensors, numbers)
+    with muted():
+        result = entry.replay(tensors, numbers)
     lines = _Lines(entry, calls)
     after = _State(outside, generators)
     ours, theirs = list[Any](), list[Any]()
@@ -142,8 +145,11 @@ class _Places:
     def __init__(self, entry: Entry) -> None:
         known = [leaf.recording for leaf in entry.root.leaves()]
         numbers = [place for r in known for place, _ in r.stores]
-        held = [place for r in known for place in r.held]
+        held = [place for r in known for place in r.held if not isinstance(place, Record)]
         self.places = list({place.key: place for place in (*numbers, *held)}.values())
+        for place in self.places:
+            if isinstance(place, Appended):
+                place.begin()
         self.before = [place.read() for place in self.places]
         self.after: list[Any] = []
 
@@ -151,7 +157,8 @@ class _Places:
         """Note what the compiled call left; then everything is as it was."""
         self.after = [place.read() for place in self.places]
         for place, value in zip(self.places, self.before, strict=True):
-            place.store(value)
+            put = place.put if isinstance(place, Appended) else place.store
+            put(value)
 
     def compare(self, name: str) -> None:
         """The eager run left the same there."""
@@ -163,7 +170,7 @@ class _Places:
                     raise VerificationError(f"{what} is {ours} compiled, {theirs} eager")
                 continue
             left: tuple[list[Any], list[Any]] = ([], [])
-            if flatten(ours, left[0]) != flatten(theirs, left[1]):
+            if not _alike(flatten(ours, left[0]), flatten(theirs, left[1])):
                 raise VerificationError(f"{what} has different structure compiled and eager")
             for a, b in zip(*left, strict=True):
                 _compare_output(what, a, a.array, b)

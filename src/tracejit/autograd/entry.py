@@ -262,7 +262,7 @@ def _ones(like: Tensor) -> Tensor:
     """The gradient of a tensor with respect to itself."""
     kind = like.spec
     if MODES.recorder is None:
-        return like._wrap(placed(np.ones(kind.shape, kind.dtype.np), like.get_device()))
+        return like._wrap(placed(np.ones(kind.shape, kind.dtype.np), like._device_index()))
     ones: Tensor = full(shape=kind.shape, value=1.0, dtype=kind.dtype)
     return ones
 

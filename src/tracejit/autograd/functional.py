@@ -247,7 +247,7 @@ def seeds_of(output: Any) -> Iterator[Any]:
     for element in range(output.spec.numel):
         seed = np.zeros(output.spec.shape, output.dtype.np)
         seed.reshape(-1)[element] = 1
-        yield output._wrap(placed(seed, output.get_device()))
+        yield output._wrap(placed(seed, output._device_index()))
 
 
 def stacked_rows(rows: list[Any], shape: tuple[int, ...], x: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
+from ..meta import ANY, META, NO_DATA, MetaArray, is_meta, meta_like
 from .driver import fault, require
 
 #: The array types that lie on devices, and the modules that compute with them; empty until one is loaded.
@@ -77,6 +78,8 @@ def device_index(array: Any) -> int:
     >>> device_index(np.zeros(2))
     -1
     """
+    if ANY[0] and type(array) is MetaArray:
+        return META
     return int(array.device.id) if is_on_device(array) else -1
 
 
@@ -103,6 +106,10 @@ def placed(array: Any, index: int) -> Any:
     >>> placed(numbers, -1) is numbers
     True
     """
+    if index == META:
+        return meta_like(array)
+    if ANY[0] and is_meta(array):
+        raise NotImplementedError(NO_DATA)
     if device_index(array) == index:
         return array
     if index < 0:
@@ -146,6 +153,8 @@ def fetched(array: Any) -> Any:
     >>> fetched(np.ones(1))
     array([1.])
     """
+    if ANY[0] and is_meta(array):
+        raise NotImplementedError(NO_DATA)
     if not is_on_device(array):
         return array
     try:
@@ -182,7 +191,7 @@ def ordered(array: Any) -> Any:
     >>> ordered(np.float32(2.0))
     array(2., dtype=float32)
     """
-    if MODULES and type(array) in MODULES:
+    if (MODULES and type(array) in MODULES) or (ANY[0] and is_meta(array)):
         return array if array.flags.c_contiguous else array.copy(order="C")
     return np.asarray(array, order="C")
 

@@ -341,9 +341,11 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 
 
 def __getattr__(name: str) -> Any:
-    if name != "nn":
+    if name in ("DeviceMesh", "init_device_mesh"):
+        return getattr(importlib.import_module(f"{__name__}.device_mesh"), name)
+    if name not in ("device_mesh", "nn"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.nn")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 make_module("distributed.distributed_c10d", sys.modules[__name__])

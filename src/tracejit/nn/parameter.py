@@ -9,6 +9,7 @@ import numpy as np
 from ..autograd.grad_mode import no_grad
 from ..cuda.arrays import fetched, placed
 from ..dtypes import float32
+from ..meta import META
 from ..modes import MODES
 from ..ops.source import full
 from ..tensor import Tensor
@@ -44,7 +45,7 @@ class Parameter(Tensor):
         if found is None and MODES.recorder is not None:
             found = memo[id(self)] = _copied_inside(self)
         if found is None:
-            array, index = self.array.copy(), self.get_device()
+            array, index = self.array.copy(), self._device_index()
             found = _rebuild(type(self), array, self.requires_grad, _attributes(self), index)
             memo[id(self)] = found
         result: Parameter = found
@@ -93,8 +94,9 @@ def _rebuild(
 ) -> Parameter:
     if MODES.recorder is not None:  # no operation made these values
         MODES.recorder.unsupported(f"a {cls.__name__} is made inside a compiled function")
-    dense = placed(np.ascontiguousarray(fetched(array)).reshape(array.shape), index)
-    parameter = cls(Tensor._wrap(dense), requires_grad)
+    if index != META:
+        array = placed(np.ascontiguousarray(fetched(array)).reshape(array.shape), index)
+    parameter = cls(Tensor._wrap(array), requires_grad)
     parameter.__dict__.update(attributes)
     return parameter
 

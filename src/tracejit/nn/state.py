@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -195,6 +196,13 @@ def _load_one(
         _assign(module, name, current, value)
         return None
 
+    if current.is_meta and not value.is_meta:
+        warnings.warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
+            "model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to "
+            "their corresponding key in the module instead of copying them in place?)",
+            stacklevel=2,
+        )
     with no_grad():
         current.copy_(value)
     return None

@@ -11,6 +11,7 @@ from ..device import check_device
 from ..dtypes import DType
 from ..modes import MODES
 from ..ops.elementwise import cast
+from ..ops.table import FUNCTIONS
 from ..retired import retire
 from ..tensor import Tensor
 from .printing import module_repr
@@ -175,10 +176,10 @@ class ModuleTree:
         for parameter in self.parameters():
             clear_grad(parameter, set_to_none)
 
-    def _apply(self: T, fn: Callable[[Tensor], Tensor]) -> T:
+    def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
         """Replace the values of every parameter and buffer by ``fn`` of them; the objects stay the same."""
         new: dict[int, bool] = {}  # a tensor shared by modules is converted once
-        for module in self.modules():
+        for module in self.modules() if recurse else (self,):
             for tensor in (*module._parameters.values(), *module._buffers.values()):
                 if tensor is None:
                     continue
@@ -187,6 +188,17 @@ class ModuleTree:
                 if new[id(tensor)]:
                     changed(module)
         return self
+
+    def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
+        """Move to a device without copying numbers: parameters and buffers get memory that holds nothing yet.
+
+        >>> import tracejit as tj
+        >>> layer = tj.nn.Linear(3, 2, device="meta").to_empty(device="cpu")
+        >>> layer.weight.device, layer.weight.requires_grad
+        (device(type='cpu'), True)
+        """
+        make = FUNCTIONS["empty_like"]
+        return self._apply(lambda t: make(t, device=device), recurse)
 
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Convert parameters and buffers: ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``.

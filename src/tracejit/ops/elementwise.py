@@ -287,7 +287,9 @@ def fmin(x: Array, y: Array) -> Array:
     """The smaller of x and y; the other one where one is NaN."""
 
 
-@elementwise("abs(x)", ufunc="absolute", promotion=p.numeric, grad=lambda g, x: g * sign(x))
+@elementwise(
+    "abs(x)", ufunc="absolute", promotion=p.numeric, grad=lambda g, x: bent(g * sign(x), x)
+)
 def abs(x: Array) -> Array:
     """The absolute value of x."""
 
@@ -350,6 +352,19 @@ def leaky(x: Array, slope: Array) -> Array:
 )
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where the condition holds, else y."""
+    return shared(condition, x, y).where(condition, x, y)
+
+
+@elementwise(
+    "select(condition, x, y)",
+    promotion=p.select,
+    grad={
+        "x": lambda g, condition, x: bent(where(condition, g, 0.0), x),
+        "y": lambda g, condition: where(condition, 0.0, g),
+    },
+)
+def chosen(condition: Array, x: Array, y: Array) -> Array:
+    """x where the condition holds, which x decides about, else y."""
     return shared(condition, x, y).where(condition, x, y)
 
 

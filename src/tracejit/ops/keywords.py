@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..errors import AutogradError, DtypeError
 from ..modes import MODES
 from .op import Op
+from .overlaps import refuse_overlap
 from .tensors_only import strict
 
 #: Other names of arguments, as NumPy has them.
@@ -152,7 +153,14 @@ def _translated(
         return _pinned(result) if dropped.get("pin_memory") else result
     if known.makes and kwargs.get("dtype") is None and not isinstance(out, (tuple, list)):
         kwargs["dtype"] = out.dtype
+    refuse_alike(out, args)
     return put(target.__name__, out, target(*args, **kwargs))
+
+
+def refuse_alike(out: Any, operands: Sequence[Any]) -> None:
+    """Refuse an ``out`` that shares a part of its memory with an operand of its shape, element by element."""
+    if not isinstance(out, (tuple, list)):
+        refuse_overlap(out, [x for x in operands if getattr(x, "shape", None) == out.shape])
 
 
 def put(name: str, out: Any, result: Any) -> Any:

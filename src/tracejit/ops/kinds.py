@@ -24,6 +24,7 @@ _KERNELS_SERVE = frozenset({"erf", "erfc", "sigmoid", "erfinv", "lgamma", "digam
 SHARE = frozenset(
     [
         "where",
+        "chosen",
         "clone",
         "square",
         "cube",

@@ -107,8 +107,10 @@ class Op:
 
     def _into(self, operands: tuple[Any, ...], out: Any, **attributes: Any) -> Any:
         """The result in the tensor ``out``."""
-        from .keywords import put
+        from .keywords import put, refuse_alike
 
+        if out is not None:
+            refuse_alike(out, operands)
         result = self(*operands, **attributes)
         return result if out is None else put(self.name, out, result)
 

@@ -308,13 +308,16 @@ def put_windows(
 
 @contraction(
     _pooled_type,
-    grad=lambda g, x_type, kernel, stride, padding, dilation: spread_windows(
-        g,
-        size=x_type.shape[len(x_type.shape) - len(kernel) :],
-        kernel=kernel,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
+    grad=lambda g, x, x_type, kernel, stride, padding, dilation: bent(
+        spread_windows(
+            g,
+            size=x_type.shape[len(x_type.shape) - len(kernel) :],
+            kernel=kernel,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+        ),
+        x,
     ),
     samples=(
         Sample(((2, 6),), _PAIRS),

@@ -11,10 +11,13 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..modes import MODES
 from ..nn.structure import STRUCTURE_VERSION
 from ..varying import as_number
 from .maths import Mix
-from .recorded import refuse_inside
+from .recorded import made_inside, refuse_inside
+from .set_inside import is_number as _is_number
+from .set_inside import set_inside
 
 _MISSING = object()
 #: Numbers whose being zero or not decides what an update computes.
@@ -82,9 +85,9 @@ class ParamGroup(dict[str, Any]):
         return number
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if not self.plain:
-            refuse_inside("setting a hyperparameter", self)
         before = self.get(name, _MISSING)
+        if not self.plain and MODES.recorder is not None and not made_inside(self):
+            set_inside(self, name, value, lambda: _formula(name, before) == _formula(name, value))
         if name == "params" and isinstance(value, list) and value is not before:
             value = Parameters(value, self)
         super().__setitem__(name, value)
@@ -139,7 +142,3 @@ def _formula(name: str, value: Any) -> Any:
     if name == "betas" and isinstance(value, tuple) and all(map(_is_number, value)):
         return len(value), Mix.of(value[0]).early
     return None if _is_number(value) else (type(value), id(value))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

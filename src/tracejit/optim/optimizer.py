@@ -238,7 +238,7 @@ class Optimizer:
                     array = value.array.copy(order="C")
                 else:
                     array = np.full(kind.shape if shape is None else shape, value, kind.dtype.np)
-                    array = placed(array, parameter.get_device())
+                    array = placed(array, parameter._device_index())
                 begun = Tensor._wrap(array)
             found = state.begin(name, begun)
         return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ from ..modes import MODES
 from ..nn.structure import STRUCTURE_VERSION
 from ..tensor import Tensor
 from ..trace.state_checks import Bind, Check
+from ..varying import plain
 from .counters import CountSteps, EqualCounts
+from .set_inside import SETTING, Overrides, cells_of
 from .step_hooks import GLOBAL, after_step, before_step
 
 if TYPE_CHECKING:
@@ -40,11 +43,12 @@ class Row:
         dtype: dtypes.DType,
     ) -> None:
         self.optimizer = optimizer
-        self.group = group
+        self.overrides = Overrides(group)
         self.follows = follows
         self.ahead = ahead
-        self.key = (id(optimizer), id(group), *map(id, follows), ahead, dtype.short)
-        values = self.values(1)
+        key = (id(optimizer), id(group), *map(id, follows), ahead, dtype.short)
+        self.key = (*key, self.overrides.key)
+        values = self.values(1, [*map(plain, self.overrides.varying.values())])
         self.buffer = np.zeros(len(values), dtype.np)
         self.fill(values)
         self.pack = struct.Struct(f"={len(values)}{dtype.np.char}").pack_into
@@ -52,10 +56,10 @@ class Row:
             Tensor._wrap(self.buffer[i : i + 1].reshape(())) for i in range(len(values))
         )
 
-    def values(self, ahead: int) -> tuple[float, ...]:
-        """The numbers for the step that comes ``ahead`` of what is found."""
+    def values(self, ahead: int, numbers: Sequence[Any] = ()) -> tuple[float, ...]:
+        """The numbers for the step that comes ``ahead`` of what is found, with ``numbers`` for those that vary."""
         found = tuple([float(x.array) for x in self.follows])
-        return self.optimizer._numbers_of(self.group, found, ahead)
+        return self.optimizer._numbers_of(self.overrides.now(numbers), found, ahead)
 
     def fill(self, values: tuple[float, ...]) -> None:
         """Round the numbers once, into the cells."""
@@ -92,7 +96,15 @@ def recorded_rows(
         key = (*map(id, owner), dtype)
         if key not in rows:
             row = Row(optimizer, group, owner, _made(owner) + 1, dtype)
-            recorder.numbers(row)
+            if row.overrides and hasattr(optimizer, "_carried"):
+                recorder.unsupported(SETTING)  # what it carries is moved on when the call ends
+            if row.overrides.varying and recorder.failure is None:
+                values = partial(row.values, row.ahead)
+                cells = cells_of(optimizer, row.overrides, row.key, values, dtype)
+                for cell, value in zip(row.cells, cells, strict=True):
+                    recorder.adopt(cell, value)
+            else:
+                recorder.numbers(row)
             rows[key] = row.cells
         found.append(rows[key])
     if optimizer._counts:

@@ -73,7 +73,7 @@ def _restored(name: Any, value: Any, parameter: Tensor, counters: Counters | Non
         return type(value)(_restored("", x, parameter, counters) for x in value)
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
-    copied = Tensor._wrap(placed(value.array.copy(order="C"), parameter.get_device()))
+    copied = Tensor._wrap(placed(value.array.copy(order="C"), parameter._device_index()))
     if name == "step" or not value.dtype.is_floating_point:
         return copied
     return cast(copied, dtype=parameter.dtype)

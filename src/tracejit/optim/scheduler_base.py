@@ -75,7 +75,10 @@ class LRScheduler:
             self._advance(epoch)
             return
         refuse_copies(self.optimizer)
-        recorder.scheduled.add(id(self.optimizer))
+        groups = self.optimizer.param_groups
+        recorder.scheduled.update(map(id, (self.optimizer, *groups)))
+        if any((id(group), name) in recorder.set_hyper for group in groups for name in group):
+            recorder.unsupported("a learning rate that is set and scheduled in one call")
         recorder.again(StepSchedule(self, epoch))
         MODES.recorder = None  # what it computes is not part of the recorded program
         try:

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import config, dtypes
 from ..cuda.arrays import is_on_device, is_writeable
+from ..meta import ANY
 from ..modes import MODES
 from ..ops.complex_numbers import complex_of_parts, parts_of_complex
 from ..ops.elementwise import cast
@@ -47,14 +48,16 @@ def update(
     if MODES.grad and MODES.recorder is not None:
         MODES.recorder.unsupported("a differentiable step of an optimizer")
     noted, begun = None, time.perf_counter()
-    may_fuse = fused is not False and whole and MODES.recorder is None
+    lacks_memory = ANY[0] and any(p.is_meta for p in params)
+    may_fuse = fused is not False and whole and MODES.recorder is None and not lacks_memory
     if may_fuse and not (config.disabled or MODES.grad):
         from .fused import update_fused
 
         noted = update_fused(rule, params, grads, states, hyper, flags, bool(fused))
         if noted is None:
             return
-    run = _on_arrays if MODES.recorder is None and not MODES.grad else _on_tensors
+    by_arrays = MODES.recorder is None and not MODES.grad and not lacks_memory
+    run = _on_arrays if by_arrays else _on_tensors
     with np.errstate(all="ignore"):
         for p, g, state, h in zip(params, grads, states, hyper, strict=True):
             run(rule, p, g, state, h, flags)

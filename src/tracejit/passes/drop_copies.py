@@ -55,6 +55,12 @@ def _source(_: Rewriter, value: Value) -> Value | None:
     return x if isinstance(x, Value) and x.spec == value.spec else None
 
 
+def _selection(rewriter: Rewriter, value: Value) -> Value | None:
+    """What only differs from ``where`` when it is differentiated."""
+    found = rewriter.write("where", value.operands, value.line)
+    return found if found.spec == value.spec else None
+
+
 #: Rules of functions have been followed by now: what they rule is what forward computed.
 _MARKS = ("clone", "detach_copy", "overwritten", "continued", "ruled", "present", "sealed")
-RULES: Rules = dict.fromkeys(_MARKS, (_source,))
+RULES: Rules = {**dict.fromkeys(_MARKS, (_source,)), "chosen": (_selection,)}

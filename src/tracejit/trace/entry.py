@@ -29,7 +29,7 @@ from .number_fitness import check_codes, check_error, plain_state, take_back
 from .number_uses import SIZES, number_positions
 from .outside import known_objects, unrepeatable, with_facts
 from .places import Place, PlaceKey
-from .recorded_run import Given, changing_modes, run_recorded
+from .recorded_run import Given, changing_modes, is_as_before, run_recorded
 from .recorder import Recorder
 from .replay_checks import make_accepts
 from .rolled_tree import roll_tree, unroll_tree
@@ -136,7 +136,7 @@ class Entry(Made):
     def record(self, tensors: list[Tensor], args: Any, kwargs: Any, why: str) -> Any:
         """Run the function eagerly and add what it did to the tree."""
         call = Given.of(self, tensors, args, kwargs)
-        guard = self._watched(call.statics)
+        guard = self._watched(call)
         recorder = Recorder(self.signature, list(zip(self.names, tensors, strict=True)))
         recorder.watched = watching()
         self.handed_out = recorder.handed_out
@@ -151,7 +151,7 @@ class Entry(Made):
             kept = True
         except Exception as error:
             MODES.recorder = MODES.builder = None
-            check_error(error, recorder, bool(self.extents))
+            check_error(error, recorder, bool(self.extents) and is_as_before(recorder, guard))
             with recorder.careful("an error"):
                 end = Raise.of(error, recorder.failure is None)
                 kept = self._end_in(end, recorder, guard, tensors, why)
@@ -193,13 +193,13 @@ class Entry(Made):
         self._guard_by(recorder, guard, tensors)
         return result
 
-    def _watched(self, statics: Sequence[Any]) -> StateGuard:
+    def _watched(self, call: Given) -> StateGuard:
         """The Python state that a run hangs on."""
         uses = self.owner.uses
         if self.guard is None:
             self.places = dict(uses.places)  # all its paths are recorded with the same ones
-        held = {place.key for place in self.held}
-        guard = watch(self.owner.function, statics, self.places, held, uses.ran)
+        ways = self.places, {place.key for place in self.held}, uses.ran, call.appends
+        guard = watch(self.owner.function, call.statics, *ways)
         numbers = self.varying or uses.item_lines or guard.places or self.extents
         check_codes(guard.codes if numbers else ())
         return guard

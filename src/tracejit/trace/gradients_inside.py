@@ -112,12 +112,14 @@ class GradientsInside(FunctionsInside, HooksInside, TapeInside, FlagsInside):
         self.taped: Counter[Value] = Counter()  # what nodes of the tape may have saved, how often
         self.freeing = False  # did a backward pass run inside?
         self.calls: list[Repeated] = []
+        self.sent: list[Any] = []  # records that were handed to loggers
         self.checks: list[Check] = []  # Python state that the run turned out to depend on
         # Step counters, and how often they were counted.
         self.counted: dict[int, tuple[Tensor, int]] = {}
         self.packed: dict[int, Any] = {}  # packed sequences, and the padded batches behind them
         self.own: dict[int, Any] = {}  # optimizers and their parts that the run made
-        self.scheduled: set[int] = set()  # optimizers whose learning rates changed
+        self.scheduled: set[int] = set()  # optimizers, and groups, whose learning rates changed
+        self.set_hyper: dict[tuple[int, str], Any] = {}  # by group and name: what the run set
 
     # --- tensors that stand for others ---------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..tensor import Tensor
 from ..varying import is_varying, plain
 from .places import Place, PlaceKey, place_of
+from .sent_logs import check_sent
 from .signature import MAPPINGS, fields_of, flatten, leaf_count, unflatten
 from .state_checks import Read
 from .state_reads import Names
@@ -244,10 +245,20 @@ def with_held(
     before: Sequence[Any],
     result: Any,
     outside: Callable[[], Collection[int]],
+    appended: Sequence[Any] = (),
 ) -> Any:
-    """The result of a recorded run, in a tuple with what it left in ``places`` where that is something else."""
+    """The result of a recorded run, in a tuple with what it left in ``places`` where that is something else.
+
+    That is followed by what it ``appended`` to lists.
+    """
     left = [(p, p.read(), old) for p, old in zip(places, before, strict=True)]
     left = [(place, now, old) for place, now, old in left if now is not old]
+    left += [(tail, tail.read(), None) for tail in appended if len(tail.target) != tail.start]
+    left += [(record, record.read(), None) for record in recorder.sent]
+    check_sent(recorder)
+    for tail in appended:
+        if tail.shrunk:
+            recorder.overtaken = f"what was in {tail.name} was taken away meanwhile"
     for place, now, _ in left if recorder.failure is None else ():  # else it knows not all it made
         tensors: list[Any] = []
         flatten(now, tensors)

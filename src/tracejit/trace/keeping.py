@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import config
+from .. import config, meta
 from ..backoff import Backoff
 from .routes import open_door, route_of
 from .shape_uses import exact
@@ -87,8 +87,14 @@ class Keeping:
             self._compiled_before, self._churn = compiled, Backoff(CHURN)
         return self._churn.wait()
 
-    def _always_new(self, key: Any) -> bool:
-        """Is this signature new, as so many were that one is recorded only where it turns up a second time?"""
+    def _always_new(self, key: Any, tensors: Sequence[Tensor] = ()) -> bool:
+        """Is this signature new, as so many were that one is recorded only where it turns up a second time?
+
+        Or are there no numbers to compute with?
+        """
+        if meta.ANY[0] and any(x.is_meta for x in tensors):
+            self._explain("an argument lies on the device meta: there are no numbers to compute")
+            return True
         if self.strict or self._churn.failures < STREAK:
             return False
         if self.stats.compiled_calls != self._compiled_before or not self._is_first(key):

@@ -13,6 +13,7 @@ from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from ..extents import Extent
 from ..varying import plain
 from .numbers import UnfitError
 from .places import Place
@@ -57,11 +58,12 @@ def plain_state(checks: Iterable[Check]) -> None:
 def check_error(error: Exception, recorder: Recorder, wide: bool = False) -> None:
     """Raise :class:`UnfitError` for an error that only true numbers would have avoided, if nothing was done yet.
 
-    In a ``wide`` run, where extents of the arguments are sizes, it may be any. Other errors are the user's, and so are
-    the numbers in them.
+    ``wide``: extents of the arguments are sizes, and Python state is as before. Any other error is the user's, and so
+    are the numbers in it.
     """
     misfit = "VaryingFloat" in str(error) or "VaryingInt" in str(error)
-    if (wide or (misfit and isinstance(error, TypeError))) and not recorder.has_effects:
+    misfit |= wide and Extent.__name__ in str(error)
+    if misfit and isinstance(error, TypeError) and not recorder.has_effects:
         raise UnfitError(f"numbers are constants here ({error})") from None
     if recorder.showed_sizes_or_numbers:
         _plain_error(error)

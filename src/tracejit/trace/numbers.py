@@ -54,7 +54,8 @@ class Number:
     """A number of a recording: a source (``argument``, ``place``, ``item`` or ``size``), or the operation ``name``.
 
     ``label`` is what it is called in graphs and reports; ``at`` is the position of an argument, the check of a place,
-    the value an item is read from, what computes a size from those that the run was told.
+    the value an item is read from, what computes a size from those that the run was told. Of a ``call`` it is what is
+    called.
     """
 
     __slots__ = ("at", "kind", "label", "name", "operands")
@@ -90,14 +91,20 @@ class Number:
         operands = [name(x) for x in self.operands]
         if self.name in _INFIX:
             return f"{operands[0]} {_INFIX[self.name]} {operands[1]}"
-        return f"{name(OPERATIONS[self.name])}({', '.join(operands)})"
+        return f"{name(self.function)}({', '.join(operands)})"
 
     def evaluate(self, known: Mapping[Number, Any]) -> Any:
         """The result of the operation; raises what Python raises, and for a result of another type."""
         operands = [known[x] if isinstance(x, Number) else x for x in self.operands]
-        found = OPERATIONS[self.name](*operands)
+        found = self.function(*operands)
         if self.may_change and type(found) is not self.kind:
             raise TypeChangedError(f"{self.name} gave another type")
+        return found
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What computes it."""
+        found: Callable[..., Any] = self.at if self.name == "call" else OPERATIONS[self.name]
         return found
 
     @property
@@ -145,6 +152,12 @@ class NumberTable:
         """An operation on numbers and constants."""
         keys = [x if isinstance(x, Number) else _constant_key(x) for x in operands]
         return self._number((name, kind, *keys), lambda: Number(name, kind, operands))
+
+    def call(
+        self, function: Callable[..., Any], operands: tuple[Any, ...], key: Any, label: str
+    ) -> Number:
+        """The float that a function makes of numbers and what it knows itself; equal ``key``, equal number."""
+        return self._number(("call", key), lambda: Number("call", float, operands, label, function))
 
     def _number(self, key: Any, make: Callable[[], Number]) -> Number:
         found = self.known.get(key)

@@ -34,7 +34,7 @@ MAX_BOOLS = 8
 
 if TYPE_CHECKING:
     from .inputs import Signature
-    from .places import Place
+    from .places import Place, PlaceKey
 
 
 class NumbersInside:
@@ -59,6 +59,9 @@ class NumbersInside:
         self.value_lists: set[Any] = set()  # where lists are more than that, and read one by one
         self.stores: dict[Place, Any] = {}  # what the run put in places that vary
         self.items_read: set[Number] = set()
+        self.standing: frozenset[PlaceKey] = (
+            frozenset()
+        )  # the places in which numbers stand that vary
         self.codes: Sequence[CodeType] = ()  # of the recorded function, and of what it calls
         self.follow: Callable[[], Any] | None = None  # lets functions of numbers keep them varying
         self.fit = True  # can this code do with numbers that stand for sizes?
@@ -189,6 +192,16 @@ class NumbersInside:
             else plain(x)
             for x in operands
         )
+
+    def number_called(
+        self, function: Callable[..., Any], operands: Sequence[Any], key: Any, label: str
+    ) -> Number:
+        """The number that ``function`` makes of others, and of what else it reads, at every call."""
+        known = self._operands(operands)
+        keys = [x if isinstance(x, Number) else outcome_key(x) for x in known]
+        number = self.signature.numbers.call(function, known, (key, *keys), label)
+        self._step(number)
+        return number
 
     def _step(self, number: Number) -> None:
         """A call has to know this number; what it is computed from comes first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..ir.graph import Value
 from ..tensor import Tensor
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .recording import OutputRecipe
 
 CHANGED = "an in-place change of a tensor that a checkpointed part reads"
+STATE = "a checkpointed part changes Python state, and does so again in backward"
 
 
 class Part:
@@ -38,8 +39,11 @@ class PartsInside:
     write_counts: dict[int, int]
     origin: Callable[[Tensor], tuple[Tensor, tuple[Step, ...]]]
     opaque: Callable[..., None]
+    unsupported: Callable[[str], None]
 
     def __init__(self) -> None:
+        #: What the code can change besides tensors, as it is now.
+        self.python_state: Callable[[], Sequence[Any]] = tuple
         self.parts: list[Part] = []  # those that run, outer ones first
         self.readers: dict[
             Version, set[Part]
@@ -49,10 +53,13 @@ class PartsInside:
     def part(self) -> Iterator[Part]:
         """Inside, a part is computed that a backward pass computes again."""
         self.parts.append(Part())
+        before = self.python_state()
         try:
             yield self.parts[-1]
         finally:
             self.parts.pop()
+        if not _same(before, self.python_state()):
+            self.unsupported(STATE)
 
     def part_reads(self, tensor: Tensor) -> None:
         """The parts that run read a tensor."""
@@ -89,3 +96,12 @@ class PartsInside:
             if recipe.kind == "computed" and self.origin(tensor)[0]._writes in self.readers:
                 found[recipe.value] = 0
         return found
+
+
+def _same(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Is everything the very same, or an equal count or text?"""
+    plain = (int, str)
+    return all(
+        x is y or (type(x) is type(y) and type(x) in plain and x == y)
+        for x, y in zip(before, now, strict=True)
+    )

@@ -20,7 +20,7 @@ from .places import Place, patched
 from .recorder import Recorder
 from .results import flatten_result, result_of
 from .rounds import Rounds
-from .signature import flatten, shows_sizes, statics_of
+from .signature import containers, flatten, shows_sizes, statics_of
 from .state import StateGuard
 from .state_calls import watching
 
@@ -55,6 +55,11 @@ class Given:
         return self.args, self.kwargs, self.held
 
     @property
+    def appends(self) -> bool:
+        """Can what is appended to a list not change the arguments?"""
+        return not any(type(x) is list for x in containers((self.args, self.kwargs), []))
+
+    @property
     def changed(self) -> bool:
         """Is it made of other parts now?"""
         leaves: list[Any] = []
@@ -73,7 +78,10 @@ def run_recorded(
     entry.owner.uses.held.forget(entry.form, guard.reached)
     if given.changed or see(entry.held, guard.names):
         recorder.overtaken = "what it reads there changed meanwhile"
-    if entry.owner.plans.opens and entry.behind is None and not guard.limits:
+    steady_enough = (
+        not guard.limits and not guard.appended
+    )  # rounds that append differ in what they leave
+    if entry.owner.plans.opens and entry.behind is None and steady_enough:
         steady = cache(guard.steady)  # made when it is first asked for: most runs never do
         recorder.rounds = Rounds(_run.__code__, guard.reached, lambda: steady()())
         recorder.alive.notes = weakref.ref(recorder.rounds)
@@ -111,6 +119,8 @@ def _run(
     uses = entry.owner.uses
     recorder.item_lines, recorder.size_lines = uses.item_lines, uses.size_lines
     recorder.value_lists = uses.value_lists
+    recorder.standing = frozenset([place.key for place in guard.places])
+    recorder.python_state = partial(_python_state, recorder, guard, entry.held)
     later = ExitStack()
     follows = entry.varying or standing or recorder.item_lines or recorder.size_lines
     if not follows:
@@ -131,18 +141,27 @@ def _run(
         args, kwargs = given.args, given.kwargs
         if entry.varying or entry.sizes:
             args, kwargs = later.enter_context(standing_in(args, kwargs, replace))
+        for tail in guard.appended:
+            tail.begin()
         before = later.enter_context(standing_for(entry.held, left))
         result = function(*args, **kwargs)
-        result = with_held(recorder, entry.held, before, result, outside)
+        result = with_held(recorder, entry.held, before, result, outside, guard.appended)
         entry.plain_extents = recorder.plain_extents()
         return result, flatten_result(result, leaves, outside)
     except BaseException:
         for place in entry.held:  # what it left there is the user's again
             place.put_plain()
+        for appended in guard.appended:
+            appended.put_plain()
         raise
     finally:
-        recorder.follow = None
+        recorder.follow, recorder.python_state = None, tuple  # which lead back to it
         later.close()
+
+
+def is_as_before(recorder: Recorder, guard: StateGuard) -> bool:
+    """Did a run leave Python state, random streams and the world alone, as far as can be told?"""
+    return guard.difference() is None and not (recorder.sent or recorder.random_calls)
 
 
 def changing_modes() -> tuple[Any, ...]:
@@ -154,3 +173,11 @@ def changing_modes() -> tuple[Any, ...]:
         MODES.saved_hooks,
         get_default_dtype(),
     )
+
+
+def _python_state(recorder: Recorder, guard: StateGuard, held: Sequence[Place]) -> list[Any]:
+    """What a run can change besides tensors: what the guard compares, and what it leaves to others."""
+    changed = (check.difference() for check in guard.checks)
+    first = next((change for change in changed if change is not None), None)
+    places = [place.read() for place in (*guard.places, *held)]
+    return [first, len(recorder.sent), *places, *[len(x.target) for x in guard.appended]]

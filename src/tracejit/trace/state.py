@@ -24,6 +24,7 @@ from .places import Place, PlaceKey, place_of
 from .ran_codes import RanCodes, WideError
 from .state_calls import current
 from .state_checks import Check, Read
+from .state_lists import Appended
 from .state_modules import Structure
 from .state_reach import Walk
 from .state_reads import Names
@@ -45,6 +46,7 @@ class StateGuard:
     __slots__ = (
         "__weakref__",
         "_holds",
+        "appended",
         "checks",
         "codes",
         "hooks",
@@ -56,6 +58,7 @@ class StateGuard:
     )
 
     names: Names
+    appended: Sequence[Appended]  # lists to which the code only appends
     places: Sequence[Place]
     tools: Collection[int]
     reached: Mapping[int, Any]  # by identity: what was looked at; while the run is recorded
@@ -64,7 +67,7 @@ class StateGuard:
 
     def __init__(self, checks: Sequence[Check], limits: Sequence[str] = ()) -> None:
         self.checks = tuple(checks)
-        self.places, self.tools, self.codes = (), (), ()
+        self.places, self.tools, self.codes, self.appended = (), (), (), ()
         self.reached, self.hooks = {}, {}
         self.limits = tuple(limits)
         self._holds: Callable[[], bool] | None = None
@@ -122,8 +125,8 @@ class StateGuard:
         """The result of ``run()``, and what it changed in words, or None.
 
         >>> calls = []
-        >>> guard = watch(lambda: calls.append(1), ())
-        >>> guard.changed_by(lambda: calls.append(1))
+        >>> guard = watch(lambda: calls.insert(0, 1), ())
+        >>> guard.changed_by(lambda: calls.insert(0, 1))
         (None, "the length of global 'calls' was 0 and is 1")
         """
         result = run()
@@ -136,12 +139,14 @@ def watch(
     varying: Mapping[PlaceKey, Place] | None = None,
     held: Collection[PlaceKey] = (),
     ran: RanCodes | None = None,
+    appends: bool = True,
 ) -> StateGuard:
     """A guard on the Python state that calling ``function`` can read, as it is now.
 
     ``statics`` are the arguments of the call that are not tensors (``self``, settings, modules): their attributes and
     items are guarded, the arguments themselves are not, since the next call brings its own. Nothing of the user's is
-    executed. Numbers in ``varying`` places may be any, ``held`` places are not looked at. With ``ran``, only code in it
+    executed. Numbers in ``varying`` places may be any, ``held`` places are not looked at, nor are, with ``appends``,
+    lists to which the code only appends. With ``ran``, only code in it
     counts once it is known, and ``WideError`` is raised before that where too much would have to be guarded. Raises
     ``TypeError`` when ``function`` is not callable.
 
@@ -156,6 +161,7 @@ def watch(
     if not callable(function):
         raise TypeError(f"watch takes a function, not {type(function).__name__}")
     walk = Walk(varying or {}, held, ran)
+    walk.appended.wanted = appends
     _root(walk, function)
     for position, value in enumerate(statics):
         walk.reach(value, f"argument {position}")
@@ -165,6 +171,7 @@ def watch(
     guard = StateGuard(checks, tuple(walk.limits))
     guard.names, guard.codes = walk.names, walk.codes
     guard.places, guard.tools = walk.places, walk.tools
+    guard.appended = walk.appended.found
     guard.reached, guard.hooks = walk.reached, walk.hooks
     listener = current()
     if listener is not None:

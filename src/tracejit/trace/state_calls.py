@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ..modes import MODES
 from ..tensor import Tensor
 from ..tensor_core import TensorCore
-from . import state_logs
+from . import sent_logs, state_logs
 from . import state_reads as reads
 from .state_package import asking_functions
 from .state_purity import outside_builtin, outside_function
@@ -58,6 +58,7 @@ class Listener:
         # is called once more.
         self.hook = self._event
         self.blind: str | None = None
+        self.sending: sent_logs.Sending | None = None  # a logger handles a record
         self.names = reads.Names()
         self.ran: RanCodes | None = None
         self.learned = False  # did code run that did not count?
@@ -120,6 +121,11 @@ class Listener:
             sys.setprofile(None)
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self.sending is not None:
+            if event == "return" and frame is self.sending.frame:
+                done, self.sending = self.sending, None
+                done.end()
+            return
         if event == "call":
             reason = self._called(frame)
             caller = frame.f_back
@@ -165,6 +171,10 @@ class Listener:
             found = _verdicts[id(code)] = (code, _verdict(code, frame.f_globals))
         recorder = MODES.recorder
         if found[1] is _LOGS:
+            if recorder is not None and _by_user(frame.f_back):
+                self.sending = sent_logs.sending(frame, recorder)
+            if self.sending is not None:
+                return None
             checks = [] if recorder is None else recorder.checks
             return state_logs.follow(frame, checks)
         if code is _ABSENT and recorder is not None:

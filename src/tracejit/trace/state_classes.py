@@ -78,6 +78,7 @@ class ClassWalk:
                 if reads.is_library_class(base) and base.__name__ not in ("Module", "ModuleTree"):
                     self.walk.names.names |= reads.class_reads(base)
                     self.walk.names.loaded |= reads.class_reads(base)
+                    self.walk.names.otherwise |= reads.class_reads(base)
             if not reads.is_library_class(type(cls)):
                 self.walk.reach(type(cls), f"the class of {cls.__qualname__}")
         self.classes[cls] = self.classes.get(cls, False) or as_value

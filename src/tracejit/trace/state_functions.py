@@ -55,7 +55,7 @@ class FunctionWalk:
             if library:  # a decorator of the library: what it wraps may be the user's
                 self._user_function(content, name)
             elif variable != "__class__" and self.walk.add(Cell(cell, name, None, content)):
-                self.walk.reach(content, name)
+                self.walk.reach(content, name, 0, variable)
         if not library:
             self._own_state(function, own)
             self._globals(function)
@@ -142,7 +142,7 @@ class FunctionWalk:
         name = f"global {key!r}"
         value = namespace.get(key, MISSING)
         if self.walk.add(Item(namespace, name, key, value), key) and value is not MISSING:
-            self.walk.reach(value, name)
+            self.walk.reach(value, name, 0, key)
         if value is MISSING and key in builtins:
             name = f"built-in {key!r}"
             if self.walk.add(Item(builtins, name, key, builtins[key]), key):

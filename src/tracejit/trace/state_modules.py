@@ -309,10 +309,11 @@ class Structure(Check):
         before, count = self.holder[0], 0
         touched: set[int] = set()
         for place, value in zip(places, values, strict=True):
-            module, table = place.owner, place.check.holder
+            module = place.owner
             if module is None or type(value) not in _ORDINARY or place.read() is MISSING:
                 place.store(value)
                 continue
+            table = place.check.holder
             table[place.check.key] = value
             sys.modules["tracejit.nn.structure"].changed(module)
             count += 1 + (type(table) is Table)

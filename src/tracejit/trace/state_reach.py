@@ -33,6 +33,7 @@ from .state_classes import ClassWalk
 from .state_containers import ContainerWalk
 from .state_functions import FunctionWalk
 from .state_gradients import KnownHooks, leaf_hooks
+from .state_lists import AppendedLists, Fixed
 from .state_modules import (
     Structure,
     hooks_of,
@@ -124,6 +125,7 @@ class Walk:
         self._known: set[tuple[int, Any]] = set()
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str, int]] = deque()
+        self.appended = AppendedLists()
 
     @property
     def reached(self) -> dict[int, Any]:
@@ -132,11 +134,13 @@ class Walk:
 
     # --- the interface ------------------------------------------------------------------------------------------------
 
-    def reach(self, value: Any, name: str, depth: int = 0) -> None:
-        """Go on at ``value`` later, unless it has been reached before or has no state."""
+    def reach(self, value: Any, name: str, depth: int = 0, key: Any = None) -> None:
+        """Go on at ``value``, found under ``key``, later, unless it has been reached before or has no state."""
         if isinstance(value, Tensor):
             self._tensor(value, name)
         if isinstance(value, _LEAVES) or id(value) in self._seen:
+            return
+        if self.appended.defer(value, name, depth, key):
             return
         self._seen[id(value)] = value
         self._waiting.append((value, name, depth))
@@ -190,6 +194,8 @@ class Walk:
                 self._enter(*self._waiting.popleft())
             size = self.names.size
             self._rescan()
+            self.appended.settle(self.names, self.reach)
+        self.checks = self.appended.open(self.checks, self._seen, self.names)
         self._last_checks()
         self.suspect |= are_suspect(self.names)
         for way in sorted(self.names.around):
@@ -367,11 +373,11 @@ class Walk:
         for module, label in tuple(self.modules):
             for key, attribute in plain_attributes(module, self.names):
                 if (id(vars(module)), key) not in self.held:
-                    self.reach(attribute, f"attribute {key!r} of {label}", 1)
+                    self.reach(attribute, f"attribute {key!r} of {label}", 1, Fixed(key))
 
     def _attribute(self, check: Item | Attribute, depth: int) -> None:
         if self.add(check, check.key):
-            self.reach(check.expected, check.name, depth + 1)
+            self.reach(check.expected, check.name, depth + 1, check.key)
 
     def _slots(self, cls: type) -> list[str]:
         return [

@@ -53,6 +53,8 @@ _AROUND = frozenset(
 )
 #: With these, code can go on when an attribute is missing.
 _ASKING = frozenset({"getattr", "hasattr"})
+#: Methods that do no more than to append.
+_APPENDING = frozenset({"append", "extend"})
 #: Operations that turn an object into text.
 _TEXT = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 
@@ -61,6 +63,7 @@ Step = tuple[str, Any]
 _NAMES = dis.opname
 _CACHE = dis.opmap["CACHE"]
 _CONSTANT = frozenset(dis.hasconst)
+_SHARED = frozenset(dis.hasfree)
 #: Operations that have the number of a name, and how many bits that say something else stand before it.
 _NAMED = dict.fromkeys(dis.hasname, 0)
 _NAMED[dis.opmap["LOAD_GLOBAL"]] = 1
@@ -91,7 +94,8 @@ class Reads:
     ``attributes`` also holds the identifiers among its string constants (``getattr(x, "name")``, keys of dicts);
     ``everything`` is True where attributes are read by names that are not in the code, ``asking`` where the code goes
     on when an attribute is missing, ``texts`` where it formats values; ``around`` are reads that lead to state without
-    naming it, ``loaded`` globals and attributes that are not only set.
+    naming it, ``loaded`` globals and attributes that are not only set, ``appended`` names whose method ``append`` is
+    read, ``otherwise`` those of which more is, ``stored`` those that are set.
     """
 
     globals: frozenset[str]
@@ -102,6 +106,9 @@ class Reads:
     texts: bool = False
     around: frozenset[str] = frozenset()
     loaded: frozenset[str] = frozenset()
+    appended: frozenset[str] = frozenset()
+    otherwise: frozenset[str] = frozenset()
+    stored: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=4096)
@@ -113,11 +120,15 @@ def reads_of(code: CodeType) -> Reads:
     (['scale'], ['weight'])
     """
     instructions = steps(code)
+    constants = set(_identifiers(code.co_consts))
+    appended, otherwise = bytecode.used_for(instructions, _APPENDING)
+    stored = {x for operation, x in instructions if operation.startswith("STORE_") and x}
     named: dict[str, set[str]] = {"globals": set(), "attributes": set(), "imports": set()}
-    loaded: set[str] = set(_identifiers(code.co_consts))
+    named |= {"appended": appended, "otherwise": otherwise | constants, "stored": stored}
+    named["loaded"] = {*constants}
     for operation, name in instructions:
         if operation in _NAMING and operation not in _SETTING:
-            loaded.add(name)
+            named["loaded"].add(name)
         if operation in _GLOBAL_OR_CLASS:
             named["globals"].add(name)
         elif operation in _ATTRIBUTE:
@@ -129,28 +140,21 @@ def reads_of(code: CodeType) -> Reads:
     asking = not _ASKING.isdisjoint(named["globals"]) or "PUSH_EXC_INFO" in operations
     texts = not _TEXT.isdisjoint(operations)
     around = _AROUND & named["attributes"]
-    named["attributes"].update(_identifiers(code.co_consts))
+    named["attributes"] |= constants
     if everything or not _BY_NAME.isdisjoint(named["globals"]):  # else such a text is no attribute
         around = _AROUND & named["attributes"]
-    around |= _loaded_modules(code)
+    named["around"] = {*around, *_loaded_modules(code)}
     for inner in (reads_of(c) for c in code.co_consts if isinstance(c, CodeType)):
-        named["globals"] |= inner.globals
-        named["attributes"] |= inner.attributes
-        named["imports"] |= inner.imports
+        for what, found in named.items():
+            found.update(getattr(inner, what))
         everything |= inner.everything
         asking |= inner.asking
         texts |= inner.texts
-        around |= inner.around
-        loaded |= inner.loaded
     return Reads(
-        frozenset(named["globals"]),
-        frozenset(named["attributes"]),
-        frozenset(named["imports"]),
-        everything,
-        asking,
-        texts,
-        around,
-        frozenset(loaded),
+        everything=everything,
+        asking=asking,
+        texts=texts,
+        **{what: frozenset(found) for what, found in named.items()},
     )
 
 
@@ -175,6 +179,8 @@ def steps(code: CodeType) -> list[Step]:
             found.append((_NAMES[operation], names[argument >> shift]))
         elif operation in _CONSTANT:
             found.append((_NAMES[operation], constants[argument]))
+        elif operation in _SHARED:
+            found.append((_NAMES[operation], bytecode.shared_name(code, argument)))
         else:
             found.append((_NAMES[operation], None))
     return found
@@ -258,6 +264,9 @@ class Names:
         self.names: set[str] = {"forward"}  # what calling a module reads
         self.used: set[str] = set()  # those in the user's code
         self.loaded: set[str] = set()  # those that are not only set
+        self.appended: set[str] = set()  # those that are read to append,
+        self.otherwise: set[str] = set()  # and for more
+        self.stored: set[str] = set()
         self.globals: set[str] = set()
         self.everything = False
         self.asking = False
@@ -271,6 +280,11 @@ class Names:
         """Does the code nothing with attributes or globals of this name but to set them?"""
         return not self.everything and name not in self.loaded
 
+    def only_appends(self, name: str) -> bool:
+        """Does the code no more with what has this name than to append to it, and to set it?"""
+        hidden = self.everything or "__self__" in self.used
+        return name in self.appended and not hidden and name not in self.otherwise
+
     def calls(self, *names: str) -> bool:
         """Does the code mention one of these, as a global or as an attribute?"""
         return not (self.globals.isdisjoint(names) and self.used.isdisjoint(names))
@@ -280,6 +294,9 @@ class Names:
         self.names |= reads.attributes
         self.used |= reads.attributes
         self.loaded |= reads.loaded
+        self.appended |= reads.appended
+        self.otherwise |= reads.otherwise
+        self.stored |= reads.stored
         self.globals |= reads.globals
         self.everything |= reads.everything
         self.asking |= reads.asking

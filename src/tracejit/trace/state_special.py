@@ -21,7 +21,7 @@ from typing import Any
 from ..varying import plain
 from .state_checks import Bind, Check, Item, Read
 from .state_purity import words
-from .state_reads import Names
+from .state_reads import Names, is_library_class
 from .state_values import MISSING, describe, same, token, was_and_is
 
 CACHES = type(lru_cache(len))
@@ -225,10 +225,15 @@ def is_opaque(value: Any) -> bool:
 def settings_of_log(value: Any, name: str) -> list[Item] | None:
     """The settings of a logger, or none of what belongs to loggers; None for other objects.
 
-    What they write is not followed, because a recording does not hold calls of theirs; so neither is what leads there.
+    What they write is not followed: it is nothing that code reads. Handlers and filters of classes of the user's may
+    keep it, and are objects like any others.
     """
     logging = sys.modules.get("logging")
     if logging is None or not isinstance(value, (logging.Filterer, logging.Manager)):
+        return None
+    if not isinstance(value, (logging.Logger, logging.Manager)) and not is_library_class(
+        type(value)
+    ):
         return None
     own = vars(value)
     return [

@@ -300,7 +300,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     tensor([-1.,  0.])
     """
     require_float("hardshrink", input)
-    return e.where(c.le(e.abs(input), lambd), 0.0, input)
+    stays = c.logical_not(c.le(e.abs(input), lambd))  # NaN does
+    return e.chosen(stays, input, 0.0)
 
 
 @function(method=False)
@@ -317,7 +318,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     close = c.logical_and(c.ge(input, -lambd), c.le(input, lambd))  # NaN is not: it stays
-    return e.where(close, 0.0, e.where(c.gt(input, lambd), input - lambd, input + lambd))
+    moved = e.where(c.gt(input, lambd), input - lambd, input + lambd)
+    return e.chosen(c.logical_not(close), moved, 0.0)
 
 
 @function(method=False)
@@ -328,7 +330,8 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     >>> tj.threshold(tj.tensor([0.5, 2.0]), 1.0, -1.0)
     tensor([-1.,  2.])
     """
-    return _finish(input, e.where(c.le(input, threshold), value, input), inplace)
+    above = c.logical_not(c.le(input, threshold))  # NaN is
+    return _finish(input, e.chosen(above, input, value), inplace)
 
 
 @function(method=False)

@@ -9,9 +9,10 @@ from typing import Any, TypeGuard
 
 from ... import dtypes
 from ...cuda.arrays import MODULES, placed
-from ...device import index_of
+from ...device import DEFAULT, index_of
 from ...dtypes import DType
 from ...errors import ArgumentError
+from ...meta import ANY, is_meta
 from ...types import Shape
 from ...varying import is_varying
 from .. import shapes
@@ -57,9 +58,11 @@ def dims_of(dim: int | Sequence[int] | None, x: Tensor) -> Shape:
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(_HERE.parent.parent)
+_MODULES = f"{_PACKAGE}/nn/"
 _FACTORIES = frozenset(
     [
         str(_HERE.parent / "keywords.py"),
+        f"{_PACKAGE}/tensor_make.py",
         *(str(_HERE / f"{name}.py") for name in ("common", "factories", "sampling", "triangles")),
     ]
 )
@@ -75,8 +78,11 @@ def settle(result: Tensor, device: Any) -> Tensor:
     if device is None:
         if MODULES:
             result._unplaced = _called_by_library()
-        return result
-    index = index_of(device)
+        index = default_index()
+        if index == -1 or result._array is None or is_meta(result._array):
+            return result
+    else:
+        index = index_of(device)
     array = placed(result.array, index)
     if array is not result._array:
         result._array, result._block, result._pointer, result._layout = array, None, 0, None
@@ -84,16 +90,25 @@ def settle(result: Tensor, device: Any) -> Tensor:
     return result
 
 
-def _called_by_library() -> bool:
+def default_index() -> int:
+    """The device of new tensors where nobody says which: of those that users make, and modules for them."""
+    if DEFAULT.index == -1 or _called_by_library(besides=_MODULES):
+        return -1
+    return DEFAULT.index
+
+
+def _called_by_library(besides: str = "/") -> bool:
     frame = sys._getframe(2)
     while frame.f_code.co_filename in _FACTORIES and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_code.co_filename.startswith(_PACKAGE)
+    file = frame.f_code.co_filename
+    return file.startswith(_PACKAGE) and not (besides != "/" and file.startswith(besides))
 
 
 def place_of(x: Tensor, device: Any) -> Any:
     """``device``, or where ``x`` lies."""
-    return getattr(x, "device", None) if device is None and MODULES else device
+    asked = device is None and (MODULES or ANY[0])
+    return getattr(x, "device", None) if asked else device
 
 
 def as_type(x: Tensor, dtype: DType) -> Tensor:

@@ -9,6 +9,7 @@ from ... import dtypes
 from ...cuda.pinned import without_waiting
 from ...device import check_device, device, index_of
 from ...dtypes import DType
+from ...meta import META
 from ...modes import MODES
 from .. import elementwise as e
 from .. import transfer as t
@@ -70,9 +71,14 @@ def moved_to(x: Tensor, device: Any, non_blocking: bool = False) -> Tensor:
     check_device(device)
     if not hasattr(x, "_array"):
         return x
-    source, target = x.get_device(), index_of(device)
+    source, target = x._device_index(), index_of(device)
     if source == target:
         return x
+    if source == META:
+        raise NotImplementedError(
+            "Cannot copy out of meta tensor; no data! Please use module.to_empty() instead of module.to() when moving "
+            "module from meta to a different device."
+        )
     if MODES.recorder is not None:
         MODES.recorder.unsupported("a move between devices inside a compiled function")
     if non_blocking:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ...errors import ArgumentValueError, ShapeError
@@ -78,13 +79,25 @@ def nll_loss(
     tensor(2.5000)
     """
     reduction = old_reduction(size_average, reduce, reduction)
+    return _picked(input, target, weight, ignore_index, reduction, e.chosen)
+
+
+def _picked(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    choose: Callable[..., Tensor],
+) -> Tensor:
+    """The loss; ``choose`` leaves out targets."""
     d = _check_target(input, target)
     _check_weight(weight, input)
     valid = c.ne(target, ignore_index)
     safe = e.where(valid, target, 0)
     picked = m.squeeze(ix.gather(input, m.unsqueeze(safe, dims=(d,)), dim=d), dims=(d,))
     weights = _weights(weight, safe, valid, input)
-    loss = e.where(valid, e.neg(picked) if weight is None else e.neg(picked * weights), 0.0)
+    loss = choose(valid, e.neg(picked) if weight is None else e.neg(picked * weights), 0.0)
     if reduction != "mean":
         return reduced(loss, reduction)
     dims = tuple(range(loss.ndim))
@@ -121,7 +134,7 @@ def cross_entropy(
     if target.dtype.is_floating_point:
         return _soft_cross_entropy(logs, target, weight, reduction, label_smoothing)
     if label_smoothing == 0.0:
-        return nll_loss(logs, target, weight, None, ignore_index, None, reduction)
+        return _picked(logs, target, weight, ignore_index, reduction, e.where)
     return _smoothed(logs, target, weight, ignore_index, reduction, label_smoothing)
 
 

@@ -21,6 +21,7 @@ from .common import (
     as_type,
     check_tensor,
     constant,
+    default_index,
     is_tensor,
     place_of,
     settle,
@@ -44,8 +45,8 @@ def _filled(
                 f"Trying to create tensor with negative dimension {extent}: {list(shape)}"
             )
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    index = -1 if device is None else index_of(device)
-    if index < 0:
+    index = default_index() if device is None else index_of(device)
+    if index == -1:
         return made(constant(value, kind, shape), requires_grad, device)
     with making_on(index):
         result = constant(value, kind, shape)

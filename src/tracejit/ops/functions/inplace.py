@@ -8,9 +8,12 @@ from typing import Any
 from ... import dtypes
 from ...cuda.pinned import without_waiting
 from ...errors import DtypeError
+from ...modes import MODES
 from .. import movement as m
+from ..overlaps import refuse_overlap
 from ..table import METHODS, function
 from .common import Number, Tensor, as_type, constant, is_tensor, shape_of
+from .slicing import slice_along
 
 NAMES = [
     "add",
@@ -171,6 +174,7 @@ def _twin(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if checked:
             _refuse(name, self)
+        refuse_overlap(self, (*args, *kwargs.values()))
         since = self._next_node()
         return self._assign(function(self, *args, **kwargs), since)
 
@@ -197,6 +201,7 @@ def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Ten
     >>> tj.zeros(2).copy_(tj.tensor([1, 2]))
     tensor([1., 2.])
     """
+    refuse_overlap(self, (src,))
     since = self._next_node()
     value = as_type(src, self.dtype) if is_tensor(src) else constant(src, self.dtype)
     if non_blocking:
@@ -222,8 +227,21 @@ def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
                 f"{value.ndim} dimensions."
             )
         since = self._next_node()
-        return self._assign(as_type(value, self.dtype), since)
-    return self._assign(constant(value, self.dtype, shape_of(self)))
+        target = self if MODES.grad and value.requires_grad else _once(self)
+        target._assign(as_type(value, self.dtype), since)
+        return self
+    target = _once(self)
+    target._assign(constant(value, self.dtype, shape_of(target)))
+    return self
+
+
+def _once(x: Tensor) -> Tensor:
+    """The elements of an expanded tensor, each once: one value may be written to several in one place."""
+    expanded = not (MODES.grad and x.requires_grad)
+    for d, step in enumerate(x.array.strides if expanded else ()):
+        if not step and shape_of(x)[d] > 1:
+            x = slice_along(x, d, 0, 1)
+    return x
 
 
 @function(namespace=False)

@@ -13,7 +13,7 @@ from .. import indexing as ix
 from .. import movement as m
 from .. import shapes
 from .. import source as s
-from ..table import alias, function
+from ..table import function
 from .common import (
     Number,
     Tensor,
@@ -26,7 +26,7 @@ from .common import (
 )
 from .shaping import transpose
 from .slicing import flip, narrow
-from .splitting import split, tensor_split
+from .splitting import split, tensor_split, unsafe_split
 from .triangles import diag_embed
 
 
@@ -134,6 +134,20 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     (tensor([0]), tensor([1, 2]))
     """
     pieces: tuple[Tensor, ...] = split(input, list(split_sizes), dim)
+    return pieces
+
+
+@function()
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """:func:`split_with_sizes` into views that may be written to where gradients are recorded.
+
+    >>> import tracejit as tj
+    >>> tj.unsafe_split_with_sizes(tj.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
+    pieces: tuple[Tensor, ...] = unsafe_split(input, list(split_sizes), dim)
     return pieces
 
 
@@ -349,7 +363,3 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         return ix.take(x, order, dim=d)
 
     return e.sub(e.mul(turned(a, 1), turned(b, 2)), e.mul(turned(a, 2), turned(b, 1)))
-
-
-alias("unsafe_split", split)
-alias("unsafe_split_with_sizes", split_with_sizes)

@@ -10,6 +10,7 @@ from typing import Any
 from ... import dtypes
 from ...device import index_of
 from ...dtypes import DType
+from ...meta import META
 from .. import comparison as c
 from .. import elementwise as e
 from .. import limits, shapes
@@ -19,11 +20,13 @@ from .. import reduction as r
 from .. import transcendental as t
 from ..complex_numbers import complex_of_parts
 from ..keys import making_on, next_key
+from ..source import full
 from ..table import function
 from .common import (
     Tensor,
     as_type,
     check_tensor,
+    default_index,
     is_tensor,
     place_of,
     settle,
@@ -36,7 +39,12 @@ from .factories import made
 def _drawn(op: Any, generator: Any, near: Any, **attributes: Any) -> Tensor:
     """One draw of a source, on a device or where the tensor ``near`` lies (None: on the host)."""
     where = place_of(near, None) if is_tensor(near) else near
-    number = -1 if where is None else index_of(where)
+    number = default_index() if where is None else index_of(where)
+    if number == META:
+        with making_on(META):
+            kind = attributes.get("dtype", dtypes.int64)
+            made: Tensor = full(shape=attributes["shape"], value=0, dtype=kind)
+        return made
     if number < 0:
         key, index = next_key(generator)
         return op(key, index=index, **attributes)

@@ -10,6 +10,7 @@ from ...sizes import largest
 from .. import elementwise as e
 from .. import movement as m
 from .. import shapes
+from ..overlaps import are_pieces
 from ..table import function
 from .common import Tensor, dim_of, is_tensor, shape_of
 
@@ -85,7 +86,9 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     d = dim_of(dim, input)
-    return tuple(select(input, d, i) for i in range(shape_of(input)[d]))
+    pieces = tuple([select(input, d, i) for i in range(shape_of(input)[d])])
+    are_pieces(pieces, "Unbind")
+    return pieces
 
 
 @function()

@@ -7,7 +7,8 @@ from typing import Any
 from ...errors import ShapeError
 from ...sizes import smallest
 from .. import shapes
-from ..table import alias, function
+from ..overlaps import are_pieces
+from ..table import function
 from .common import Tensor, dim_of, is_tensor, shape_of
 from .slicing import slice_along
 
@@ -21,6 +22,20 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     >>> import tracejit as tj
     >>> tj.split(tj.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    pieces: tuple[Tensor, ...] = unsafe_split(tensor, split_size_or_sections, dim)
+    sizes = isinstance(split_size_or_sections, (tuple, list))
+    are_pieces(pieces, "SplitWithSizes" if sizes else "Split")
+    return pieces
+
+
+@function(method=False)
+def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """:func:`split` into views that may be written to where gradients are recorded.
+
+    >>> import tracejit as tj
+    >>> tj.unsafe_split(tj.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
     """
     d = dim_of(dim, tensor)
     extent = shape_of(tensor)[d]
@@ -75,10 +90,24 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     >>> tj.chunk(tj.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    pieces: tuple[Tensor, ...] = unsafe_chunk(input, chunks, dim)
+    are_pieces(pieces, "Split")
+    return pieces
+
+
+@function()
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """:func:`chunk` into views that may be written to where gradients are recorded.
+
+    >>> import tracejit as tj
+    >>> tj.unsafe_chunk(tj.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     extent = shape_of(input)[dim_of(dim, input)]
-    pieces: tuple[Tensor, ...] = split(input, -(-extent // chunks) if extent else [0] * chunks, dim)
+    sizes = -(-extent // chunks) if extent else [0] * chunks
+    pieces: tuple[Tensor, ...] = unsafe_split(input, sizes, dim)
     return pieces
 
 
@@ -108,7 +137,7 @@ def tensor_split(
         if n <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {n}")
         sizes = [extent // n + (i < extent % n) for i in range(n)]
-        parts: tuple[Tensor, ...] = split(input, sizes, d)
+        parts: tuple[Tensor, ...] = unsafe_split(input, sizes, d)
         return parts
     cuts = [builtin_slice(c, extent) for c in indices_or_sections]
     bounds = zip([0, *cuts], [*cuts, extent], strict=True)
@@ -119,6 +148,3 @@ def builtin_slice(position: int, extent: int) -> int:
     """A slice bound within ``0..extent``."""
     position = shapes.as_size(position)
     return max(position + extent, 0) if position < 0 else min(position, extent)
-
-
-alias("unsafe_chunk", chunk)

@@ -24,6 +24,7 @@ from .. import movement as m
 from .. import ordering as o
 from .. import shapes
 from .. import source as s
+from ..overlaps import refuse_overlap
 from ..table import function
 from ..transfer import to_device
 from .common import Tensor, as_type, constant, is_tensor, shape_of
@@ -365,6 +366,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if indices:
         view._assign(put_back(view, indices, value, accumulate=False), since)
     else:
+        refuse_overlap(view, (value,))
         view._assign(_fitted(value, view.dtype, shape_of(view)), since)
 
 

@@ -38,7 +38,7 @@ def rrelu(
     if training:
         drawn = draw_uniform(shape_of(input), input.dtype, None, input)
         slope = e.add(e.mul(drawn, upper - lower), lower)
-    result = e.where(c.gt(input, 0), input, e.mul(input, slope))
+    result = e.leaky(input, slope)
     return input._assign(result) if inplace else result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from .scripting import unchanged
+from ..scripting import unchanged
 
 __all__ = ["GraphModule", "Proxy", "symbolic_trace", "wrap"]
 

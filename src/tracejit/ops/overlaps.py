@@ -1,0 +1,53 @@
+"""Memory that is read and written by one in-place operation, and views that may not be written to at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..cuda.arrays import byte_bounds
+from ..modes import MODES
+
+
+def refuse_overlap(target: Any, operands: Iterable[Any]) -> None:
+    """Refuse to write to ``target`` what is computed from operands that lie in a part of its memory.
+
+    What lies in the very same elements may be read, and nobody looks where elements have gaps between them. Raises
+    ``RuntimeError``.
+
+    >>> import tracejit as tj
+    >>> x = tj.arange(4.0)
+    >>> x[1:].add_(x[:-1])
+    Traceback (most recent call last):
+    RuntimeError: unsupported operation: some elements of the input tensor and the written-to tensor refer to ...
+    """
+    for operand in operands:
+        if operand is target or getattr(operand, "_writes", None) is not target._writes:
+            continue
+        if _partly(target.array, operand.array):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                "single memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _partly(one: Any, other: Any) -> bool:
+    """Do two arrays without gaps share some of their elements, or all in another order?"""
+    first, second = byte_bounds(one), byte_bounds(other)
+    for (low, high), array in ((first, one), (second, other)):
+        if not array.size or high - low != array.size * array.itemsize:
+            return False
+    if first == second:
+        return _steps(one) != _steps(other)
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def _steps(array: Any) -> list[tuple[int, int]]:
+    return [(n, step) for n, step in zip(array.shape, array.strides, strict=True) if n > 1]
+
+
+def are_pieces(views: Sequence[Any], name: str) -> None:
+    """Note that these views came from one function: autograd cannot follow writes to one of several."""
+    for number, view in enumerate(views) if MODES.grad and MODES.builder is None else ():
+        if view._base is not None:
+            view._piece = f"Output {number} of {name}"
