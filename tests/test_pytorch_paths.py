@@ -16,6 +16,7 @@ from tracejit import nn
 PATHS = """
 _dynamo: optimize, disable, mark_dynamic | _dynamo.config: suppress_errors, cache_size_limit | _inductor: config
 _inductor.config: coordinate_descent_tuning, triton | _jit_internal: boolean_dispatch, _overload
+_dynamo.utils: is_compile_supported | cuda.random: manual_seed_all, get_rng_state
 cuda.amp.autocast_mode: autocast | cuda.amp.grad_scaler: GradScaler | autograd.function: FunctionCtx
 cuda: _initialized | fx: wrap, Proxy | jit: _overload_method, _script_if_tracing | utils.hooks: RemovableHandle
 utils._pytree: register_pytree_node, SUPPORTED_NODES

@@ -126,6 +126,50 @@ def test_a_method_reached_through_super():
     expect_change(guard, "'step' of class", "Parent")
 
 
+def test_a_method_that_a_class_of_the_package_was_given_is_hidden_by_those_of_subclasses(
+    monkeypatch,
+):
+    """Programs add methods to classes of libraries; what their own classes call so is what calls find there."""
+    law = tj.distributions.Transform
+
+    def shown(self, x):
+        return self(x), x
+
+    monkeypatch.setattr(law, "shown", shown, raising=False)
+
+    class Doubled(law):
+        def _call(self, x):
+            return x * 2
+
+    class Joined(law):
+        def __init__(self, *parts):
+            super().__init__()
+            self.parts = parts
+
+        def shown(self, x):
+            for part in self.parts:
+                x, _ = part.shown(x)
+            return x, x + 1
+
+    class Flow:
+        def __init__(self, made):
+            self.made = made
+
+        def run(self, x):
+            return self.made.shown(x)[1]
+
+    def joined():
+        return Flow(Joined(Doubled(), Doubled()))
+
+    compiled = tj.compile(lambda x: joined().run(x), strict=True)
+    for _ in range(3):
+        assert compiled(tj.ones(2)).tolist() == [5.0, 5.0]
+    monkeypatch.setattr(law, "shown", lambda self, x: (x * 3, x))
+    for _ in range(3):
+        assert compiled(tj.ones(2)).tolist() == [10.0, 10.0]
+    assert compiled.stats.compiled_calls == 4
+
+
 def test_a_subclass_override_and_a_new_class():
     class Child(Config):
         pass

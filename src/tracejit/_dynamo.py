@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .compiler import allow_in_graph, assume_constant_result, disable, is_compiling, reset
+from .cuda import is_available
 from .jit import compile
+from .made_modules import make_module
 
 __all__ = [
     "Settings",
@@ -90,6 +92,18 @@ def optimize(backend: Any = None, *, nopython: bool = False, **_: Any) -> Callab
     tensor([1.])
     """
     return lambda model: compile(model, strict=nopython)
+
+
+def is_compile_supported(device_type: str) -> bool:
+    """Is there a compiler for devices of this type?
+
+    >>> is_compile_supported("cpu"), is_compile_supported("mps")
+    (True, False)
+    """
+    return device_type == "cpu" or (device_type == "cuda" and is_available())
+
+
+make_module("_dynamo.utils", is_compile_supported=is_compile_supported)
 
 
 def list_backends(*_: Any, **__: Any) -> list[str]:

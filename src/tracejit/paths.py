@@ -14,6 +14,7 @@ from typing import Any
 from . import amp, autograd, nn, optim, profiler, scripting, utils
 from .autograd.function import FunctionNode
 from .autograd.handle import RemovableHandle
+from .cuda import seeds
 from .func import functional_call
 from .made_modules import make_module
 from .nn import lazy, parallel
@@ -71,6 +72,7 @@ def _make_all() -> None:
     make_module(
         "functional", **{name: FUNCTIONS[name] for name in _FUNCTIONAL if name in FUNCTIONS}
     )
+    make_module("cuda.random", seeds)
     make_module("cuda.amp.grad_scaler", GradScaler=amp.GradScaler)
     make_module("cuda.amp.autocast_mode", amp.on_cuda.amp)
     sys.modules["tracejit.autograd.function"].FunctionCtx = FunctionNode  # type: ignore[attr-defined]

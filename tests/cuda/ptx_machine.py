@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,26 @@ from simulator_memory import Memory
 Array = Any
 WARP = 32
 BARRIER, SHUFFLE = 1, 2
+#: Instructions after which threads do not simply go on.
+TURNS = ("bra", "ret", "bar", "barrier", "shfl")
 #: Buffers lie this far apart, so that an address tells its buffer.
 SPACING = 1 << 36
 
 
 class MachineError(Exception):
     """What a GPU would fault on, or give no defined result for."""
+
+
+@cache
+def literal(text: str, kind: str) -> Any:
+    """The bits of a number in an instruction of some type."""
+    dtype = np.dtype(instructions.TYPES["b32" if kind.endswith("x2") else kind])
+    if found := re.fullmatch(r"0([fd])([0-9A-F]+)", text):
+        return (np.uint32 if found[1] == "f" else np.uint64)(int(found[2], 16))
+    if dtype == np.bool_:
+        return np.bool_(int(text) != 0)
+    bits = int(text.rstrip("U"), 0) & ((1 << (8 * dtype.itemsize)) - 1)
+    return np.dtype(f"u{dtype.itemsize}").type(bits)
 
 
 class Machine:
@@ -74,20 +89,13 @@ class Machine:
             return self.register(text)[threads]
         if text in SPECIAL:
             return SPECIAL[text](self, threads).astype(np.uint32)
-        dtype = np.dtype(instructions.TYPES["b32" if kind.endswith("x2") else kind])
-        if found := re.fullmatch(r"0([fd])([0-9A-F]+)", text):
-            bits: Any = np.array(int(found[2], 16), "u4" if found[1] == "f" else "u8")
-        elif text in self.kernel.shared:
-            bits = np.array(self.kernel.shared[text][0], np.uint64)
+        if text in self.kernel.shared:
+            bits: Any = np.uint64(self.kernel.shared[text][0])
         elif text in self.tables:
-            bits = np.array(self.tables[text], np.uint64)
-        elif dtype == np.bool_:
-            bits = np.array(int(text) != 0)
+            bits = np.uint64(self.tables[text])
         else:
-            bits = np.array(
-                int(text.rstrip("U"), 0) & ((1 << (8 * dtype.itemsize)) - 1), f"u{dtype.itemsize}"
-            )
-        return np.broadcast_to(bits, len(threads)).copy()
+            bits = literal(text, kind)
+        return np.full(len(threads), bits)
 
     def register(self, name: str) -> Array:
         """A register of all threads. LLVM computes with undefined values whose results nobody uses: they are poison."""
@@ -121,7 +129,10 @@ class Machine:
                 runnable = (self.pcs >= 0) & (self.waiting == 0)
                 if runnable.any():
                     pc = int(self.pcs[runnable].min())
-                    self.step(pc, np.nonzero(runnable & (self.pcs == pc))[0])
+                    here = self.pcs == pc
+                    others = self.pcs[runnable & ~here]
+                    meets = int(others.min()) if len(others) else len(self.kernel.code)
+                    self.straight(pc, np.nonzero(runnable & here)[0], meets)
                 elif self.waiting.any():
                     if not self.exchange():
                         self.release()
@@ -154,6 +165,14 @@ class Machine:
             raise MachineError("threads of a block wait at different barriers")
         self.pcs[self.waiting == BARRIER] += 1
         self.waiting[:] = 0
+
+    def straight(self, pc: int, threads: Array, meets: int) -> None:
+        """The instructions of threads that stand at one, until they part or wait or come to where others are."""
+        while True:
+            self.step(pc, threads)
+            pc += 1
+            if pc >= meets or self.kernel.code[pc - 1].opcode.split(".")[0] in TURNS:
+                return
 
     def step(self, pc: int, threads: Array) -> None:
         """One instruction of the threads that stand at it."""

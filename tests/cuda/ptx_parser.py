@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,9 @@ _INSTRUCTION = re.compile(r"(?:@(!?)(%p\d+)\s+)?([a-z][\w.]*)\s*(.*);$", re.S | 
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
 
 
+@lru_cache(maxsize=256)
 def parse(text: str) -> Kernel:
-    """The one entry point of a PTX module."""
+    """The one entry point of a PTX module, which nobody changes: it is parsed once for all its launches."""
     kernel = Kernel("")
     for full in text.splitlines():
         # A register that is only written has a scope of its own.

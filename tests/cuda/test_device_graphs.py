@@ -274,6 +274,7 @@ def test_graphs_nobody_asked_for_keep_little_memory(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(worth, "ALL_BYTES", worth.BUDGET.held + 20_000)
     assert started(tj.compile(rounds), lambda: tj.randn(2000).cuda()) == 0
     functions = [tj.compile(lambda x, k=k: rounds(x * k)) for k in range(4)]
+    gc.collect()  # graphs of other tests
     before = worth.BUDGET.held
     made = [started(f, lambda: tj.randn(500).cuda()) for f in functions]
     assert 0 < sum(made) < 4
@@ -319,9 +320,9 @@ def test_addresses_that_never_settle_end_in_plain_calls(monkeypatch: pytest.Monk
     def function(state: Any, x: Any) -> None:
         state.copy_(rounds(state + x))
 
-    kept = [tj.zeros(7).cuda() for _ in range(80)]
+    kept = [tj.zeros(7).cuda() for _ in range(2 * capture.CAPTURES)]
     x = tj.randn(7).cuda()
-    for number in range(0, 80, 2):  # what is written to has no other place
+    for number in range(0, len(kept), 2):  # what is written to has no other place
         for state in kept[number : number + 2]:
             for _ in range(capture.WARM_UP + 2):
                 function(state, x)

@@ -93,6 +93,48 @@ def test_errors(code: str) -> None:
     same_error(lambda t, f: eval(code, {"t": t}))
 
 
+def conjugated(x: Any) -> None:
+    x.imag *= -1
+
+
+def numbered(x: Any) -> None:
+    x.real = 3
+
+
+def replaced(x: Any) -> None:
+    x.imag = x.real.sum(0)
+
+
+def of_part(x: Any) -> None:
+    x[1:].real = x.imag[1:]
+
+
+@pytest.mark.parametrize("change", [conjugated, numbered, replaced, of_part])
+def test_parts_are_assigned(change: Any) -> None:
+    def run(t: Any, call: Any = change) -> list[Any]:
+        x = t.tensor(X, requires_grad=True)
+        z = t.complex(x, t.tensor(Y)) * 1
+        call(z)
+        (z.abs() * t.arange(6)).sum().backward()
+        return [z.detach().numpy(), x.grad.numpy()]
+
+    compiled = tj.compile(lambda x, y: (z := tj.complex(x, y), change(z))[0], strict=True)
+    for _ in range(2):
+        found = compiled(tj.tensor(X), tj.tensor(Y))
+    for mine, theirs in zip(run(tj), run(torch), strict=True):
+        np.testing.assert_allclose(mine, theirs, 1e-12, 1e-12)
+    np.testing.assert_array_equal(found.numpy(), run(tj)[0])
+
+
+def test_what_cannot_be_assigned_to_parts() -> None:
+    for code in ("x.imag = x", "x.real = [1, 2]", "y.imag = 1.0", "y.imag = 'a'"):
+        same_error(
+            lambda t, f, code=code: exec(
+                code, {"x": t.ones(2), "y": t.ones(2, dtype=t.complex64).requires_grad_()}
+            )
+        )
+
+
 def test_promotion_with_complex_numbers() -> None:
     kinds = ["bool", "uint8", "int64", "float32", "float64", "complex64", "complex128"]
     for a in kinds:

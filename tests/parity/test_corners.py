@@ -43,6 +43,21 @@ CASES = [
     "t.tensor([12, 18]).gcd_(t.tensor([8, 27]))",
     "x.clone().greater_(0.5)",
     "x.clone().mvlgamma_(1)",
+    # lists as indices: read as tuples where they hold more than numbers
+    "t.arange(24.0).reshape(4, 3, 2)[[[0, 1], [1, 2]]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[0, [1, 2]]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[[0, 1]]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[[[0, 1], [1, 2]]]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[(0, 1), range(1, 3), [0, 1]]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[t.tensor(0), t.tensor(1)]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[np.array([0, 1]), [0]]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[[True, False, True, False], 0]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[[], []]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[[0]] * 32]",
+    "t.arange(24.0).reshape(4, 3, 2)[[0, 1]]",
+    "t.arange(24.0).reshape(4, 3, 2)[[[0, 1], [1, 2]], 0]",
+    "written(t.zeros(4, 3, 2), [[0, 1], [1, 2]])",
+    "written(t.zeros(4, 3, 2), [None, 1])",
     # nothing to compute with
     "f.batch_norm(t.ones(0, 3, 2), t.zeros(3), t.ones(3), training=True)",
     "t.nn.BatchNorm1d(3)(t.zeros(0, 3, 2))",
@@ -54,17 +69,26 @@ CASES = [
 ]
 
 
+def written(x: Any, index: Any) -> Any:
+    x[index] = 7.0
+    return x
+
+
+NAMES = {"np": np, "written": written}
+
+
 def result(t: Any, code: str) -> Any:
     """What ``code`` gives in one library, as an array."""
     x, z = t.tensor(REAL), t.tensor(NUMBERS)
     if "out=" in code or "_(" in code:
         x, z = x.float(), z.to(t.complex64)
-    found = eval(code, {"t": t, "f": t.nn.functional, "x": x, "z": z})
+    found = eval(code, {**NAMES, "t": t, "f": t.nn.functional, "x": x, "z": z})
     flat = found if isinstance(found, tuple) else (found,)
     return [(str(y.dtype).rpartition(".")[2], y.detach().resolve_conj().numpy()) for y in flat]
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence for multidimensional indexing")
 @pytest.mark.parametrize("code", CASES)
 def test_values(code: str) -> None:
     for (ours, a), (theirs, b) in zip(result(tj, code), result(torch, code), strict=True):

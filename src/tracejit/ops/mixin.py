@@ -42,6 +42,17 @@ def _inplace(name: str) -> Callable[[Any, Any], Any]:
     return operator
 
 
+def _write_part(whole: Any, name: str, value: Any) -> None:
+    """``value`` into the real or the imaginary parts of a tensor."""
+    if not isinstance(value, _OPERANDS) and not _is_numpy_scalar(value):
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor")
+    part = getattr(whole, name)  # a copy, of complex numbers
+    part.copy_(value)
+    if part is not whole:
+        parts = {"real": whole.real, "imag": whole.imag, name: part}
+        whole.copy_(FUNCTIONS["complex"](**parts))
+
+
 def _is_numpy_scalar(value: Any) -> bool:
     return hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
 
@@ -147,13 +158,21 @@ class OperatorMixin:
 
     @property
     def real(self) -> Any:
-        """The real parts; the tensor itself when it is not complex."""
+        """The real parts; the tensor itself when it is not complex. What is assigned to them is written into them."""
         return FUNCTIONS["real"](self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        _write_part(self, "real", value)
 
     @property
     def imag(self) -> Any:
-        """The imaginary parts; ``RuntimeError`` when it is not complex."""
+        """The imaginary parts; ``RuntimeError`` when it is not complex. What is assigned is written into them."""
         return FUNCTIONS["imag"](self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        _write_part(self, "imag", value)
 
     def __neg__(self) -> Any:
         return e.neg(self)

@@ -86,13 +86,12 @@ class ClassWalk:
     def scan(self) -> None:
         """Check every name of every class that the code can use by now."""
         for cls, made in tuple(self.classes.items()):
-            seen: set[str] = set()
-            for owner in cls.__mro__:
+            for position, owner in enumerate(cls.__mro__):
+                nearer = cls.__mro__[:position]
                 for name, member in self._used(owner, made):
                     if isinstance(member, MemberDescriptorType):
-                        seen.add(name)  # a slot: all there is to it is that bases are not asked
-                    elif name not in seen:
-                        seen.add(name)
+                        continue  # a slot: all there is to it is that bases are not asked
+                    if not any(name in vars(base) for base in nearer):
                         self._member(cls, owner, name, member)
                     elif "super" in self.walk.names.globals:
                         self._own_member(

@@ -92,7 +92,10 @@ class ContainerWalk:
         if is_group(value):
             self.walk.add(Size(value, name, dict.__len__, dict.__len__(value)))
             self._groups.append((value, name, depth))
-            self.walk.tools.add(id(value))
+            if (
+                not value.plain
+            ):  # else a number there varies like any other that the user's code counts
+                self.walk.tools.add(id(value))
             return
         iterate: Any = iter if plain else dict.__iter__
         keys = list(iterate(value))

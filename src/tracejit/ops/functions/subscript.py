@@ -45,15 +45,16 @@ class Plan:
     cut: bool = False  # was anything left out?
 
 
+#: What makes a list the parts of an index; one of mere numbers, or of 32 items and more, is an index tensor.
+_PARTS = (type(None), type(...), builtins.slice, list, tuple, range, np.ndarray)
+
+
 def _items(index: Any) -> list[Any]:
     if isinstance(index, tuple):
         return list(index)
-    if isinstance(index, list) and any(
-        i is None or i is Ellipsis or isinstance(i, builtins.slice) or (is_tensor(i) and i.ndim)
-        for i in index
-    ):
-        return list(index)
-    return [index]
+    short = isinstance(index, list) and len(index) < 32
+    parted = short and any(isinstance(i, _PARTS) or is_tensor(i) for i in index)
+    return list(index) if parted else [index]
 
 
 def _as_index(item: Any, x: Tensor) -> Any:
@@ -65,7 +66,7 @@ def _as_index(item: Any, x: Tensor) -> Any:
             raise IndexError(_BAD_TYPE)
         item = _beside(item, x)
         return as_type(item, dtypes.bool_) if item.dtype is dtypes.uint8 else item
-    if isinstance(item, (list, range, np.ndarray)):
+    if isinstance(item, (list, tuple, range, np.ndarray)):
         array = np.asarray(item)
         if array.size == 0 and not isinstance(item, np.ndarray):
             array = array.astype(np.int64)
