@@ -44,7 +44,7 @@ def same(mine: np.ndarray, theirs: np.ndarray) -> None:
 def all_at_once(body: str, x: np.ndarray, out: np.ndarray, i: np.ndarray) -> None:
     """The rounds as array expressions, which they may be: none reads what another one wrote."""
     with np.errstate(all="ignore"):
-        exec(body, scalar_math.namespace(), {"x": x, "out": out, "i": i})
+        exec(body, dict(scalar_math.namespace()), {"x": x, "out": out, "i": i})
 
 
 @pytest.mark.parametrize("type_", ["f32", "f64"])
