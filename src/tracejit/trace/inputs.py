@@ -59,7 +59,7 @@ class Signature:
     cells: dict[Any, Value] = field(default_factory=dict)
     sizes: Registry = field(default_factory=Registry)
     extents: Value | None = (
-        None  # the extents among the arguments that are sizes, as a call hands them over
+        None  # those among the arguments that are sizes, as calls hand them over
     )
     loops: dict[Any, Value] = field(default_factory=dict)  # open loops, one value for equal ones
     taken: set[str] = field(default_factory=set)  # names of the first `named` inputs

@@ -271,20 +271,12 @@ def _nearest(x: Tensor, dim: int, n: int, want: int, scale: float | None, exact:
     if n == want:
         return x
     if is_symbolic(n) and scale in (2, 4, 8):  # whose positions follow from the form alone
-        return _repeated(x, dim, n, int(scale))
+        found: Tensor = FUNCTIONS["repeat_interleave"](x, int(scale), dim)
+        return found
     step = np.float32(1.0 / scale) if scale else np.float32(n) / np.float32(want)
     shift = np.float32(0.5) if exact else np.float32(0)
     places = [min(int((np.float32(i) + shift) * step), n - 1) for i in range(want)]
     return mix_along(x, dim=dim, places=(tuple(places),), weights=((1.0,) * want,))
-
-
-def _repeated(x: Tensor, dim: int, n: int, times: int) -> Tensor:
-    """Every element along ``dim``, which has ``n``, several times in a row."""
-    shape = shape_of(x)
-    wide = m.expand(
-        m.unsqueeze(x, dims=(dim + 1,)), shape=(*shape[: dim + 1], times, *shape[dim + 1 :])
-    )
-    return m.reshape(wide, shape=(*shape[:dim], n * times, *shape[dim + 1 :]))
 
 
 @function(method=False)
