@@ -1,4 +1,4 @@
-"""Printing scatters: values written, or added, to the memory of a result at positions that a tensor holds.
+"""Printing scatters: values written to, or combined with, the memory of a result at positions that a tensor holds.
 
 What is written to one place is written in the order of the positions, by one thread: eager execution gives the same
 bits, whatever the number of threads. Threads share a dimension that the positions do not stand for; where there is none
@@ -19,29 +19,48 @@ from ..ops.shapes import numel
 from ..sizes import largest
 from ..types import Shape
 from . import scalar
+from .cpu_functions import COMBINED
 from .kernel import Function, KernelCode, Number, Pointer, Text
 from .nest import Layout, counts_from_end, merge_axes
 
-#: Additions of these are rounded as eager execution rounds them, one by one.
+#: Sums and products of these are rounded as eager execution rounds them, one by one.
 ADDED = ("f32", "f64", "i32", "i64")
 #: Elements at a position that are worth looking at it twice.
 WORTH_SHARING = 16
+_COMBINATIONS = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
 
 def scatters(value: Value) -> bool:
-    """Does a value consist of another with elements written, or added, at positions a tensor holds?"""
+    """Does a value consist of another with elements written, or combined, at positions a tensor holds?"""
     name = value.op.name if value.op is not None else ""
-    if name not in ("put", "scatter", "scatter_add"):
+    if name not in ("put", "scatter", "scatter_add", "scatter_combine"):
         return False
     if not value.spec.shape or value.spec.numel == 0 or value.spec.dtype.is_complex:
         return False
-    return not adds(value) or value.spec.dtype.short in ADDED
+    return combination(value) is None or value.spec.dtype.short in ADDED
 
 
-def adds(value: Value) -> bool:
-    """Are elements added to what is there?"""
+def combination(value: Value) -> str | None:
+    """How new elements are combined with what is there, by NumPy's name; None where they are written over it."""
     assert value.op is not None
-    return value.op.name == "scatter_add" or bool(value.attributes.get("accumulate"))
+    if value.op.name == "scatter_combine":
+        return _COMBINATIONS[value.attributes["reduce"]]
+    added = value.op.name == "scatter_add" or value.attributes.get("accumulate")
+    return "add" if added else None
+
+
+def combined(value: Value, place: str, element: str) -> str:
+    """The expression of what is written to ``place`` for a new element."""
+    how = combination(value)
+    if how is None:
+        return element
+    kind = scalar.storage_type(value.spec.dtype)
+    return COMBINED[how].replace("@", kind).format(place, element)
+
+
+def verb(value: Value) -> str:
+    """What a scatter does, in the words of a comment."""
+    return {None: "writes", "add": "adds"}.get(combination(value), "combines")
 
 
 @dataclass(frozen=True)
@@ -84,8 +103,7 @@ def write_scatter(value: Value, out: Layout, layout_of: Callable[[Value], Layout
     place = f"out[{place_of(text, 'out', walk.out, 'p * out_at')}]"
     text.parameter("out_at", "i64", Number(out.strides[value.attributes["dim"]]))
     element = scalar.load(f"new[{place_of(text, 'new', walk.new)}]", new.spec.dtype)
-    if adds(value):
-        element = f"{place} + {element}"
+    element = combined(value, place, element)
     text.add(indent, f"{place} = {scalar.store(element, value.spec.dtype)}")
     pointers = {
         "out": (value, out),
@@ -186,7 +204,7 @@ def _finish(
         pointer = Pointer(layout.root, layout.offset * dtype.itemsize, key == "out")
         text.parameter(key, scalar.storage_type(dtype) + "*", pointer)
     dim, shared = value.attributes["dim"], shared_axis(walk)
-    doc = f"{value.spec}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
+    doc = f"{value.spec}: {verb(value)} at positions along {dim}"
     if shared is None and is_single(walk):
         return Function(name, text.source(name, doc), tuple(text.parameters.values()), 1, 1)
     extent = value.spec.shape[0] if shared is None else walk.extents[shared]

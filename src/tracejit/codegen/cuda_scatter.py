@@ -1,4 +1,4 @@
-"""Printing scatters for a device: values written, or added, at positions that a tensor holds.
+"""Printing scatters for a device: values written, or combined, at positions that a tensor holds.
 
 What is written to one place is written in the order of the positions, by one thread: no atomics, and the bits of eager
 execution on the host. A thread owns a line along the scattered dimension, or a part of one; it looks at every position
@@ -14,7 +14,7 @@ from ..ir.graph import Value
 from ..ops.shapes import numel
 from ..sizes import largest, smallest
 from . import scalar
-from .cpu_scatter import Walk, adds, place_of, walk_of
+from .cpu_scatter import Walk, combined, place_of, verb, walk_of
 from .cuda import blocks_for
 from .cuda_launch import BLOCK, DeviceCode, DeviceText, Launch, Status
 from .kernel import Number, Pointer
@@ -98,7 +98,7 @@ class _Printer:
         status = text.parameter("status", "i32*", Status())  # type: ignore[arg-type]
         text.add(indent + 1, f"{status}[0] = int32(1)")
         dim = value.attributes["dim"]
-        doc = f"{value.spec}: {'adds' if adds(value) else 'writes'} at positions along {dim}"
+        doc = f"{value.spec}: {verb(value)} at positions along {dim}"
         source = text.source(name, doc)
         return Launch(name, source, tuple(text.parameters.values()), blocks_for(tasks))
 
@@ -142,6 +142,5 @@ class _Printer:
         self.number("out_at", self.out.strides[value.attributes["dim"]])
         target = f"out[{place_of(text, 'out', self.walk.out, 'p * out_at')}]"
         element = scalar.load(f"new[{place_of(text, 'new', self.walk.new)}]", new.spec.dtype)
-        if adds(value):
-            element = f"{target} + {element}"
+        element = combined(value, target, element)
         text.add(indent, f"{target} = {scalar.store(element, value.spec.dtype)}")

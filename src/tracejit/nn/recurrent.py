@@ -13,6 +13,7 @@ from . import functional as F
 from . import init
 from .linear import empty_parameter
 from .module import Module
+from .recurrent_blocks import in_blocks
 from .recurrent_steps import (
     KINDS,
     State,
@@ -227,6 +228,10 @@ class RNNBase(Module):
         gates = F.linear(x, getattr(self, "weight_ih" + suffix), get["bias_ih"])
         weights = StepWeights(getattr(self, "weight_hh" + suffix), get["bias_hh"], get["weight_hr"])
         step, start = KINDS[self.mode][1], tuple(state)
+        if sizes is None and masks is None:
+            found = in_blocks(self.mode, gates, start, weights, bool(back))
+            if found is not None:
+                return found
         steps = pieces(gates, sizes)
         if sizes is not None:
             packed = walk_packed_back if back else walk_packed

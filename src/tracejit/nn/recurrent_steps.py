@@ -69,11 +69,11 @@ KINDS: dict[str, tuple[int, Step]] = {
 def pieces(x: Any, sizes: Sequence[int] | None) -> list[Any]:
     """The steps of (T, N, G), or of rows (sum of ``sizes``, G), one after the other."""
     if sizes is None:
-        return [step.squeeze(0) for step in _halved(x, 0, [1] * x.shape[0])]
-    return _halved(x, 0, list(sizes))
+        return [step.squeeze(0) for step in cut(x, 0, [1] * x.shape[0])]
+    return cut(x, 0, list(sizes))
 
 
-def _halved(x: Any, dim: int, sizes: list[int]) -> list[Any]:
+def cut(x: Any, dim: int, sizes: list[int]) -> list[Any]:
     """``x`` cut along ``dim`` by halves, so that gradients are joined in pairs and not step by step."""
     if len(sizes) == 1:
         return [x]
@@ -83,7 +83,7 @@ def _halved(x: Any, dim: int, sizes: list[int]) -> list[Any]:
     count = sum(sizes[:middle])
     first = slice_along(x, dim, 0, count)
     second = slice_along(x, dim, count, x.shape[dim] - count)
-    return [*_halved(first, dim, sizes[:middle]), *_halved(second, dim, sizes[middle:])]
+    return [*cut(first, dim, sizes[:middle]), *cut(second, dim, sizes[middle:])]
 
 
 def walk(
@@ -116,7 +116,7 @@ def walk_packed(
     outputs: list[Any] = []
     ended: list[State] = []
     for x, size in zip(steps, sizes, strict=True):
-        state, gone = _cut(state, size)
+        state, gone = _first(state, size)
         if gone is not None:
             ended.append(gone)
         state = step(x, state, weights)
@@ -131,7 +131,7 @@ def walk_packed_back(
     """From the end: sequences join the batch where they end."""
     outputs: list[Any] = []
     initial = state
-    state = _cut(initial, sizes[-1])[0]
+    state = _first(initial, sizes[-1])[0]
     for x, size in zip(reversed(steps), reversed(sizes), strict=True):
         here = state[0].shape[0]
         if size > here:
@@ -142,7 +142,7 @@ def walk_packed_back(
     return outputs[::-1], state
 
 
-def _cut(state: State, size: int) -> tuple[State, State | None]:
+def _first(state: State, size: int) -> tuple[State, State | None]:
     """The first ``size`` samples, and the others if there are any."""
     rest = state[0].shape[0] - size
     if not rest:

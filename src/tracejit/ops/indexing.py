@@ -17,6 +17,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DtypeError, ShapeError
 from ..types import Shape, TensorType
+from .combining import combine_elements, combine_rows
 from .comparison import eq, isnan
 from .elementwise import cast, where
 from .movement import pad, reshape, slice
@@ -131,13 +132,15 @@ def put(
 ) -> Array:
     """A copy of x with ``value`` written (or added) where :func:`take` would read."""
     result = xp(x).array(x, copy=True, order="C")
-    where_to: Any = (np.s_[:],) * dim + (wrapped(index, x.shape[dim], dim, negative),)
+    places = wrapped(index, x.shape[dim], dim, negative)
+    where_to: Any = (np.s_[:],) * dim + (places,)
     if not accumulate:
         result[where_to] = value
         return result
     total = wide(result)
     if xp(x) is np:
-        np.add.at(total, where_to, value)
+        if not combine_rows("add", total, places, value, dim):
+            np.add.at(total, where_to, value)
     else:
         total = _added_on_device(total, where_to, value)
     return total.astype(x.dtype, copy=False)
@@ -295,13 +298,11 @@ def _accumulated(x: Array, index: Array, value: Array, dim: int, name: str) -> A
     flat = total.reshape(1) if not x.ndim else total
     index = index.reshape(1) if not x.ndim else index
     value = value.reshape(1) if not x.ndim else value
-    combine, places, values = (
-        getattr(n, name),
-        aligned(index, flat.shape, dim),
-        _used(value, index),
-    )
+    combine, values = getattr(n, name), _used(value, index)
+    places = aligned(index, flat.shape, dim)
     if n is np:
-        combine.at(flat, places, values)
+        if not combine_elements(name, flat, index, values, dim):
+            combine.at(flat, places, values)
     else:
         _combine_in_order(combine, flat, places, values, dim)
     return total.astype(x.dtype, copy=False)

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import config, dtypes
 from ..dtypes import DType
+from ..ops.combining import set_combining
 from ..ops.namespace import set_kernel_function
 from ..ops.orders import set_search
 from ..ops.row_products import set_row_product
@@ -31,6 +32,8 @@ LARGE_DEAR = 1 << 16
 SEARCHED, _EACH = 1 << 14, 1 << 9
 #: Elements of rows that are multiplied at a time: a second thread is not worth waking for fewer.
 _MULTIPLIED = 1 << 15
+#: Elements that are combined at positions before a kernel is made, which takes as long to make; columns of a part.
+_COMBINED, _WIDTH = 1 << 17, 32
 #: Our names by SciPy's, where they are others.
 _NAMES = {"expit": "sigmoid", "gammaln": "lgamma"}
 _FINE = (np.dtype("float32"), np.dtype("float64"))
@@ -118,6 +121,40 @@ def _search(sequence: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray
     return out
 
 
+_met: dict[tuple[str, DType, bool], int] = {}
+
+
+def _combine(
+    name: str,
+    total: np.ndarray,
+    index: np.ndarray,
+    value: np.ndarray,
+    extents: tuple[int, int, int, int, bool],
+) -> bool:
+    """Combine values into ``total``, in its memory, by a kernel once many have been; the bits are NumPy's."""
+    before, n, size, width, single = extents
+    key = (name, dtypes.from_numpy(total.dtype), single)
+    met = _met[key] = _met.get(key, 0) + value.size
+    if met < _COMBINED or config.disabled or not total.flags.c_contiguous:
+        return False
+    each = width if before > 1 else max(_WIDTH, -(-width // 4))
+    parts = -(-width // each)
+    places, new = np.ascontiguousarray(index, np.int64), np.ascontiguousarray(value)
+    grain = (max(1, _MULTIPLIED * before * parts // value.size) - 1).bit_length()
+    pointers = [x.ctypes.data for x in (total, places, new)]
+    table = _combine_table(*key, grain)
+    table.run_slots(0, table.n_steps, *pointers, n, size, width, parts, each, before * parts)
+    return True
+
+
+@cache
+def _combine_table(name: str, kind: DType, single: bool, grain: int) -> Any:
+    """The program of a combination: see :func:`write_combination` for its slots."""
+    from ..codegen.cpu_functions import write_combination
+
+    return _program(write_combination(name, kind, single), 8, 1 << grain)
+
+
 def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarray | None:
     """Elementwise results of large arrays by all threads, once there is one: until then nothing of it is imported."""
     if config.disabled or max([x.size for x in arrays]) < SHARED:
@@ -131,4 +168,5 @@ def _elementwise(run: Any, arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarr
 set_kernel_function(_apply)
 set_search(_search)
 set_row_product(_row_product)
+set_combining(_combine)
 set_native(_elementwise)
